@@ -11,7 +11,11 @@ use replication::{
 /// The first byte says how much comes at once.
 pub fn master(data: &[u8]) {
     let Some((step, data)) = data.split_first() else { return };
-    let options = LinkOptions { timeout_ms: 1_000_000, password: (step & 1 == 1).then(|| b"x".to_vec()), ..LinkOptions::default() };
+    let options = LinkOptions {
+        timeout_ms: 1_000_000,
+        password: (step & 1 == 1).then(|| b"x".to_vec()),
+        ..LinkOptions::default()
+    };
     let position = Position { history: ReplicationId::from_random([1; 20]), offset: Offset(10) };
     let mut link = Link::new(options, position, 0);
     link.handle_connected(0);

@@ -223,7 +223,10 @@ fn clients_are_told_what_replication_does_not_let_them_do() {
     assert_eq!(format!("{:?}", waitaof.as_slice().unwrap()), "[Integer(1), Integer(1)]");
     follow(&mut replica, "127.0.0.1:1".parse().unwrap());
     assert!(replica.text(&["GET", "a"]).starts_with("MASTERDOWN "), "no link, no answer");
-    assert_eq!(replica.text(&["PING"]), "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
+    assert_eq!(
+        replica.text(&["PING"]),
+        "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
+    );
     assert_eq!(field(&mut replica, "master_link_status"), "down");
     assert_eq!(replica_store.stop(), 0);
 }

@@ -233,7 +233,8 @@ mod tests {
 
     #[test]
     fn a_replica_goes_on_where_its_history_is_a_part_of_the_log() {
-        let log = LogView { histories: vec![(id(1), Offset(0)), (id(2), Offset(500))], first: Offset(100), end: Offset(900) };
+        let log =
+            LogView { histories: vec![(id(1), Offset(0)), (id(2), Offset(500))], first: Offset(100), end: Offset(900) };
         let full = |why| Answer::Full(why);
         let on = |from| Answer::Continue { history: id(2), from: Offset(from) };
         for (history, next, expected) in [

@@ -1,7 +1,5 @@
 //! A short run of the fuzz targets: masters and replicas that send what they should, damaged, or anything.
 
-#![expect(clippy::indexing_slicing, reason = "a test")]
-
 #[path = "../../../../fuzz/src/replication.rs"]
 mod target;
 

@@ -70,7 +70,8 @@ const NO_TITLE: State = WithoutEffect("the process keeps its name");
 const ALWAYS_READ_ONLY: State = Missing("the log of a replica is its master's, so nobody else writes to it");
 const OLD_COPY: State = WithoutEffect("a copy is made beside the old data, which is served until all of it is there");
 const ONE_LOG: State = WithoutEffect("a replica has what its master's log says, and ends the link where it cannot");
-const FROM_LOG: State = WithoutEffect("replicas are given the tables and the log as they are on the disk, each by a thread of its own");
+const FROM_LOG: State =
+    WithoutEffect("replicas are given the tables and the log as they are on the disk, each by a thread of its own");
 const NO_CLUSTER: State = WithoutEffect("there is no cluster yet");
 const CLUSTER: State = Missing("the cluster is not there yet");
 const TLS: State = Missing("TLS is not there yet; a proxy in front may speak it");

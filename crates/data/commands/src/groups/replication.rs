@@ -13,9 +13,8 @@ use crate::{
 
 const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT);
 /// What comes without a folder.
-const NO_FOLDER: Failure = Failure::text(
-    "ERR a store without a folder (dir) has no log, and cannot replicate: start it with --dir FOLDER",
-);
+const NO_FOLDER: Failure =
+    Failure::text("ERR a store without a folder (dir) has no log, and cannot replicate: start it with --dir FOLDER");
 
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[

@@ -33,9 +33,9 @@ mod pause;
 mod pause_tests;
 mod portions;
 mod publish;
-mod replication;
 #[cfg(test)]
 mod rename_tests;
+mod replication;
 pub(crate) mod scripts;
 mod sent;
 mod slowlog;

@@ -22,14 +22,11 @@ impl Shared {
             Role::Replica(link)
                 if !link.is_up() && !self.settings.replica_serve_stale_data.0 && !flags.contains(Flags::STALE) =>
             {
-                Some(Failure::text(
-                    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-                ))
+                Some(Failure::text("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."))
             }
             _ => None,
         }
     }
-
 
     #[cold]
     fn lacks_replicas(&self, now: Millis) -> Option<Failure> {

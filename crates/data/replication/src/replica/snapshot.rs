@@ -65,7 +65,11 @@ impl Receiving {
         received.drain(..empty);
         let said = |line: &[u8]| LinkError::NoSnapshot(String::from_utf8_lossy(line).into_owned());
         let Some(end) = received.iter().take(LINE_LEN_MAX).position(|byte| *byte == b'\n') else {
-            return if received.len() >= LINE_LEN_MAX { Err(said(received.get(..80).unwrap_or_default())) } else { Ok(false) };
+            return if received.len() >= LINE_LEN_MAX {
+                Err(said(received.get(..80).unwrap_or_default()))
+            } else {
+                Ok(false)
+            };
         };
         let line: Vec<u8> = received.drain(..=end).collect();
         let line = line.trim_ascii_end();

@@ -37,8 +37,7 @@ impl Peer {
         while at < bytes.len() {
             match parser.parse(&bytes[at..], &resp::Limits::default()).unwrap() {
                 resp::Progress::Complete { consumed } => {
-                    let words: Vec<_> =
-                        parser.arguments(&bytes[at..]).iter().map(String::from_utf8_lossy).collect();
+                    let words: Vec<_> = parser.arguments(&bytes[at..]).iter().map(String::from_utf8_lossy).collect();
                     commands.push(words.join(" "));
                     at += consumed;
                 }
@@ -71,11 +70,19 @@ impl Peer {
     }
 
     fn snapshot(&self) -> Vec<u8> {
-        self.events.iter().filter_map(|event| if let Event::Snapshot(bytes) = event { Some(bytes.clone()) } else { None }).flatten().collect()
+        self.events
+            .iter()
+            .filter_map(|event| if let Event::Snapshot(bytes) = event { Some(bytes.clone()) } else { None })
+            .flatten()
+            .collect()
     }
 
     fn stream(&self) -> Vec<u8> {
-        self.events.iter().filter_map(|event| if let Event::Piece(piece) = event { Some(piece.bytes.clone()) } else { None }).flatten().collect()
+        self.events
+            .iter()
+            .filter_map(|event| if let Event::Piece(piece) = event { Some(piece.bytes.clone()) } else { None })
+            .flatten()
+            .collect()
     }
 }
 

@@ -267,12 +267,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
 
 /// Runs the commands of an entry. One that fails is told of and passed over, as a replica of Redis does: it stands in the log, and
 /// whatever made it fail here will do so again when the log is run again.
-fn run(
-    server: &mut Server,
-    following: &mut Following,
-    entry: &Entry<'_>,
-    world: &dyn World,
-) -> Result<(), ShardError> {
+fn run(server: &mut Server, following: &mut Following, entry: &Entry<'_>, world: &dyn World) -> Result<(), ShardError> {
     let Following { session, effects, failed } = following;
     let broken = |offset: Offset, reason| ShardError::Replay { offset: offset.0, reason };
     let run = |effect: Effect<'_>| {

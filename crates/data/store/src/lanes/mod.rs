@@ -395,7 +395,8 @@ impl Lanes {
 
     /// The sockets that lanes have given back.
     pub fn take_released(&mut self) -> Vec<(SessionId, Stream)> {
-        let released = |lane: &Handle| std::mem::take(&mut *lane.link.released.lock().unwrap_or_else(PoisonError::into_inner));
+        let released =
+            |lane: &Handle| std::mem::take(&mut *lane.link.released.lock().unwrap_or_else(PoisonError::into_inner));
         self.lanes.iter().flat_map(released).collect()
     }
 

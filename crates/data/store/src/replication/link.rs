@@ -181,7 +181,16 @@ fn run(task: Task, shared: &Arc<Shared>, to_loop: &SyncSender<FromLink>) -> Resu
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
     link.handle_connected(clock::now());
-    let driver = Driver { stream, link, shared, to_loop, task: &task, pending: None, unsent: Vec::new(), room: vec![0; READ_LEN] };
+    let driver = Driver {
+        stream,
+        link,
+        shared,
+        to_loop,
+        task: &task,
+        pending: None,
+        unsent: Vec::new(),
+        room: vec![0; READ_LEN],
+    };
     driver.run()
 }
 
@@ -293,9 +302,7 @@ impl Driver<'_> {
     fn read(&mut self) -> Result<(), Ended> {
         match self.stream.read(&mut self.room) {
             Ok(0) => Err(Ended(Some("the master has closed the connection".into()))),
-            Ok(len) => {
-                Ok(self.link.handle_bytes(self.room.get(..len).unwrap_or_default(), clock::now())?)
-            }
+            Ok(len) => Ok(self.link.handle_bytes(self.room.get(..len).unwrap_or_default(), clock::now())?),
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(()),
             Err(error) => Err(error.into()),
         }

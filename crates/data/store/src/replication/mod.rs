@@ -103,6 +103,7 @@ impl Replicator {
             }
         }
         self.replicas.take_released(shard, sockets, folder, now);
+        self.replicas.begin_those_behind(shard, folder, now);
         let is_busy = match shard.role().is_follower() {
             true => self.follow_on(shard, folder, now)?,
             false => false,
@@ -192,7 +193,8 @@ impl Replicator {
                 }
             }
         }
-        if let Some((link, report)) = self.link.as_ref().map(LinkThread::report).zip(shard.server.shared.replication.master_mut())
+        if let Some((link, report)) =
+            self.link.as_ref().map(LinkThread::report).zip(shard.server.shared.replication.master_mut())
         {
             report.state = link.state.word();
             report.heard = Some(link.heard);
@@ -275,7 +277,10 @@ impl Replicator {
         });
         old?;
         let Position { offset, history } = copied.position;
-        messages::notice(&format!("{} keys are there as of the master's offset {offset}, history {history}", copied.keys));
+        messages::notice(&format!(
+            "{} keys are there as of the master's offset {offset}, history {history}",
+            copied.keys
+        ));
         self.tell_histories(shard);
         if let Some(link) = &self.link {
             link.installed(offset);

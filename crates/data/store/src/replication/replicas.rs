@@ -15,23 +15,30 @@ use replication::{
     replica::Position,
 };
 
-use crate::{
-    event_loop::Shard, export::RdbOptions, folder::StoreFolder, listener::Stream, messages, sockets::Sockets,
-};
+use crate::{event_loop::Shard, export::RdbOptions, folder::StoreFolder, listener::Stream, messages, sockets::Sockets};
 
 use super::feed::{FeedThread, Start};
+
+/// One who gets a copy when the tables have the log up to an offset.
+struct Behind {
+    end: Offset,
+    stream: Stream,
+    attach: Attach,
+}
 
 /// All of them.
 pub struct Replicas {
     feeds: Vec<(SessionId, FeedThread)>,
     /// Those whose sockets lanes have still to give back.
     awaited: Vec<Attach>,
+    /// Those who wait for the tables.
+    behind: Vec<Behind>,
     waker: Arc<Waker>,
 }
 
 impl Replicas {
     pub fn new(waker: Arc<Waker>) -> Self {
-        Self { feeds: Vec::new(), awaited: Vec::new(), waker }
+        Self { feeds: Vec::new(), awaited: Vec::new(), behind: Vec::new(), waker }
     }
 
     /// Gives a connection the log.
@@ -44,8 +51,36 @@ impl Replicas {
         now: Millis,
     ) {
         match sockets.take_stream(attach.session) {
-            Some(stream) => self.begin(shard, stream, folder, &attach, now),
+            Some(stream) => self.arrived(shard, stream, folder, attach, now),
             None => self.awaited.push(attach),
+        }
+    }
+
+    /// Who gets no log behind the copy wants it as of now: the tables are brought there first.
+    fn arrived(&mut self, shard: &mut Shard, stream: Stream, folder: &StoreFolder, attach: Attach, now: Millis) {
+        let end = shard.persistence().map_or(Offset(0), |persistence| persistence.log().end());
+        if attach.traits.copy_only && shard.server.shared.persistence.applied < end.0 {
+            if let Some(persistence) = shard.persistence_mut() {
+                persistence.press();
+            }
+            self.behind.push(Behind { end, stream, attach });
+        } else {
+            self.begin(shard, stream, folder, &attach, now);
+        }
+    }
+
+    /// Goes on with those for whom the tables are far enough.
+    pub fn begin_those_behind(&mut self, shard: &mut Shard, folder: &StoreFolder, now: Millis) {
+        if self.behind.is_empty() {
+            return;
+        }
+        shard.tell_figures();
+        for Behind { end, stream, attach } in std::mem::take(&mut self.behind) {
+            if shard.server.shared.persistence.applied >= end.0 {
+                self.begin(shard, stream, folder, &attach, now);
+            } else {
+                self.behind.push(Behind { end, stream, attach });
+            }
         }
     }
 
@@ -57,7 +92,7 @@ impl Replicas {
         for (id, stream) in sockets.take_released() {
             if let Some(place) = self.awaited.iter().position(|attach| attach.session == id) {
                 let attach = self.awaited.swap_remove(place);
-                self.begin(shard, stream, folder, &attach, now);
+                self.arrived(shard, stream, folder, attach, now);
             }
         }
     }

@@ -30,7 +30,11 @@ pub(super) fn write(context: &mut Context<'_>, text: &mut String) {
     for (number, (_, replica)) in replication.replicas.iter().enumerate() {
         let (address, port, state) = (&replica.address, replica.port, replica.state.word());
         let (offset, lag) = (replica.applied, replica.lag(now));
-        field(text, &format!("slave{number}"), format!("ip={address},port={port},state={state},offset={offset},lag={lag}"));
+        field(
+            text,
+            &format!("slave{number}"),
+            format!("ip={address},port={port},state={state},offset={offset},lag={lag}"),
+        );
     }
     let none = || "0".repeat(40);
     field(text, "master_failover_state", "no-failover");
