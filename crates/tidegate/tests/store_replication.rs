@@ -266,3 +266,128 @@ fn redis_cli_copies_and_listens() {
     listening.kill().unwrap();
     listening.wait().unwrap();
 }
+
+/// Small random numbers.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+/// Writes at random until the connection is lost or it was so many commands.
+fn write_at_random(address: SocketAddr, dice: &mut Dice, count: usize) {
+    let Ok(stream) = std::net::TcpStream::connect(address) else { return };
+    drop(stream);
+    let mut client = RedisClient::connect(address);
+    for _ in 0..count {
+        let key = format!("key-{}", dice.roll(40));
+        let (value, score) = (format!("value-{}", dice.roll(1000)), dice.roll(100).to_string());
+        let words: Vec<&str> = match dice.roll(16) {
+            0 => vec!["SET", &key, &value],
+            1 => vec!["SET", &key, &value, "PX", "50"],
+            2 => vec!["APPEND", &key, &value],
+            3 => vec!["RPUSH", &key, &value, &value],
+            4 => vec!["LPOP", &key],
+            5 => vec!["SADD", &key, &value],
+            6 => vec!["SPOP", &key],
+            7 => vec!["HSET", &key, &value, &score],
+            8 => vec!["ZADD", &key, &score, &value],
+            9 => vec!["XADD", &key, "*", "field", &value],
+            10 => vec!["DEL", &key],
+            11 => {
+                vec!["EVAL", "redis.call('SET', KEYS[1], 1) redis.call('SELECT', 2) redis.call('INCR', 'n')", "1", &key]
+            }
+            12 => vec!["MULTI"],
+            13 => vec!["EXEC"],
+            14 => vec!["PEXPIRE", &key, &score],
+            _ => vec!["SELECT", if dice.roll(2) == 0 { "0" } else { "5" }],
+        };
+        if client.try_command(&words).is_none() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn kills_of_either_side_leave_both_with_the_same() {
+    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x1234_5678_9abc_def1);
+    let mut dice = Dice(seed);
+    let mut stores: Vec<Option<Store>> = vec![Some(Store::start(&DEBUG)), Some(Store::start(&DEBUG))];
+    let addresses: Vec<SocketAddr> = stores.iter().flatten().map(|store| store.address).collect();
+    let redis = Redis::start(&[]);
+    follow(&mut stores[1].as_ref().unwrap().client(), addresses[0]);
+    follow(&mut redis.client(), addresses[1]);
+    for round in 0..8 {
+        let count = 200 + dice.roll(1500) as usize;
+        let writer = std::thread::spawn(move || {
+            let mut dice = Dice(seed ^ (round + 1) * 7919);
+            write_at_random(addresses[0], &mut dice, count);
+        });
+        std::thread::sleep(Duration::from_millis(dice.roll(300)));
+        let victim = (dice.roll(2)) as usize;
+        let mut store = stores[victim].take().unwrap();
+        store.kill();
+        let folder = Arc::clone(&store.folder);
+        drop(store);
+        stores[victim] = Some(Store::start_at(addresses[victim], folder, &DEBUG));
+        writer.join().unwrap();
+    }
+    let mut master = stores[0].as_ref().unwrap().client();
+    let mut replica = stores[1].as_ref().unwrap().client();
+    let mut third = redis.client();
+    wait_for_link(&mut replica);
+    wait_for_link(&mut third);
+    // What is due expires on the master, which says so.
+    wait_within(LONG, "nothing expires any more", || {
+        !master.text(&["INFO", "keyspace"]).lines().any(|line| line.contains("expires=") && !line.contains("expires=0"))
+    });
+    for replica in [&mut replica, &mut third] {
+        assert_same(&mut master, replica);
+    }
+}
+
+#[test]
+fn with_replica_ack_nobody_is_told_of_what_a_replica_lacks() {
+    let mut store = Store::start(&["--replica-ack", "1", "--appendfsync", "no"]);
+    let mut master = store.client();
+    assert!(master.text(&["SET", "a", "1"]).starts_with("NOREPLICAS "));
+    assert_eq!(master.text(&["GET", "a"]), "(nil)", "who asks is answered");
+    let replica_store = Store::start(&["--appendfsync", "always"]);
+    let mut replica = replica_store.client();
+    follow(&mut replica, store.address);
+    wait_within(LONG, "the replica is there", || master.text(&["SET", "a", "1"]) == "OK");
+    let mut last = 0;
+    let mut other = store.client();
+    for number in 0..300 {
+        let text = number.to_string();
+        if number == 200 {
+            // From here on it is not known whether the next ones are there.
+            store.kill();
+        }
+        if other.try_command(&["SET", "number", &text]).is_none() {
+            break;
+        }
+        last = number;
+    }
+    assert_eq!(last, 199);
+    wait_within(LONG, "it is promoted", || {
+        replica.text(&["REPLICAOF", "NO", "ONE"]) == "OK" && field(&mut replica, "role") == "master"
+    });
+    assert_eq!(replica.text(&["GET", "number"]), last.to_string());
+    // Redis as the replica says how far it is when it is asked.
+    let redis = Redis::start(&[]);
+    follow(&mut redis.client(), replica_store.address);
+    assert_eq!(replica.text(&["CONFIG", "SET", "replica-ack", "1"]), "OK");
+    wait_within(LONG, "Redis is there", || replica.text(&["SET", "b", "1"]) == "OK");
+    let began = std::time::Instant::now();
+    for _ in 0..20 {
+        assert!(replica.text(&["INCR", "counter"]).parse::<u32>().is_ok());
+    }
+    assert!(began.elapsed() < Duration::from_secs(15), "not a second each");
+    assert_eq!(redis.client().text(&["GET", "counter"]), "20");
+}

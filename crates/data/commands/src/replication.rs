@@ -92,6 +92,8 @@ pub struct Replica {
     pub applied: u64,
     /// What of that a crash could not take from it. Of one that does not say so it is what it has applied.
     pub durable: u64,
+    /// It says so whenever it has more, without being asked.
+    pub is_eager: bool,
     /// When it said that last.
     pub heard: Millis,
 }
@@ -144,6 +146,8 @@ pub struct Replication {
     pub syncs: (u64, u64, u64),
     /// Replicas are to say how far they are.
     pub asks_for_acks: bool,
+    /// Something took effect in this turn. A question behind it in the log is answered with an offset that has it.
+    pub has_news: bool,
     /// When replicas were pinged last.
     pub pinged: Millis,
 }
@@ -170,6 +174,12 @@ impl Replication {
     #[must_use]
     pub fn has_replicas(&self) -> bool {
         !self.replicas.is_empty() && self.role == Role::Master
+    }
+
+    /// Whether there is a replica that says how far it is when it is asked, and each second.
+    #[must_use]
+    pub fn waits_to_be_asked(&self) -> bool {
+        self.replicas.iter().any(|(_, replica)| !replica.is_eager)
     }
 
     /// How many replicas have been heard of lately.

@@ -182,6 +182,7 @@ impl EventLoop {
             }
             let now = clock::now();
             self.shard.begin_turn(now);
+            self.replicator.begin_turn(&mut self.shard, now);
             self.release(now);
             if !self.deferred.is_empty() {
                 self.shard.refresh_pace(now);

@@ -229,6 +229,7 @@ settings! {
     "masterauth", masterauth: Text = Text(String::new()), mutable, Supported, "Its password.";
     "min-replicas-to-write" | "min-slaves-to-write", min_replicas_to_write: Integer<0, 2_147_483_647> = Integer(0), mutable, Supported, "How many replicas there must be.";
     "min-replicas-max-lag" | "min-slaves-max-lag", min_replicas_max_lag: Integer<0, 2_147_483_647> = Integer(10), mutable, Supported, "How far behind they may be, in seconds.";
+    "replica-ack", replica_ack: Integer<0, 2_147_483_647> = Integer(0), mutable, Supported, "How many replicas must have a write, as safe as their own `appendfsync` says, before anybody is told of it. Reads wait too for what they tell of. With fewer replicas connected, writes are refused (`NOREPLICAS`).";
     "propagation-error-behavior", propagation_error_behavior: PropagationError = PropagationError::Ignore, mutable, ONE_LOG, "What becomes of a replica that cannot run what it is sent.";
     "cluster-enabled", cluster_enabled: Flag = Flag(false), fixed, CLUSTER, "Whether this is a node of a cluster.";
     "cluster-config-file", cluster_config_file: Text = Text("nodes.conf".into()), fixed, NO_CLUSTER, "Its file of nodes.";

@@ -181,7 +181,9 @@ fn replconf(context: &mut Context<'_>) -> Result<(), Failure> {
                     return Err(Failure::quoting(&[&text]));
                 }
             };
-        } else if !context.words.is(at, "TIDEGATE-ACKS") && !context.words.is(at, "VERSION") {
+        } else if context.words.is(at, "TIDEGATE-ACKS") {
+            traits.is_eager = true;
+        } else if !context.words.is(at, "VERSION") {
             return Err(Failure::quoting(&[b"ERR Unrecognized REPLCONF option: ", context.words.at(at)]));
         }
     }

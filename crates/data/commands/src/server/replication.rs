@@ -16,7 +16,10 @@ impl Shared {
     #[inline]
     pub(super) fn refused_by_replication(&self, flags: Flags, now: Millis) -> Option<Failure> {
         match &self.replication.role {
-            Role::Master if self.settings.min_replicas_to_write.0 > 0 && flags.contains(Flags::WRITE) => {
+            Role::Master
+                if (self.settings.min_replicas_to_write.0 > 0 || self.settings.replica_ack.0 > 0)
+                    && flags.contains(Flags::WRITE) =>
+            {
                 self.lacks_replicas(now)
             }
             Role::Replica(link)
@@ -32,7 +35,9 @@ impl Shared {
     fn lacks_replicas(&self, now: Millis) -> Option<Failure> {
         let (wanted, lag_max) = (self.settings.min_replicas_to_write.0, self.settings.min_replicas_max_lag.0);
         let good = self.replication.good_replicas(lag_max, now) as i64;
-        (lag_max > 0 && good < wanted).then_some(Failure::text("NOREPLICAS Not enough good replicas to write."))
+        let connected = self.replication.good_replicas(i64::MAX, now) as i64;
+        let is_short = lag_max > 0 && good < wanted || connected < self.settings.replica_ack.0;
+        is_short.then_some(Failure::text("NOREPLICAS Not enough good replicas to write."))
     }
 }
 
@@ -47,6 +52,7 @@ impl Server {
             self.shared.replication.waiting.push(id);
         }
         let asks = std::mem::take(&mut self.shared.replication.asks_for_acks);
+        self.shared.replication.has_news = !self.effects.is_empty();
         if !self.shared.replication.has_replicas() {
             return;
         }

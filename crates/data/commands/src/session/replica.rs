@@ -13,6 +13,8 @@ pub struct ReplicaTraits {
     pub copy_only: bool,
     /// It wants functions alone.
     pub functions_only: bool,
+    /// It says how far it is whenever that changes.
+    pub is_eager: bool,
     /// It is being given the log by now.
     pub is_attached: bool,
 }

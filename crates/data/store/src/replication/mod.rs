@@ -25,7 +25,7 @@ use commands::{
 };
 use keyspace::Millis;
 use mio::Waker;
-use oplog::ReplicationId;
+use oplog::{Offset, ReplicationId};
 use replication::replica::{LinkOptions, Position};
 use shard::{chain, follow::Piece};
 
@@ -60,12 +60,29 @@ pub struct Replicator {
     /// What was said last of why the link is down: it is said once.
     last_failure: Option<String>,
     replicas: Replicas,
+    promise: Promise,
+}
+
+/// What clients are promised of replicas (`replica-ack`).
+#[derive(Debug, Default)]
+struct Promise {
+    /// So many of them are to have what clients are told of.
+    count: usize,
+    /// Up to there as many have had it, or it was promised to nobody. It never goes back when a replica goes.
+    kept: Offset,
 }
 
 impl Replicator {
     /// Of a shard without a master and without replicas.
     pub fn new(waker: Arc<Waker>) -> Self {
-        Self { replicas: Replicas::new(Arc::clone(&waker)), waker, link: None, retry_at: 0, last_failure: None }
+        Self {
+            replicas: Replicas::new(Arc::clone(&waker)),
+            waker,
+            link: None,
+            retry_at: 0,
+            last_failure: None,
+            promise: Promise::default(),
+        }
     }
 
     /// Takes over the role that the folder or the settings say.
@@ -84,6 +101,34 @@ impl Replicator {
             shared.replication.requests.push(Request::Follow);
         }
         Ok(())
+    }
+
+    /// Takes over how far replicas are: replies that wait for them may go out then.
+    pub fn begin_turn(&mut self, shard: &mut Shard, now: Millis) {
+        self.replicas.look(shard, now);
+        let wanted = match shard.role().is_follower() {
+            true => 0,
+            false => usize::try_from(shard.server.shared.settings.replica_ack.0).unwrap_or(usize::MAX),
+        };
+        if wanted == 0 && self.promise.count == 0 {
+            return;
+        }
+        let Some(end) = shard.persistence().map(|persistence| persistence.log().end()) else { return };
+        if wanted > self.promise.count {
+            // What was answered before was promised to nobody.
+            self.promise.kept = end;
+        }
+        self.promise.count = wanted;
+        if let Some(offset) = self.replicas.acknowledged_by(shard, wanted) {
+            self.promise.kept = self.promise.kept.max(offset.min(end));
+        }
+        let replication = &mut shard.server.shared.replication;
+        replication.asks_for_acks |= replication.has_news && replication.waits_to_be_asked();
+        if let Some(persistence) = shard.persistence_mut() {
+            // How many have it is counted here, where those that have gone are remembered.
+            persistence.wait_for_replicas(wanted.min(1));
+            persistence.set_acknowledged(vec![self.promise.kept]);
+        }
     }
 
     /// Does what commands asked for, takes what the master and replicas have sent, and has the log tell replicas what they are to know.
@@ -108,11 +153,12 @@ impl Replicator {
             true => self.follow_on(shard, folder, now)?,
             false => false,
         };
-        self.replicas.look(shard, now);
         if let Some(end) = shard.persistence().map(|persistence| persistence.log().end()) {
             shard.server.tell_replicas(end.0, now);
         }
-        Ok(is_busy)
+        let replication = &shard.server.shared.replication;
+        let asks_next = self.promise.count > 0 && replication.has_news && replication.waits_to_be_asked();
+        Ok(is_busy || asks_next)
     }
 
     /// The turn's effects are in the log: whoever waits for them is told.
@@ -123,7 +169,8 @@ impl Replicator {
             link.tell_progress(safe.min(written), durable);
         }
         self.replicas.tell_written(written);
-        self.replicas.wants_acks(!shard.server.shared.replication.waiting.is_empty());
+        let is_waiting = !shard.server.shared.replication.waiting.is_empty();
+        self.replicas.wants_acks(is_waiting || self.promise.count > 0);
         if !shard.server.shared.replication.waiting.is_empty() {
             shard.server.serve_those_who_wait_for_replicas(durable.0);
         }
@@ -149,6 +196,8 @@ impl Replicator {
         }
         self.link = None;
         shard.promote(new_history()?, now).map_err(failed)?;
+        // They are to learn of the new history.
+        self.replicas.drop_all(shard);
         self.tell_histories(shard);
         role::write(folder.root(), None);
         messages::notice("this store is a master from now on");
@@ -251,6 +300,9 @@ impl Replicator {
     fn continued(&mut self, shard: &mut Shard, history: ReplicationId, now: Millis) -> Result<(), StoreError> {
         self.last_failure = None;
         if let Some(end) = shard.persistence().map(|persistence| persistence.log().end()) {
+            if shard.server.shared.replication_id != history.to_string() {
+                self.replicas.drop_all(shard);
+            }
             shard.adopt_history(history, end, now).map_err(failed)?;
             messages::notice(&format!("the master goes on with its log from offset {end}"));
         }
@@ -267,6 +319,8 @@ impl Replicator {
         now: Millis,
     ) -> Result<(), StoreError> {
         self.last_failure = None;
+        // What they were given is of another log.
+        self.replicas.drop_all(shard);
         let waker = &self.waker;
         let old = shard.replace(now, |settings: &Settings| {
             let old = copied.install(folder)?;

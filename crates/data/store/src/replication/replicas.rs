@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use commands::{
     SessionId,
-    replication::{Attach, Replica},
+    replication::{Attach, Replica, ReplicaState},
     session::Close,
 };
 use keyspace::Millis;
@@ -213,6 +213,15 @@ impl Replicas {
         }
     }
 
+    /// The offset up to which so many replicas have the log, if there are as many.
+    pub fn acknowledged_by(&self, shard: &Shard, count: usize) -> Option<Offset> {
+        let replicas = shard.server.shared.replication.replicas.iter().map(|(_, replica)| replica);
+        let online = replicas.filter(|replica| replica.state == ReplicaState::Online);
+        let mut offsets: Vec<u64> = online.map(|replica| replica.applied).collect();
+        offsets.sort_unstable_by(|left, right| right.cmp(left));
+        offsets.get(count.checked_sub(1)?).copied().map(Offset)
+    }
+
     /// The log is in files up to there.
     pub fn tell_written(&self, written: Offset) {
         self.feeds.iter().for_each(|(_, feed)| feed.tell_written(written));
@@ -230,7 +239,13 @@ fn replica_of(attach: &Attach, address: &str, now: Millis) -> Replica {
         "" => host_of(address),
         announced => announced.to_owned(),
     };
-    Replica { address: host, port: attach.traits.port, heard: now, ..Replica::default() }
+    Replica {
+        address: host,
+        port: attach.traits.port,
+        is_eager: attach.traits.is_eager,
+        heard: now,
+        ..Replica::default()
+    }
 }
 
 /// What a replica is given, in words; and counts it.
