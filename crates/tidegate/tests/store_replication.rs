@@ -324,9 +324,10 @@ fn kills_of_either_side_leave_both_with_the_same() {
     follow(&mut redis.client(), addresses[1]);
     for round in 0..8 {
         let count = 200 + dice.roll(1500) as usize;
+        let master = addresses[0];
         let writer = std::thread::spawn(move || {
-            let mut dice = Dice(seed ^ (round + 1) * 7919);
-            write_at_random(addresses[0], &mut dice, count);
+            let mut dice = Dice(seed ^ ((round + 1) * 7919));
+            write_at_random(master, &mut dice, count);
         });
         std::thread::sleep(Duration::from_millis(dice.roll(300)));
         let victim = (dice.roll(2)) as usize;
