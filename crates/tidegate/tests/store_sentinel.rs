@@ -158,7 +158,9 @@ fn sentinel_promotes_a_store_and_the_old_master_follows_it() {
 
 /// Has Sentinel make another one the master, as soon as it sees one that is fit.
 fn fail_over(sentinels: &[Sentinel]) {
-    wait_within(LONG, "Sentinel takes a failover", || asked(sentinels[0].address, &["SENTINEL", "FAILOVER", GROUP]) == "OK");
+    wait_within(LONG, "Sentinel takes a failover", || {
+        asked(sentinels[0].address, &["SENTINEL", "FAILOVER", GROUP]) == "OK"
+    });
 }
 
 #[test]

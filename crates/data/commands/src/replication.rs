@@ -148,6 +148,8 @@ pub struct Replication {
     pub asks_for_acks: bool,
     /// Something took effect in this turn. A question behind it in the log is answered with an offset that has it.
     pub has_news: bool,
+    /// Where the log ended behind what took effect last: pings and questions that follow are of no interest to those who wait.
+    pub news_end: u64,
     /// When replicas were pinged last.
     pub pinged: Millis,
 }

@@ -384,18 +384,13 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         let Some(mut persistence) = self.persistence.take() else { return Ok(()) };
         self.server.finish_replies();
         persistence.drain(&mut self.server, now);
-        let refusal = self.server.shared.refuse_writes.take();
         persistence.close_without_checkpoint(&mut self.server, now)?;
         self.server.data_is_replaced();
         self.open_again(now, open)?;
         // What waited to be told of the former log waits no more.
         self.held.iter_mut().for_each(|(offset, _)| *offset = Offset(0));
-        if let Some(persistence) = &mut self.persistence {
-            persistence.refuse_writes(&mut self.server, refusal);
+        if let Some(persistence) = &self.persistence {
             self.server.shared.replication_id = persistence.replication_id().to_string();
-            if let Role::Follower(following) = &mut self.role {
-                following.select(persistence.selected);
-            }
         }
         Ok(())
     }
@@ -411,9 +406,12 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         self.server.take_records(tables.key_seed(), Box::new(tables));
         persistence.recover(&mut self.server)?;
         self.server.set_now(now);
+        if let Role::Follower(following) = &mut self.role {
+            following.select(persistence.selected);
+            persistence.refuse_writes(&mut self.server, Some(follow::READ_ONLY.to_owned()));
+            self.server.set_following(true);
+        }
         self.persistence = Some(persistence);
-        let is_follower = self.role.is_follower();
-        self.server.set_following(is_follower);
         self.tell_figures();
         Ok(())
     }

@@ -13,7 +13,6 @@ use std::{cell::RefCell, io, path::Path, rc::Rc, sync::Arc, time::Duration};
 
 use commands::{Server, SessionId, secrets::Secrets};
 use mio::{Events, Interest, Poll, Waker};
-use oplog::disk::RealDisk;
 use shard::{ShardOptions, TICK_MS};
 
 use crate::{
@@ -25,7 +24,7 @@ use crate::{
     listener::{self, Listener},
     messages,
     migrate::Migrations,
-    opening,
+    opening::{self, Shard},
     overhead::Overhead,
     page::Page,
     replication::{self, Replicator},
@@ -33,15 +32,11 @@ use crate::{
     signals::{Signals, Watch},
     sockets::{SIGNALS, Sockets, WAKER},
     users::Users,
-    workers::ThreadWorkers,
     world::ProcessWorld,
 };
 
 /// Events of one turn.
 const EVENTS_MAX: usize = 1024;
-/// A shard on the machine's disks.
-pub type Shard = shard::Shard<RealDisk, ThreadWorkers>;
-
 /// A shard with its sockets.
 pub struct EventLoop {
     listening: Rc<RefCell<Listening>>,

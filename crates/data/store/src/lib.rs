@@ -36,6 +36,7 @@ mod page;
 pub mod point;
 mod replace;
 mod replication;
+mod role;
 pub mod running;
 pub mod setting_help;
 mod signals;

@@ -45,7 +45,10 @@ impl Server {
     /// Puts into the log what replicas are to be told beside writes: that the master is there, each now and then, and that somebody
     /// wants to know how far they are. `end` is where the log ends without what has taken effect in this turn.
     pub fn tell_replicas(&mut self, end: u64, now: Millis) {
-        let offset = end + self.effects.len() as u64;
+        if !self.effects.is_empty() {
+            self.shared.replication.news_end = end + self.effects.len() as u64;
+        }
+        let offset = self.shared.replication.news_end;
         for id in std::mem::take(&mut self.shared.replication.waiting) {
             let Some(awaited) = self.awaited_mut(id) else { continue };
             awaited.offset.get_or_insert(offset);

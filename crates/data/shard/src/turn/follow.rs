@@ -27,7 +27,10 @@ use crate::{
 };
 
 /// What clients are told whose commands write.
-const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
+pub(super) const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
+
+/// As much of a command's name is told.
+const NAME_MAX: usize = 40;
 
 /// Where a shard's writes come from.
 pub enum Role {
@@ -122,19 +125,37 @@ fn is_of_log(table: &Table, words: &[&[u8]]) -> bool {
     })
 }
 
+fn is_number_below(word: Option<&&[u8]>, bound: usize) -> bool {
+    let number = word.and_then(|word| resp::parse_integer(word)).and_then(|number| usize::try_from(number).ok());
+    number.is_some_and(|number| number < bound)
+}
+
 /// Checks the form of a piece: commands are whole and such as a log has, and transactions end in it. Returns how many commands there
 /// are.
 ///
 /// # Errors
 ///
 /// What is wrong, and where.
-pub fn check_piece(effects: &mut Effects, table: &Table, entry: &Entry<'_>) -> Result<usize, FollowError> {
+pub fn check_piece(
+    effects: &mut Effects,
+    (table, databases): (&Table, usize),
+    entry: &Entry<'_>,
+) -> Result<usize, FollowError> {
     let damaged = |offset: Offset, reason| FollowError::Damaged { offset, reason };
     let (mut count, mut transaction) = (0, None);
     let look = |effect: Effect<'_>| {
         count += 1;
         if !is_of_log(table, effect.words) {
-            return Err(damaged(effect.offset, "it is none that a log has".to_owned()));
+            let name = effect.words.first().copied().unwrap_or_default().escape_ascii().to_string();
+            let name = name.get(..NAME_MAX).unwrap_or(&name).to_owned();
+            return Err(damaged(effect.offset, format!("'{name}' is none that a log has")));
+        }
+        // What follows would change another database than it is meant for.
+        if is_named(effect.words, "SELECT") && !is_number_below(effect.words.get(1), databases) {
+            return Err(damaged(
+                effect.offset,
+                format!("it selects a database, and here are {databases} (`databases`)"),
+            ));
         }
         match transaction {
             None if is_named(effect.words, "MULTI") => transaction = Some(effect.offset),
@@ -217,7 +238,9 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         if entry.offset != end {
             return Err(FollowError::Gap { offset: entry.offset, end });
         }
-        check_piece(&mut following.effects, &self.server.shared.table, entry)?;
+        let known = (&self.server.shared.table, self.server.keyspace.len());
+        check_piece(&mut following.effects, known, entry)?;
+        self.room.pace.spend(entry.commands.len() as u64);
         run(&mut self.server, following, entry, &*self.world)?;
         persistence.selected = following.session.db;
         persistence.append_piece(entry)?;
@@ -253,6 +276,11 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         self.server.shared.replication_id = history.to_string();
         self.role = Role::Master;
         Ok(())
+    }
+
+    /// Whether more of the log that is followed may be applied: not while the tables are too far behind, or memory is short.
+    pub fn may_apply(&self) -> bool {
+        !(self.room.pace.is_spent(0) || self.room.has_no_room)
     }
 
     /// Fails if something took effect on a follower that its master's log does not have.

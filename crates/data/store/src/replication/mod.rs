@@ -15,7 +15,6 @@ mod copy;
 mod feed;
 mod link;
 mod replicas;
-mod role;
 
 use std::{io, sync::Arc};
 
@@ -31,9 +30,10 @@ use shard::{chain, follow::Piece};
 
 use crate::{
     StoreError, clock,
-    event_loop::Shard,
     folder::{ShardNumber, StoreFolder},
-    messages, opening,
+    messages,
+    opening::{self, Shard},
+    role,
     sockets::Sockets,
 };
 
@@ -224,7 +224,7 @@ impl Replicator {
             return Ok(false);
         }
         let mut applied = 0;
-        while applied < APPLIED_MAX {
+        while applied < APPLIED_MAX && shard.may_apply() {
             let Some(event) = self.link.as_ref().and_then(LinkThread::event) else { break };
             match event {
                 FromLink::Piece(piece) => {

@@ -15,7 +15,7 @@ use replication::{
     replica::Position,
 };
 
-use crate::{event_loop::Shard, export::RdbOptions, folder::StoreFolder, listener::Stream, messages, sockets::Sockets};
+use crate::{export::RdbOptions, folder::StoreFolder, listener::Stream, messages, opening::Shard, sockets::Sockets};
 
 use super::feed::{FeedThread, Start};
 

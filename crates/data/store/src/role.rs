@@ -5,6 +5,7 @@
 //! master 10.0.0.7 6379        who is followed; without the line nobody is
 //! configured 10.0.0.5 6379    what the settings said at that time
 //! boot 1b4e28ba-...           when the machine was started that wrote this
+//! followed                    the log has, or had, what another server wrote
 //! ```
 //!
 //! Commands change the role while the settings stay as they are, so what a command has said last counts, until the settings say something
@@ -36,6 +37,7 @@ struct File {
     master: Option<Address>,
     configured: Option<Address>,
     boot: String,
+    has_followed: bool,
 }
 
 fn path(root: &Path) -> PathBuf {
@@ -64,8 +66,7 @@ impl File {
                 Some(("master", text)) => file.master = address(text),
                 Some(("configured", text)) => file.configured = address(text),
                 Some(("boot", text)) => file.boot = text.to_owned(),
-                // What a later version says besides.
-                _ => {}
+                _ => file.has_followed |= line == "followed",
             }
         }
         Some(file)
@@ -76,7 +77,8 @@ impl File {
             address.as_ref().map(|(host, port)| format!("{name} {host} {port}\n")).unwrap_or_default()
         };
         let (master, configured) = (line("master", &self.master), line("configured", &self.configured));
-        let text = format!("{HEAD}\n{master}{configured}boot {}\n", self.boot);
+        let followed = if self.has_followed { "followed\n" } else { "" };
+        let text = format!("{HEAD}\n{master}{configured}boot {}\n{followed}", self.boot);
         let unready = root.join("replication.new");
         let written = fs::write(&unready, text)
             .and_then(|()| fs::File::open(&unready)?.sync_all())
@@ -88,6 +90,11 @@ impl File {
     }
 }
 
+/// Whether another server has been followed at any time.
+pub fn has_followed(root: &Path) -> bool {
+    File::read(root).is_some_and(|file| file.has_followed)
+}
+
 /// Which role a store begins with, where its settings name this master; and notes it.
 pub fn begin(root: &Path, configured: Option<Address>) -> Begun {
     let boot = boot();
@@ -97,7 +104,8 @@ pub fn begin(root: &Path, configured: Option<Address>) -> Begun {
         Some(file) if file.configured == configured => file.master,
         _ => configured.clone(),
     };
-    File { master: master.clone(), configured, boot }.write(root);
+    let has_followed = master.is_some() || has_followed(root);
+    File { master: master.clone(), configured, boot, has_followed }.write(root);
     Begun { master, may_have_lost }
 }
 
@@ -105,7 +113,8 @@ pub fn begin(root: &Path, configured: Option<Address>) -> Begun {
 pub fn write(root: &Path, master: Option<(&str, u16)>) {
     let former = File::read(root).unwrap_or_default();
     let master = master.map(|(host, port)| (host.to_owned(), port));
-    File { master, configured: former.configured, boot: boot() }.write(root);
+    let has_followed = former.has_followed || master.is_some();
+    File { master, configured: former.configured, boot: boot(), has_followed }.write(root);
 }
 
 #[cfg(test)]
