@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: structure help demo build package install install-debug deb test test-install test-model compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc test-redis redis-quick clean
+.PHONY: structure help demo build package install install-debug deb http-cache test test-install test-model compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc test-redis redis-quick clean
 
 help:
 	@echo 'make demo       build a binary for a first look and try it: two web sites, a load balancer, a store'
@@ -112,6 +112,11 @@ test-clients:
 vtc:
 	$(CARGO) build --locked -p tidegate
 	TIDEGATE=$(TARGET)/debug/tidegate scenarios/vtc/run $(HAPROXY_REGTESTS)
+
+# The public tests of HTTP caches: their folder in HTTP_CACHE_TESTS, or from npm.
+http-cache:
+	$(CARGO) build --locked -p tidegate
+	TIDEGATE=$(TARGET)/debug/tidegate scenarios/httpcache/run $(HTTP_CACHE_TESTS)
 
 # Redis' own suite, out of Debian's source package. The quick part is what takes seconds.
 test-redis:

@@ -331,6 +331,8 @@ fn varnishds_command_line_runs_it() {
         .arg("varnishd")
         .args(["-F", "-s", "malloc,16m", "-p", "default_ttl=60", "-a", &front.to_string(), "-f"])
         .arg(&program)
+        .arg("-n")
+        .arg(folder.0.join("instance"))
         .spawn()
         .unwrap();
     wait_until("it listens", || std::net::TcpStream::connect(front).is_ok());
@@ -340,7 +342,9 @@ fn varnishds_command_line_runs_it() {
     assert_eq!(texts, ("/a 1".to_owned(), "/a 1".to_owned()));
     assert_eq!(count.load(SeqCst), 1);
     fs::write(&program, "vcl 4.1; backend a { .host = \"127.0.0.1\"; } sub vcl_recv { set req.foo = 1; }").unwrap();
-    let output = Command::new(PROGRAM).args(["varnishd", "-F", "-f"]).arg(&program).output().unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.args(["varnishd", "-F", "-f"]).arg(&program).arg("-n").arg(folder.0.join("instance"));
+    let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2));
     assert!(text.contains("Message from VCC-compiler:\nSymbol not found: 'req.foo'"), "{text}");

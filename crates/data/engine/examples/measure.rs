@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Batch, Bounds, Direction, Engine, FjallEngine, FjallOptions, Offset, Tables, record};
+use engine::{Batch, Bounds, Direction, Engine, FjallEngine, FjallOptions, LogOffset, Tables, record};
 
 /// Key of 16 bytes and value of 100, as the design's figures have them.
 const VALUE: [u8; 100] = [7; 100];
@@ -54,7 +54,7 @@ fn engines(engine: &dyn Engine, records: u64) {
                 for number in first..first + size as u64 {
                     batch.put(key(number), VALUE);
                 }
-                batch.set_applied(Offset(first));
+                batch.set_applied(LogOffset(first));
                 let begin = Instant::now();
                 engine.write(&batch).unwrap();
                 longest = longest.max(begin.elapsed());
@@ -102,7 +102,7 @@ fn overlay(engine: Arc<dyn Engine>) {
                 assert!(tables.get_in_memory(key).is_some());
             }
         });
-        tables.freeze(Offset(1));
+        tables.freeze(LogOffset(1));
         tables.written();
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Bound;
 
 use self::ordered::{Comparable, Ordered, Sought};
 
-use crate::{Bounds, Direction, Error, KEY_LEN_MAX, Key, Offset, RESERVED_PREFIX, Result, VALUE_LEN_MAX, Value};
+use crate::{Bounds, Direction, Error, KEY_LEN_MAX, Key, LogOffset, RESERVED_PREFIX, Result, VALUE_LEN_MAX, Value};
 
 /// A record's new value, or that it is no more.
 pub type Change = Option<Value>;
@@ -21,7 +21,7 @@ const ENTRY_BYTES: usize = 120;
 #[derive(Debug, Default, Clone)]
 pub struct Batch {
     changes: BTreeMap<Ordered, Change>,
-    applied: Option<Offset>,
+    applied: Option<LogOffset>,
     bytes: usize,
 }
 
@@ -54,12 +54,12 @@ impl Batch {
     }
 
     /// Says up to which offset of the log the records are true with this batch.
-    pub fn set_applied(&mut self, offset: Offset) {
+    pub fn set_applied(&mut self, offset: LogOffset) {
         self.applied = Some(offset);
     }
 
     /// The offset of the log, if the batch carries one.
-    pub fn applied(&self) -> Option<Offset> {
+    pub fn applied(&self) -> Option<LogOffset> {
         self.applied
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Batch, Bounds, Direction, Engine, Error, Offset, Place, Records, Result, Scan, Value};
+use crate::{Batch, Bounds, Direction, Engine, Error, LogOffset, Place, Records, Result, Scan, Value};
 
 /// What a [`FailingEngine`] does instead of its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Records for FailingEngine {
         }
     }
 
-    fn applied(&self) -> Result<Option<Offset>> {
+    fn applied(&self) -> Result<Option<LogOffset>> {
         self.check(false, None)?;
         self.inner.applied()
     }
@@ -107,7 +107,7 @@ impl Engine for FailingEngine {
         self.inner.sync()
     }
 
-    fn durable(&self) -> Option<Offset> {
+    fn durable(&self) -> Option<LogOffset> {
         self.inner.durable()
     }
 

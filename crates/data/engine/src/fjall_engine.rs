@@ -76,7 +76,8 @@ use self::maintenance::Maintenance;
 use self::snapshots::{Instant, Snapshots};
 use self::views::Views;
 use crate::{
-    Batch, Bounds, Direction, Engine, Error, Key, Lookup, Offset, Place, RESERVED_PREFIX, Records, Result, Scan, Value,
+    Batch, Bounds, Direction, Engine, Error, Key, LogOffset, Lookup, Place, RESERVED_PREFIX, Records, Result, Scan,
+    Value,
 };
 
 /// Where the applied offset lies.
@@ -163,7 +164,7 @@ struct Shared {
     /// Held while a batch goes into the buffer, and while a buffer is sealed.
     writing: Mutex<()>,
     /// The offset of the last batch that had one.
-    applied: Mutex<Option<Offset>>,
+    applied: Mutex<Option<LogOffset>>,
     buffer_bytes: u64,
     table_bytes: u64,
     maintenance: Maintenance,
@@ -245,7 +246,7 @@ impl Drop for FjallEngine {
 }
 
 impl Shared {
-    fn applied(&self) -> Option<Offset> {
+    fn applied(&self) -> Option<LogOffset> {
         *self.applied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -275,7 +276,7 @@ impl Records for FjallEngine {
         scan(self.shared.snapshots.open(&self.shared.views), bounds, direction)
     }
 
-    fn applied(&self) -> Result<Option<Offset>> {
+    fn applied(&self) -> Result<Option<LogOffset>> {
         Ok(self.shared.applied())
     }
 }
@@ -296,7 +297,7 @@ impl Engine for FjallEngine {
                 None => InternalValue::new_tombstone(key.clone(), seqno),
             });
         }
-        if let Some(Offset(offset)) = batch.applied() {
+        if let Some(LogOffset(offset)) = batch.applied() {
             let offset = offset.to_be_bytes();
             let _ = buffer.insert(InternalValue::from_components(APPLIED_KEY, offset, seqno, ValueType::Value));
             *shared.applied.lock().unwrap_or_else(PoisonError::into_inner) = batch.applied();
@@ -330,7 +331,7 @@ impl Engine for FjallEngine {
         maintenance::flush(&self.shared)
     }
 
-    fn durable(&self) -> Option<Offset> {
+    fn durable(&self) -> Option<LogOffset> {
         self.shared.maintenance.durable()
     }
 
@@ -383,7 +384,7 @@ impl Records for Snapshot {
         scan(self.0.clone(), bounds, direction)
     }
 
-    fn applied(&self) -> Result<Option<Offset>> {
+    fn applied(&self) -> Result<Option<LogOffset>> {
         decode_applied(self.get(&APPLIED_KEY)?)
     }
 }
@@ -450,10 +451,10 @@ fn compression(compression: Compression) -> lsm_tree::config::CompressionPolicy 
     }
 }
 
-pub(crate) fn decode_applied(value: Option<Value>) -> Result<Option<Offset>> {
+pub(crate) fn decode_applied(value: Option<Value>) -> Result<Option<LogOffset>> {
     let Some(value) = value else { return Ok(None) };
     match <[u8; 8]>::try_from(value.as_ref()) {
-        Ok(bytes) => Ok(Some(Offset(u64::from_be_bytes(bytes)))),
+        Ok(bytes) => Ok(Some(LogOffset(u64::from_be_bytes(bytes)))),
         Err(error) => Err(Error::damaged(error).at(|| Place::At(APPLIED_KEY.to_vec()))),
     }
 }

@@ -20,6 +20,7 @@ mod failing;
 mod fjall_engine;
 mod memory;
 mod merge;
+mod offset;
 mod readers;
 pub mod record;
 mod remove;
@@ -48,13 +49,14 @@ pub use error::{Error, Place, Result};
 pub use failing::{FailingEngine, Failure};
 pub use fjall_engine::{Compression, FjallEngine, FjallOptions, PageCache, open_frozen};
 pub use memory::MemoryEngine;
+pub use offset::LogOffset;
 pub use readers::{Answer, QueueFull, Readers, ReadersOptions, Request, answer};
 pub use remove::{Removed, remove_range};
 #[cfg(feature = "rocksdb")]
 pub use rocksdb_engine::{RocksEngine, RocksOptions};
 pub use summary::{Summary, summary};
 pub use tables::{Tables, TablesScan};
-pub use traits::{Engine, Lookup, Offset, Piece, Records, Scan, Step};
+pub use traits::{Engine, Lookup, Piece, Records, Scan, Step};
 pub use writer::{Job, Report, Writer, WriterOptions};
 
 /// Longest key of a record.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Batch, Bounds, Direction, Engine, Key, Offset, Records, Result, Scan, Value};
+use crate::{Batch, Bounds, Direction, Engine, Key, LogOffset, Records, Result, Scan, Value};
 
 /// How many records a scan fetches at a time.
 const SCAN_CHUNK: usize = 64;
@@ -27,7 +27,7 @@ struct State {
 #[derive(Debug, Default, Clone)]
 struct Image {
     records: BTreeMap<Key, Value>,
-    applied: Option<Offset>,
+    applied: Option<LogOffset>,
     bytes: u64,
 }
 
@@ -104,7 +104,7 @@ impl Records for MemoryEngine {
         Snapshot(self.image()).scan(bounds, direction)
     }
 
-    fn applied(&self) -> Result<Option<Offset>> {
+    fn applied(&self) -> Result<Option<LogOffset>> {
         Ok(self.state().now.applied)
     }
 }
@@ -139,7 +139,7 @@ impl Engine for MemoryEngine {
         Ok(())
     }
 
-    fn durable(&self) -> Option<Offset> {
+    fn durable(&self) -> Option<LogOffset> {
         self.state().synced.applied
     }
 
@@ -187,7 +187,7 @@ impl Records for Snapshot {
         )
     }
 
-    fn applied(&self) -> Result<Option<Offset>> {
+    fn applied(&self) -> Result<Option<LogOffset>> {
         Ok(self.0.applied)
     }
 }

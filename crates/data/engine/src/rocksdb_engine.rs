@@ -15,7 +15,7 @@ use rocksdb::{
 use self_cell::self_cell;
 
 use crate::fjall_engine::{APPLIED_KEY, bytes_below, decode_applied};
-use crate::{Batch, Bounds, Direction, Engine, Error, Key, Offset, Place, Records, Result, Scan, Value};
+use crate::{Batch, Bounds, Direction, Engine, Error, Key, LogOffset, Place, Records, Result, Scan, Value};
 
 /// Bits of the filters for each record: one in a hundred that are not there is looked for on the disk.
 const FILTER_BITS: f64 = 10.0;
@@ -56,9 +56,9 @@ pub struct RocksEngine {
 /// Up to where the records are true.
 struct State {
     /// Now.
-    applied: Option<Offset>,
+    applied: Option<LogOffset>,
     /// After a crash.
-    durable: Option<Offset>,
+    durable: Option<LogOffset>,
     /// Bytes that were written since files were asked for.
     written: usize,
 }
@@ -189,7 +189,7 @@ impl Records for RocksEngine {
         scan(self.instant(), bounds, direction)
     }
 
-    fn applied(&self) -> Result<Option<Offset>> {
+    fn applied(&self) -> Result<Option<LogOffset>> {
         Ok(lock(&self.state).applied)
     }
 }
@@ -205,7 +205,7 @@ impl Engine for RocksEngine {
                 None => changes.delete(key),
             }
         }
-        if let Some(Offset(offset)) = batch.applied() {
+        if let Some(LogOffset(offset)) = batch.applied() {
             changes.put(APPLIED_KEY, offset.to_be_bytes());
         }
         let mut options = WriteOptions::default();
@@ -232,7 +232,7 @@ impl Engine for RocksEngine {
         flush_to_disk(&self.db, &self.state)
     }
 
-    fn durable(&self) -> Option<Offset> {
+    fn durable(&self) -> Option<LogOffset> {
         lock(&self.state).durable
     }
 
@@ -266,7 +266,7 @@ impl Records for Snapshot {
         scan(Arc::clone(&self.0), bounds, direction)
     }
 
-    fn applied(&self) -> Result<Option<Offset>> {
+    fn applied(&self) -> Result<Option<LogOffset>> {
         decode_applied(self.get(&APPLIED_KEY)?)
     }
 }

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::{
-    Batch, Bounds, Direction, Engine, Error, FjallEngine, FjallOptions, KEY_LEN_MAX, Key, MemoryEngine, Offset,
+    Batch, Bounds, Direction, Engine, Error, FjallEngine, FjallOptions, KEY_LEN_MAX, Key, LogOffset, MemoryEngine,
     Records, Value, remove_range,
 };
 
@@ -67,7 +67,7 @@ fn what_was_written_to_rocksdb_comes_to_be_durable_by_itself() {
     let engine = crate::RocksEngine::open(folder.path(), &options).unwrap();
     let value = "x".repeat(100_000);
     let mut offset = 0;
-    while engine.durable().is_none_or(|durable| durable < Offset(20)) {
+    while engine.durable().is_none_or(|durable| durable < LogOffset(20)) {
         offset += 1;
         assert!(offset < 5_000, "nothing is durable");
         engine.write(&batch(&[("a", Some(&value))], Some(offset))).unwrap();
@@ -95,7 +95,7 @@ fn batch(changes: &[(&str, Option<&str>)], applied: Option<u64>) -> Batch {
         }
     }
     if let Some(applied) = applied {
-        batch.set_applied(Offset(applied));
+        batch.set_applied(LogOffset(applied));
     }
     batch
 }
@@ -110,7 +110,7 @@ fn an_engine_gives_back_what_it_was_given() {
         assert_eq!(engine.get(b"a").unwrap(), Some(Value::from("3")), "{name}");
         assert_eq!(engine.get(b"b").unwrap(), None, "{name}");
         assert_eq!(engine.get(b"c").unwrap(), Some(Value::from("")), "{name}");
-        assert_eq!(engine.applied().unwrap(), Some(Offset(7)), "{name}: a batch without an offset leaves it");
+        assert_eq!(engine.applied().unwrap(), Some(LogOffset(7)), "{name}: a batch without an offset leaves it");
         let expected = [(b"a".to_vec(), b"3".to_vec()), (b"c".to_vec(), b"".to_vec())];
         assert_eq!(all(&**engine, &Bounds::all(), Direction::Forward), expected, "{name}");
         let backward: Vec<_> = expected.into_iter().rev().collect();
@@ -128,7 +128,7 @@ fn a_snapshot_stays_as_it_was() {
         engine.write(&batch(&[("a", None), ("b", Some("3")), ("c", Some("4"))], Some(2))).unwrap();
         engine.compact().unwrap();
         assert_eq!(snapshot.get(b"a").unwrap(), Some(Value::from("1")), "{name}");
-        assert_eq!(snapshot.applied().unwrap(), Some(Offset(1)), "{name}");
+        assert_eq!(snapshot.applied().unwrap(), Some(LogOffset(1)), "{name}");
         let expected = [(b"a".to_vec(), b"1".to_vec()), (b"b".to_vec(), b"2".to_vec())];
         assert_eq!(all(&*snapshot, &Bounds::all(), Direction::Forward), expected, "{name}");
         assert_eq!(scan.count(), 2, "{name}: a scan is of one state");
@@ -144,10 +144,10 @@ fn what_is_synced_is_durable() {
         engine.write(&batch(&[("a", Some("1"))], Some(5))).unwrap();
         assert!(engine.durable() <= engine.applied().unwrap(), "{name}");
         engine.sync().unwrap();
-        assert_eq!(engine.durable(), Some(Offset(5)), "{name}");
+        assert_eq!(engine.durable(), Some(LogOffset(5)), "{name}");
         engine.write(&batch(&[("a", Some("2"))], None)).unwrap();
         engine.sync().unwrap();
-        assert_eq!(engine.durable(), Some(Offset(5)), "{name}: a batch without an offset leaves it");
+        assert_eq!(engine.durable(), Some(LogOffset(5)), "{name}: a batch without an offset leaves it");
     }
 }
 

@@ -39,7 +39,7 @@
 use std::sync::Arc;
 
 use crate::merge::{Layer, Merge};
-use crate::{Batch, Bounds, Capture, Direction, Engine, Key, Offset, Result, Value};
+use crate::{Batch, Bounds, Capture, Direction, Engine, Key, LogOffset, Result, Value};
 
 /// Records of one shard. Belongs to the shard's thread; the engine below is shared.
 pub struct Tables {
@@ -120,7 +120,7 @@ impl Tables {
     /// Says that all changes so far are true up to this offset of the log. Those that still belong before it come by
     /// [`put_marked`](Self::put_marked) and [`delete_marked`](Self::delete_marked). Returns whether the mark was set: it is
     /// not while one is set.
-    pub fn mark(&mut self, applied: Offset) -> bool {
+    pub fn mark(&mut self, applied: LogOffset) -> bool {
         if self.marked.is_some() {
             return false;
         }
@@ -131,7 +131,7 @@ impl Tables {
     }
 
     /// The offset of the mark, if one is set.
-    pub fn mark_offset(&self) -> Option<Offset> {
+    pub fn mark_offset(&self) -> Option<LogOffset> {
         self.marked.as_ref().and_then(Batch::applied)
     }
 
@@ -163,7 +163,7 @@ impl Tables {
     /// Makes a batch of all changes so far, which are true up to this offset: [`mark`](Self::mark) and
     /// [`freeze_marked`](Self::freeze_marked) in one. `None` while another batch is being
     /// written or collected, or a removal of everything is under way.
-    pub fn freeze(&mut self, applied: Offset) -> Option<Arc<Batch>> {
+    pub fn freeze(&mut self, applied: LogOffset) -> Option<Arc<Batch>> {
         if self.frozen.is_some() || self.marked.is_some() || self.is_void_below {
             return None;
         }
@@ -177,7 +177,7 @@ impl Tables {
     }
 
     /// Says that the engine has the frozen batch now, so memory can let go of it. Returns its offset.
-    pub fn written(&mut self) -> Option<Offset> {
+    pub fn written(&mut self) -> Option<LogOffset> {
         self.frozen.take().and_then(|batch| batch.applied())
     }
 

@@ -4,11 +4,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{Batch, Bounds, Direction, Key, Result, Value};
-
-/// An offset of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Offset(pub u64);
+use crate::{Batch, Bounds, Direction, Key, LogOffset, Result, Value};
 
 /// Records in order, one after another. Ends after the first error.
 pub type Scan = Box<dyn Iterator<Item = Result<(Key, Value)>> + Send>;
@@ -22,7 +18,7 @@ pub trait Records: Send + Sync {
     fn scan(&self, bounds: &Bounds, direction: Direction) -> Scan;
 
     /// Up to which offset of the log the records are true; `None` in an engine that was never told.
-    fn applied(&self) -> Result<Option<Offset>>;
+    fn applied(&self) -> Result<Option<LogOffset>>;
 }
 
 /// A part of a file that a [`Lookup`] wants to have read.
@@ -98,7 +94,7 @@ pub trait Engine: Records + 'static {
     /// The offset that a crash at this moment would leave, or an earlier one: the log is needed from there. It moves by
     /// itself as data flows, and up to [`applied`](Records::applied) by [`sync`](Self::sync), which costs small files if it is
     /// done for little: each few dozen megabytes of log is about right.
-    fn durable(&self) -> Option<Offset>;
+    fn durable(&self) -> Option<LogOffset>;
 
     /// Gives back at once what the records within bounds take, as far as that is cheap: whole files that hold nothing else.
     ///

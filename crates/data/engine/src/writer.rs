@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::{Batch, Bounds, Engine, Error, Key, Offset, Removed, Result, remove_range};
+use crate::{Batch, Bounds, Engine, Error, Key, LogOffset, Removed, Result, remove_range};
 
 /// How often a writer looks whether the loop has let go of a batch.
 const LET_GO_TRIES: u32 = 100;
@@ -67,7 +67,7 @@ pub enum Report {
     /// The engine has the batch.
     Written {
         /// The batch's offset.
-        applied: Option<Offset>,
+        applied: Option<LogOffset>,
         /// How many records it changed.
         records: usize,
     },

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Batch, Bounds, Direction, Engine, Error, FjallEngine, FjallOptions, Offset, Records, remove_range};
+use engine::{Batch, Bounds, Direction, Engine, Error, FjallEngine, FjallOptions, LogOffset, Records, remove_range};
 
 /// A folder in memory if there is one, for tests that open a small engine many times: syncs cost nothing there.
 fn small_folder() -> tempfile::TempDir {
@@ -48,7 +48,7 @@ const KEYS: u64 = 40;
 fn write_until_killed() {
     let Some(folder) = std::env::var_os(KILLED_FOLDER) else { return };
     let engine = open(Path::new(&folder));
-    let first = engine.applied().unwrap().map_or(0, |Offset(offset)| offset + 1);
+    let first = engine.applied().unwrap().map_or(0, |LogOffset(offset)| offset + 1);
     for number in first.. {
         let mut batch = Batch::new();
         for key in 0..KEYS {
@@ -56,7 +56,7 @@ fn write_until_killed() {
         }
         batch.put((KEYS + number % 7).to_be_bytes(), number.to_be_bytes());
         batch.delete((KEYS + (number + 1) % 7).to_be_bytes());
-        batch.set_applied(Offset(number));
+        batch.set_applied(LogOffset(number));
         engine.write(&batch).unwrap();
         if number % 64 == 0 {
             engine.sync().unwrap();
@@ -94,9 +94,9 @@ fn a_killed_process_leaves_whole_batches() {
             .unwrap_or(synced);
 
         let engine = open(folder.path());
-        let Offset(applied) = engine.applied().unwrap().unwrap();
+        let LogOffset(applied) = engine.applied().unwrap().unwrap();
         assert!(applied >= synced, "what was synced is there: {applied} of {synced}");
-        assert_eq!(engine.durable(), Some(Offset(applied)));
+        assert_eq!(engine.durable(), Some(LogOffset(applied)));
         let found: BTreeMap<Vec<u8>, Vec<u8>> = engine
             .scan(&Bounds::all(), Direction::Forward)
             .map(|record| record.unwrap())
@@ -147,7 +147,7 @@ fn a_full_disk_refuses_writes_goes_on_reading_and_recovers() {
     let write = |engine: &FjallEngine, number: u64| {
         let mut batch = Batch::new();
         batch.put(number.to_be_bytes(), noise(number, 100_000));
-        batch.set_applied(Offset(number));
+        batch.set_applied(LogOffset(number));
         engine.write(&batch)
     };
     // A merge that fails gives back what it had taken, so there may be room for a little more after the first errors.
@@ -172,7 +172,7 @@ fn a_full_disk_refuses_writes_goes_on_reading_and_recovers() {
             engine.scan(&Bounds::all(), Direction::Forward).inspect(|record| assert!(record.is_ok())).count() as u64,
             count
         );
-        assert_eq!(engine.applied().unwrap(), Some(Offset(count - 1)));
+        assert_eq!(engine.applied().unwrap(), Some(LogOffset(count - 1)));
     };
     check(&engine, written);
 
@@ -214,7 +214,7 @@ fn a_flipped_bit_is_found_and_never_served() {
         for number in 0..RECORDS {
             batch.put(number.to_be_bytes(), value(number));
         }
-        batch.set_applied(Offset(3));
+        batch.set_applied(LogOffset(3));
         engine.write(&batch).unwrap();
         engine.compact().unwrap();
     }
@@ -358,13 +358,13 @@ fn snapshots_are_whole_while_files_are_made_and_merged() {
         for key in 0..50_u64 {
             batch.put((key * 31 % 50).to_be_bytes(), noise(number, 3_000));
         }
-        batch.set_applied(Offset(number));
+        batch.set_applied(LogOffset(number));
         engine.write(&batch).unwrap();
     };
     write(0);
     let first = engine.snapshot();
     let check = |snapshot: &dyn Records| {
-        let Offset(number) = snapshot.applied().unwrap().unwrap();
+        let LogOffset(number) = snapshot.applied().unwrap().unwrap();
         let expected = noise(number, 3_000);
         let mut count = 0;
         for record in snapshot.scan(&Bounds::all(), Direction::Backward) {
@@ -382,7 +382,7 @@ fn snapshots_are_whole_while_files_are_made_and_merged() {
     });
     engine.compact().unwrap();
     check(&*first);
-    assert_eq!(first.applied().unwrap(), Some(Offset(0)));
+    assert_eq!(first.applied().unwrap(), Some(LogOffset(0)));
 }
 
 #[test]

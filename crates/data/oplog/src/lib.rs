@@ -39,6 +39,7 @@
 
 mod end_note;
 mod error;
+mod folder;
 mod frame;
 mod id;
 mod log;

@@ -1,15 +1,11 @@
 //! The log, as the shard's thread has it.
 
-use std::{
-    path::Path,
-    sync::{Arc, atomic::Ordering},
-};
+use std::sync::{Arc, atomic::Ordering};
 
 use crate::{
-    LogError, Maintainer, Offset, Options, Reader, Recovered, ReplicationId, SegmentInfo, Syncer,
+    LogError, Maintainer, Offset, Reader, ReplicationId, SegmentInfo, Syncer,
     disk::{Disk, DiskFile},
     frame::{FrameHeader, HEADER_LEN, put},
-    recover,
     segment::{self, Mark, Segment, SegmentHeader, UNREADY_PREFIX},
     shared::{BRIDGE_LEN_MIN, SegmentFile, Shared},
 };
@@ -78,15 +74,6 @@ struct OpenFrame {
 }
 
 impl<D: Disk> Log<D> {
-    /// Opens the log in a folder, or makes one. What a crash has torn at the end is cut off.
-    ///
-    /// # Errors
-    ///
-    /// The disk's; or the log is damaged where no crash can have damaged it.
-    pub fn open(disk: D, folder: &Path, options: Options, now_ms: u64) -> Result<(Self, Recovered), LogError> {
-        recover::open(disk, folder, options, now_ms)
-    }
-
     pub(crate) fn new(shared: Arc<Shared<D>>, active: Active<D::File>, end: u64) -> Self {
         let retention = (shared.options.retention_bytes, shared.options.retention_ms);
         Self { shared, active, buffer: Vec::new(), frames: Vec::new(), open: None, end, retention }
@@ -205,10 +192,10 @@ impl<D: Disk> Log<D> {
             let fit = self.frames.get(first..).unwrap_or_default().partition_point(|frame| frame.end - start <= room);
             if fit == 0 {
                 let len = (segment::HEADER_LEN + frame.end - start) as u64;
-                if let Err(error) = self.rotate_to(frame.offset, len) {
-                    break Err(error);
+                match self.make_room(frame.offset, len) {
+                    Ok(rotations) => outcome.rotations += rotations,
+                    Err(error) => break Err(error),
                 }
-                outcome.rotations += 1;
                 continue;
             }
             let last = first + fit;
@@ -285,7 +272,7 @@ impl<D: Disk> Log<D> {
     /// The disk's, as for [`write`](Self::write).
     pub fn rotate(&mut self, now_ms: u64) -> Result<(), LogError> {
         self.write()?;
-        if self.active.position == segment::HEADER_LEN as u64 {
+        if self.is_empty() {
             return Ok(());
         }
         let header = SegmentHeader { created_ms: now_ms, ..self.next_header(self.end) };
@@ -327,12 +314,29 @@ impl<D: Disk> Log<D> {
         }
     }
 
-    fn rotate_to(&mut self, first_offset: u64, len_min: u64) -> Result<(), LogError> {
-        self.begin_segment(self.next_header(first_offset), len_min)
+    /// Makes room for a frame: in a new segment, or in the active one, if that has no frame yet and is too short. Returns how many
+    /// segments have been begun.
+    fn make_room(&mut self, first_offset: u64, len: u64) -> Result<u32, LogError> {
+        if !self.is_empty() {
+            self.begin_segment(self.next_header(first_offset), len)?;
+            return Ok(1);
+        }
+        let SegmentFile { segment, file } = &*self.active.file;
+        file.preallocate(len).map_err(LogError::io("make room for", &segment.path))?;
+        self.active.len = file.len().map_err(LogError::io("open", &segment.path))?;
+        Ok(0)
+    }
+
+    /// Whether the active segment has no frame yet.
+    fn is_empty(&self) -> bool {
+        self.active.position == segment::HEADER_LEN as u64
     }
 
     fn begin_segment(&mut self, header: SegmentHeader, len_min: u64) -> Result<(), LogError> {
-        self.active = begin_segment(&self.shared, header, len_min, false)?;
+        // IMPORTANT: an empty segment has the name of the one that takes its place, and its header may be all that is durable of the
+        // log. So that one's header has to be durable before it has the name.
+        let durably = self.is_empty();
+        self.active = begin_segment(&self.shared, header, len_min, durably)?;
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     LogError, Offset, Options, Reason, ReplicationId,
     disk::{Disk, DiskFile},
-    recover::{self, FoundSegment},
+    folder::{FoundSegment, find_segments},
     scan::{Found, Scanner},
     segment::Segment,
     shared::Shared,
@@ -100,7 +100,7 @@ impl<D: Disk> Reader<D> {
     /// The log of a folder as it is now.
     fn look(disk: D, folder: &Path) -> Result<Arc<Shared<D>>, LogError> {
         let mut segments = VecDeque::new();
-        let found = recover::find(&disk, folder)?;
+        let found = find_segments(&disk, folder)?;
         let last = found.len().saturating_sub(1);
         for (index, FoundSegment { path, first_offset, header }) in found.into_iter().enumerate() {
             match header {

@@ -25,10 +25,11 @@ use crate::{
     Log, LogError, Offset, Options, Reason,
     disk::{Disk, DiskFile},
     end_note::{EndNote, KnownEnd},
+    folder::{FoundSegment, find_segments},
     frame,
     log::{Active, begin_segment},
     scan::{Found, Scanner, durable_claim, durable_claim_of_unknown},
-    segment::{self, HEADER_LEN, SPARE_PREFIX, Segment, SegmentHeader, UNREADY_PREFIX, parse_name},
+    segment::{self, HEADER_LEN, SPARE_PREFIX, Segment, SegmentHeader, UNREADY_PREFIX},
     shared::{SegmentFile, Shared},
 };
 
@@ -64,55 +65,21 @@ pub struct Cut {
     pub segments_removed: usize,
 }
 
-/// A file with a segment's name.
-#[derive(Debug)]
-pub(crate) struct FoundSegment {
-    pub(crate) path: PathBuf,
-    pub(crate) first_offset: u64,
-    /// What its header says, or what is wrong with it.
-    pub(crate) header: Result<SegmentHeader, Reason>,
-}
-
-/// The segments in a folder, the oldest first.
-pub(crate) fn find<D: Disk>(disk: &D, folder: &Path) -> Result<Vec<FoundSegment>, LogError> {
-    let names = disk.list(folder).map_err(LogError::io("list", folder))?;
-    let mut offsets: Vec<(u64, String)> =
-        names.into_iter().filter_map(|name| Some((parse_name(&name)?, name))).collect();
-    offsets.sort_unstable();
-    let mut found = Vec::with_capacity(offsets.len());
-    let mut generation = 0;
-    for (first_offset, name) in offsets {
-        let path = folder.join(name);
-        let file = disk.open_to_read(&path).map_err(LogError::io("open", &path))?;
-        let mut bytes = [0; HEADER_LEN];
-        let read = file.read_full_at(&mut bytes, 0).map_err(LogError::io("read", &path))?;
-        let header = if read < HEADER_LEN { Err(Reason::Header) } else { SegmentHeader::decode(&bytes) };
-        // What an earlier life of the file has left is a good header of another segment.
-        let header = header.and_then(|header| {
-            let is_its_own = header.first_offset == first_offset && header.generation > generation;
-            if is_its_own { Ok(header) } else { Err(Reason::Header) }
-        });
-        if let Ok(header) = &header {
-            generation = header.generation;
+impl<D: Disk> Log<D> {
+    /// Opens the log in a folder, or makes one. What a crash has torn at the end is cut off.
+    ///
+    /// # Errors
+    ///
+    /// The disk's; or the log is damaged where no crash can have damaged it.
+    pub fn open(disk: D, folder: &Path, options: Options, now_ms: u64) -> Result<(Self, Recovered), LogError> {
+        disk.create_folder(folder).map_err(LogError::io("create", folder))?;
+        let found = find_segments(&disk, folder)?;
+        let note = EndNote::open(&disk, folder)?;
+        match (found.is_empty(), note) {
+            (false, note) => Recovery { disk, folder, found }.run(note, options, now_ms),
+            (true, None) => create(disk, folder, options, now_ms),
+            (true, Some(note)) => Err(LogError::NoSegments { folder: folder.to_owned(), durable: note.end().durable }),
         }
-        found.push(FoundSegment { path, first_offset, header });
-    }
-    Ok(found)
-}
-
-pub(crate) fn open<D: Disk>(
-    disk: D,
-    folder: &Path,
-    options: Options,
-    now_ms: u64,
-) -> Result<(Log<D>, Recovered), LogError> {
-    disk.create_folder(folder).map_err(LogError::io("create", folder))?;
-    let found = find(&disk, folder)?;
-    let note = EndNote::open(&disk, folder)?;
-    match (found.is_empty(), note) {
-        (false, note) => Recovery { disk, folder, found }.run(note, options, now_ms),
-        (true, None) => create(disk, folder, options, now_ms),
-        (true, Some(note)) => Err(LogError::NoSegments { folder: folder.to_owned(), durable: note.end().durable }),
     }
 }
 

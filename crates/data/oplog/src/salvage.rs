@@ -6,7 +6,7 @@ use crate::{
     LogError, Offset,
     disk::Disk,
     end_note,
-    recover::{FoundSegment, find},
+    folder::{FoundSegment, find_segments},
     segment::{SegmentHeader, UNREADY_PREFIX},
     truncate::Copy,
 };
@@ -30,7 +30,7 @@ impl<D: Disk> Damaged<D> {
     ///
     /// The disk's; nothing that is good begins before the offset.
     pub fn look(disk: D, folder: &Path, good_until: Offset) -> Result<Self, LogError> {
-        let mut found = find(&disk, folder)?;
+        let mut found = find_segments(&disk, folder)?;
         let removed = || LogError::Removed { asked: good_until, first: good_until };
         let is_before = |found: &FoundSegment| found.first_offset <= good_until.0 && found.header.is_ok();
         let place = found.iter().rposition(is_before).ok_or_else(removed)?;

@@ -632,7 +632,7 @@ pub fn unreadable(error: &engine::Error) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use engine::{Engine as _, MemoryEngine, Offset};
+    use engine::{Engine as _, LogOffset, MemoryEngine};
 
     use super::*;
     use crate::simulated::SimulatedWorld;
@@ -652,7 +652,7 @@ mod tests {
         assert_eq!(first.key_seed(), 7);
         assert_eq!(open(8).unwrap().key_seed(), 8, "nothing is written yet");
 
-        assert!(first.with(|tables| tables.mark(Offset(1))));
+        assert!(first.with(|tables| tables.mark(LogOffset(1))));
         first.put_key_seed();
         let taken = Taken { disk: 0, slot: 5, key: SmallBytes::from_slice(b"key"), value: Some((whole("x"), NEVER)) };
         first.put_taken(taken);
@@ -667,7 +667,7 @@ mod tests {
         let former = Arc::new(MemoryEngine::new());
         let mut batch = engine::Batch::new();
         batch.put(record::key(0, 5, 0, b"key"), encode(b"key", whole("x"), None));
-        batch.set_applied(Offset(1));
+        batch.set_applied(LogOffset(1));
         former.write(&batch).unwrap();
         let tables = ShardTables::new(
             Tables::new(Arc::clone(&former) as Arc<dyn engine::Engine>),

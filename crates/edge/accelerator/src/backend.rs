@@ -61,9 +61,10 @@ pub enum Step {
 /// A response that has been accepted.
 #[derive(Debug)]
 pub struct Accepted {
-    /// Where it is kept; `None` for a response that is passed on directly.
+    /// Where it is kept; `None` for a response that is passed on directly, or that is kept already.
     pub stored: Option<Stored>,
-    /// The head, for a response that is passed on directly.
+    /// The head, for a response that is passed on directly; of one that is stored, what the client gets who had it fetched, if that
+    /// is not the same.
     pub head: ResponseHead,
     /// The body.
     pub body: AcceptedBody,

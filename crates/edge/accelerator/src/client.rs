@@ -87,6 +87,8 @@ pub enum DeliveredBody {
 pub enum Fetched {
     /// An object, in the cache or for this client alone.
     Object(Arc<Object>),
+    /// An object, and the head that the client who had it fetched gets instead of the stored one.
+    Own(Arc<Object>, Box<ResponseHead>),
     /// Nothing: the fetch was abandoned, or there was no room.
     Nothing,
 }
@@ -191,7 +193,7 @@ impl Client {
     pub fn fetched(&mut self, fetched: Fetched, now: f64) -> Step {
         self.host.common.now = now;
         match fetched {
-            Fetched::Object(object) => {
+            Fetched::Object(object) | Fetched::Own(object, _) => {
                 self.host.object = Some(object);
                 self.deliver_object()
             }
@@ -298,6 +300,7 @@ impl Client {
             grace: wishes.grace,
             always_misses: wishes.always_misses,
             is_impatient: is_impatient || wishes.ignores_busy,
+            is_unshared: false,
         };
         let found = self.loaded.cache.lookup(&query);
         match found {

@@ -14,6 +14,9 @@
 //!
 //! [`client::Client`] and [`backend::Backend`] are the two machines. Each is asked what to do next, and told what came of it; whoever
 //! drives them has the sockets. Both run subroutines of a [`loaded::Loaded`] program and use one [`cache::index::Cache`].
+//!
+//! [`shared`] has two machines of the same contract without a program: what RFC 9111 says is what they do. Who drives either kind
+//! uses [`machine`].
 
 pub mod backend;
 pub mod client;
@@ -22,9 +25,11 @@ pub mod directors;
 pub mod fields;
 pub mod load;
 pub mod loaded;
+pub mod machine;
 mod modules;
 pub mod output;
 pub mod recode;
 pub mod settings;
+pub mod shared;
 
 pub use common::{Connection, Record};

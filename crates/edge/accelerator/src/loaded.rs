@@ -167,6 +167,12 @@ impl Loaded {
         }
     }
 
+    /// What a director chooses from; nothing for a backend.
+    #[must_use]
+    pub fn members(&self, director: Backend) -> Option<Vec<Backend>> {
+        self.director(director).map(Director::members)
+    }
+
     pub(crate) fn director(&self, backend: Backend) -> Option<&Director> {
         match backend {
             Backend::Director(place) => self.directors.get(place as usize),

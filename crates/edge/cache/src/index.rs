@@ -67,6 +67,8 @@ pub struct Query<'q> {
     pub always_misses: bool,
     /// It does not wait for others (`req.hash_ignore_busy`, or it has waited in vain).
     pub is_impatient: bool,
+    /// Nobody waits for what it fetches: it will be of no use to others.
+    pub is_unshared: bool,
 }
 
 impl<'q> Query<'q> {
@@ -74,7 +76,17 @@ impl<'q> Query<'q> {
     #[must_use]
     pub fn new(digest: [u8; 32], url: &'q [u8], headers: &'q Headers, now: Time) -> Self {
         let digest = Digest(digest);
-        Self { digest, url, headers, now, ttl: None, grace: None, always_misses: false, is_impatient: false }
+        Self {
+            digest,
+            url,
+            headers,
+            now,
+            ttl: None,
+            grace: None,
+            always_misses: false,
+            is_impatient: false,
+            is_unshared: false,
+        }
     }
 }
 
@@ -217,6 +229,23 @@ impl Cache {
         }
     }
 
+    /// What is stored for a request, fresh or stale, without a thought of fetching it.
+    pub fn peek(&self, query: &Query<'_>) -> Option<Arc<Object>> {
+        loop {
+            let mut shard = self.shard(&query.digest);
+            let mut removed = Removed::default();
+            self.remove_banned(&mut shard, query, &mut removed);
+            let found = shard.entries.get(&query.digest).map(|objects| objects.find(query));
+            drop(shard);
+            drop(removed);
+            let (Candidate::Fresh(object) | Candidate::Stale(object)) = found? else { return None };
+            if object.is_readable() {
+                return (object.kind() == Kind::Ordinary).then_some(object);
+            }
+            self.remove(&object);
+        }
+    }
+
     fn lookup_in(self: &Arc<Self>, shard: &mut Shard, query: &Query<'_>, removed: &mut Removed) -> Found {
         if !query.always_misses {
             self.remove_banned(shard, query, removed);
@@ -254,7 +283,7 @@ impl Cache {
             }
             (Some(_), None) => Found::Miss { fetch: self.begin(objects, query, false), stale },
             (None, Some(object)) => Found::Grace { object, fetch: Some(self.begin(objects, query, true)) },
-            (None, None) => Found::Miss { fetch: self.begin(objects, query, true), stale },
+            (None, None) => Found::Miss { fetch: self.begin(objects, query, !query.is_unshared), stale },
         }
     }
 

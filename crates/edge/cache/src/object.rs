@@ -343,6 +343,12 @@ impl Filler {
         &self.object
     }
 
+    /// Bytes that have been written so far.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.object.body.arrived() + self.buffer.len() as u64
+    }
+
     /// Says how long the body is going to be, so that memory for it is taken at once.
     pub fn expect(&mut self, length: u64) {
         self.expected = length;

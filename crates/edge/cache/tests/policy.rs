@@ -230,6 +230,11 @@ fn variants() {
     assert_eq!(key("Accept-Encoding: gzip,br"), key("accept-encoding: gzip , br"), "4.1 blanks");
     assert_eq!(key("Accept-Encoding: gzip\nAccept-Encoding: br"), key("Accept-Encoding: gzip, br"), "4.1 lines");
     assert_ne!(key("Accept-Encoding: gzip"), key("Accept-Encoding: br"));
+    let names = [b"accept-language".to_vec()];
+    let languages = |lines: &str| vary::key(&names, &headers(lines));
+    assert_eq!(languages("Accept-Language: en, de;q=0.5"), languages("accept-language: DE; q=0.5, EN"), "4.1 wishes");
+    assert_ne!(languages("Accept-Language: en, de;q=0.5"), languages("Accept-Language: en;q=0.5, de"), "4.1 weights");
+    assert_ne!(languages("Accept-Language: en"), languages(""), "4.1 there or not");
     assert_ne!(key(""), key("Accept-Encoding:"), "4.1 there or not");
     assert_ne!(key("x-a: 1"), key("x-b: 1"));
     assert_eq!(key("x-a: 1\nother: 2"), key("x-a: 1"));

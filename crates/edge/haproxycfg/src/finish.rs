@@ -56,6 +56,7 @@ pub fn finish(scope: &mut Scope<'_>) {
         resolve_default_backend(scope, index);
         rules::finish(scope);
         rules::finish_accelerator(scope);
+        rules::finish_shared_cache(scope);
         resolve_tracks(scope, index);
         check_ports(scope);
         check_proxy(scope);

@@ -25,7 +25,7 @@ use crate::{
     instance::Instance,
     limits::hard_maxconn,
     process::Process,
-    proxy::{Accelerator, DynamicCookie, Farm, FarmObserver, LiveListener, LiveProxy, Servers},
+    proxy::{Accelerator, DynamicCookie, Farm, FarmObserver, LiveListener, LiveProxy, Servers, SharedCache},
     resolvers,
     server::{Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, configured_port, is_relative, target},
     tables::Tables,
@@ -55,6 +55,17 @@ impl Assembly<'_> {
     /// Makes the instance. States and numbers of proxies and servers that were there before are carried over by name.
     #[must_use]
     pub fn build(&self, config: Config) -> Arc<Instance> {
+        self.process.maxconn.store(hard_maxconn(&config), Relaxed);
+        self.process.connection_rate_limit.store(config.global.maxconnrate, Relaxed);
+        self.process.compression.rate_max.store(config.global.tune.compression_rate_max, Relaxed);
+        self.process.session_rate_limit.store(config.global.maxsessrate, Relaxed);
+        variables::set_global(&config, self.process);
+        self.apart(config)
+    }
+
+    /// Makes an instance that runs beside another one: nothing of the process is changed.
+    #[must_use]
+    pub fn apart(&self, config: Config) -> Arc<Instance> {
         let config = Arc::new(config);
         let now_ms = self.process.milliseconds(Instant::now());
         let proxies: Vec<_> = config
@@ -76,11 +87,6 @@ impl Assembly<'_> {
             .map(|(proxy, index)| (Arc::clone(&proxy.name), ProxyIndex(index)))
             .collect::<HashMap<_, _>>();
         let log_targets = LogTargets::new(&config.global.logs, None, self.identity, &self.process.outputs);
-        self.process.maxconn.store(hard_maxconn(&config), Relaxed);
-        self.process.connection_rate_limit.store(config.global.maxconnrate, Relaxed);
-        self.process.compression.rate_max.store(config.global.tune.compression_rate_max, Relaxed);
-        self.process.session_rate_limit.store(config.global.maxsessrate, Relaxed);
-        variables::set_global(&config, self.process);
         let tables = Tables::new(&config, self.previous.map(|previous| &*previous.tables), self.seed, now_ms);
         Arc::new(Instance {
             variable_limits: Arc::new(variable_limits(config.global.tune.vars_max_size)),
@@ -158,6 +164,10 @@ impl Assembly<'_> {
             accelerator: proxy.accelerator.as_ref().and_then(|described| {
                 Accelerator::new(described, before.and_then(|before| before.accelerator.as_ref()))
             }),
+            shared_cache: proxy
+                .shared_cache
+                .as_ref()
+                .map(|described| SharedCache::new(described, before.and_then(|before| before.shared_cache.as_ref()))),
             invalid_request: LastCapture::default(),
             invalid_response: LastCapture::default(),
         }

@@ -37,7 +37,7 @@ pub use self::{
     process::{CompressionLimits, Process, ProcessRates, WakeSessions},
     proxy::{
         Accelerator, DynamicCookie, Farm, FarmObserver, ListenerOrder, LiveListener, LiveProxy, Place, Running,
-        Servers, Targets, Verdict,
+        Servers, SharedCache, Targets, Verdict,
     },
     resolvers::{Asking, LiveResolvers},
     server::{

@@ -2,13 +2,15 @@
 
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Parameters, Status};
 
 /// Text of a reply, or why not.
 pub type Outcome = Result<String, Failure>;
 
 /// Why a command was not done.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Of which kind this is.
     pub status: Status,
@@ -133,7 +135,7 @@ pub struct Pids {
 }
 
 /// What an administrator says of a backend's health.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AdminHealth {
     /// Its probe decides; `probe` in lists.
     Auto,
@@ -144,7 +146,7 @@ pub enum AdminHealth {
 }
 
 /// A backend or director of a VCL.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BackendEntry {
     /// `vcl.name`.
     pub name: String,
@@ -163,7 +165,7 @@ pub struct BackendEntry {
 }
 
 /// A ban in the list.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BanEntry {
     /// When it was made: seconds since 1970.
     pub time: f64,
@@ -233,10 +235,16 @@ pub trait Instance {
     fn ban(&mut self, words: &[String]) -> Result<(), Failure>;
 
     /// The bans, the latest first.
-    fn bans(&mut self) -> Vec<BanEntry>;
+    ///
+    /// # Errors
+    /// When there is no worker.
+    fn bans(&mut self) -> Result<Vec<BanEntry>, Failure>;
 
     /// Backends and directors of all VCLs.
-    fn backends(&mut self) -> Vec<BackendEntry>;
+    ///
+    /// # Errors
+    /// When there is no worker.
+    fn backends(&mut self) -> Result<Vec<BackendEntry>, Failure>;
 
     /// Sets the health of a backend of that list.
     ///

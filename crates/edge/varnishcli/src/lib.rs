@@ -39,7 +39,7 @@ mod session;
 mod table;
 
 pub use auth::CHALLENGE_BYTES;
-pub use commands::execute;
+pub use commands::{execute, matches};
 pub use instance::{
     AdminHealth, BackendEntry, BanEntry, ChildState, Failure, Instance, Outcome, Pids, VclEntry, VclKind, VclSource,
     VclState,

@@ -5,13 +5,15 @@
 //! text of 23 bytes\n
 //! ```
 
+use serde::{Deserialize, Serialize};
+
 /// Bytes of a reply before its text.
 pub const HEAD_BYTES: usize = 13;
 /// Bytes of a text that is read, at most.
 const TEXT_BYTES_MAX: usize = 64 << 20;
 
 /// What a reply says of its command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u16)]
 pub enum Status {
     /// The line was no command.

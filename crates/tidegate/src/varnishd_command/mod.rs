@@ -1,14 +1,19 @@
-//! `tidegate varnishd`: Varnish's command line. Its options become a configuration of the edge, which runs the program of VCL.
+//! `tidegate varnishd`: Varnish's command line. Its options make a manager ([`varnishd::manager`]), which starts this program again as the
+//! worker that serves.
 
-mod configuration;
 mod options;
 
-use std::process::ExitCode;
+use std::{os::fd::OwnedFd, process::ExitCode};
 
-use edge::role::{EdgeOptions, EdgeRole, Given};
-use runtime::process::{Introduction, Mode, Options, run_file};
+use edge::role::{EdgeOptions, EdgeRole, Given, Management};
+use runtime::process::{Mode, Options};
+use varnishd::{
+    configuration,
+    manager::{self, WORKER},
+    orders::{self, Begin},
+};
 
-use options::{Parsed, VarnishOptions};
+use options::Parsed;
 
 /// The name under which the configuration is read that the options stand for.
 const NAME: &str = "varnishd";
@@ -17,8 +22,11 @@ const VERSION: &str = "varnishd (varnish-7.1.1, by Tidegate)";
 
 /// Runs as the words say.
 pub fn run(words: &[String]) -> ExitCode {
+    if words == [WORKER] {
+        return serve();
+    }
     let options = match options::parse(words) {
-        Ok(Parsed::Run(options)) => options,
+        Ok(Parsed::Run(options)) => *options,
         Ok(Parsed::Version) => {
             println!("{VERSION}");
             return ExitCode::SUCCESS;
@@ -32,48 +40,40 @@ pub fn run(words: &[String]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let text = match configuration::write(&options) {
-        Ok(text) => text,
-        Err(message) => {
-            eprintln!("{}", message.trim_end());
+    if options.prints_configuration {
+        print!("{}", configuration(&options.manager.frontend, &options.manager.parameters));
+        return ExitCode::SUCCESS;
+    }
+    if !manager::is_detached() {
+        options.warnings.iter().for_each(|warning| eprintln!("Warning: {warning}"));
+    }
+    manager::run(options.manager)
+}
+
+/// Serves for a manager, which speaks through standard input.
+fn serve() -> ExitCode {
+    let begun = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3).map_err(std::io::Error::from).and_then(receive);
+    let (channel, begin) = match begun {
+        Ok(begun) => begun,
+        Err(error) => {
+            eprintln!("Error: {WORKER} is for the processes that varnishd starts itself: {error}");
             return ExitCode::from(2);
         }
     };
-    if options.only_compiles {
-        eprintln!("The program is valid. There is no C code to print: VCL is run as it is.");
-        return ExitCode::SUCCESS;
-    }
-    if options.prints_configuration {
-        print!("{text}");
-        return ExitCode::SUCCESS;
-    }
-    for warning in &options.warnings {
-        if runtime::process::is_first() {
-            eprintln!("Warning: {warning}");
-        }
-    }
-    serve(*options, text)
-}
-
-fn serve(options: VarnishOptions, text: String) -> ExitCode {
-    let daemon = !options.is_foreground;
-    let mut edge = EdgeOptions { has_master: true, foreground: !daemon, console: !daemon, ..EdgeOptions::default() };
+    let mut edge = EdgeOptions { foreground: true, console: true, ..EdgeOptions::default() };
     edge.language.hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     edge.sources.push(NAME.to_owned());
-    edge.given = Some(Given { name: NAME.to_owned(), text });
-    let introduction = Introduction {
-        folder: run_file::own_folder(),
-        configuration: vec![options.described()],
-        greeting: String::new(),
-    };
-    let run = Options {
-        mode: Mode::MasterWorker,
-        daemon,
-        pidfile: options.pidfile,
-        old_processes: None,
-        take_sockets_from: None,
-        control: Vec::new(),
-        introduction: Some(introduction),
-    };
+    edge.given = Some(Given { name: NAME.to_owned(), text: begin.configuration });
+    edge.management = Some(Management::new(channel, begin.orders));
+    let run = Options { mode: Mode::Single, ..Options::default() };
     runtime::process::run(EdgeRole::new(edge), run)
+}
+
+/// What the manager says first. Standard input leads nowhere after it.
+fn receive(channel: OwnedFd) -> std::io::Result<(OwnedFd, Begin)> {
+    let null = std::fs::File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    let mut stream = std::os::unix::net::UnixStream::from(channel);
+    let begin = orders::receive(&mut stream)?;
+    Ok((stream.into(), begin))
 }

@@ -1,22 +1,39 @@
 //! varnishd's options (varnishd(1)).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use varnishcli::Parameters;
+use varnishd::{
+    Frontend, Listen, Place,
+    manager::{self, Clients, Reservation, Secret, Text, addresses},
+};
 
 pub const USAGE: &str = "\
 Usage: varnishd [options]
 
 Basic options:
   -a [<name>=]address[:port][,proto]  where HTTP is listened for (default: :80); proto is HTTP or PROXY
+  -a [<name>=]/path[,proto]           a socket in the file system; also user=, group=, mode=
   -b [addr[:port]]                    the only backend, with the built-in program
-  -f vclfile                          the program of VCL
-  -n name                             the name of this instance
+  -b none                             no backend
+  -f vclfile                          the program of VCL; may be said several times: the last one is active
+  -n dir                              the working directory, or a name below /var/lib/varnish
 
-  -b and -f exclude each other.
+  -b and -f exclude each other; -f '' is for instances that are given a program later.
+
+Management:
+  -d                                  standard input takes commands; the worker waits for 'start'
+  -I clifile                          commands that are run first
+  -M address:port                     who manages it: is connected to
+  -S secretfile                       what clients must know (default: made for this instance); -S none: nothing
+  -T address:port                     where clients connect (default: localhost:0); -T none: nowhere
 
 More:
   -s [name=]malloc[,size]             where objects are kept; may be said several times
   -p param=value                      sets a parameter
+  -r param[,param...]                 parameters that cannot be changed
   -t ttl                              default_ttl
+  -l size                             the size of the log in shared memory
   -i identity                         server.identity
   -F                                  stays in the foreground
   -P file                             writes the process' number there
@@ -26,27 +43,11 @@ More:
 ";
 
 /// What the command line says.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct VarnishOptions {
-    pub listen: Vec<Listen>,
-    pub backend: Option<(String, String)>,
-    pub program: Option<String>,
-    pub storages: Vec<String>,
-    pub parameters: Vec<(String, String)>,
-    pub identity: Option<String>,
-    pub is_foreground: bool,
-    pub pidfile: Option<PathBuf>,
-    pub only_compiles: bool,
+    pub manager: manager::Options,
     pub prints_configuration: bool,
     pub warnings: Vec<String>,
-}
-
-/// `-a`
-#[derive(Debug, PartialEq, Eq)]
-pub struct Listen {
-    pub name: Option<String>,
-    pub address: String,
-    pub is_proxy: bool,
 }
 
 #[derive(Debug)]
@@ -56,55 +57,59 @@ pub enum Parsed {
     Usage,
 }
 
-impl VarnishOptions {
-    /// As `status` shows what runs.
-    pub fn described(&self) -> String {
-        match (&self.program, &self.backend) {
-            (Some(program), _) => format!("varnishd -f {program}"),
-            (None, Some((host, port))) => format!("varnishd -b {host}:{port}"),
-            (None, None) => "varnishd".to_owned(),
-        }
-    }
+/// The options as they are read, before anything is looked up.
+#[derive(Debug, Default)]
+struct Said {
+    listen: Vec<String>,
+    backend: Option<String>,
+    programs: Vec<String>,
+    storages: Vec<String>,
+    parameters: Parameters,
+    protected: Vec<String>,
+    identity: Option<String>,
+    folder: String,
+    clients: Clients,
+    takes_clients: Option<String>,
+    pidfile: Option<PathBuf>,
+    stays: bool,
+    only_compiles: bool,
+    prints_configuration: bool,
+    warnings: Vec<String>,
 }
 
 /// Reads the words behind the command.
 pub fn parse(words: &[String]) -> Result<Parsed, String> {
-    let mut options = VarnishOptions::default();
+    let mut said = Said::default();
     let mut words = words.iter();
     while let Some(word) = words.next() {
         if word == "--print" {
-            options.prints_configuration = true;
+            said.prints_configuration = true;
             continue;
         }
-        let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
+        let Some(mut letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
             return Err(format!("Too many arguments ({word}...)"));
         };
-        let (letter, attached) = letters.split_at(letters.chars().next().map_or(0, char::len_utf8));
-        if takes_value(letter) {
-            let value = if attached.is_empty() { words.next().map(String::as_str) } else { Some(attached) };
-            let value = value.ok_or_else(|| format!("option -{letter} requires an argument"))?;
-            set(&mut options, letter, value)?;
-            continue;
+        while !letters.is_empty() {
+            let (letter, attached) = letters.split_at(letters.chars().next().map_or(0, char::len_utf8));
+            if takes_value(letter) {
+                let value = if attached.is_empty() { words.next().map(String::as_str) } else { Some(attached) };
+                let value = value.ok_or_else(|| format!("option -{letter} requires an argument"))?;
+                set(&mut said, letter, value)?;
+                break;
+            }
+            match letter {
+                "F" => said.stays = true,
+                "C" => said.only_compiles = true,
+                "d" => said.clients.terminal = true,
+                "V" => return Ok(Parsed::Version),
+                "?" | "h" => return Ok(Parsed::Usage),
+                _ => return Err(format!("unknown option {word}")),
+            }
+            letters = attached;
         }
-        match letters {
-            "F" => options.is_foreground = true,
-            "C" => options.only_compiles = true,
-            "V" => return Ok(Parsed::Version),
-            "?" | "h" => return Ok(Parsed::Usage),
-            "d" => return Err("-d is not there yet: run it with -F".to_owned()),
-            _ => return Err(format!("unknown option {word}")),
-        }
     }
-    if options.program.is_some() && options.backend.is_some() {
-        return Err("Only one of -b or -f can be specified".to_owned());
-    }
-    if options.program.is_none() && options.backend.is_none() {
-        return Err("Neither -b nor -f given: name a program of VCL by -f, or a backend by -b".to_owned());
-    }
-    if options.listen.is_empty() {
-        options.listen.push(Listen { name: None, address: ":80".to_owned(), is_proxy: false });
-    }
-    Ok(Parsed::Run(Box::new(options)))
+    check(&said)?;
+    finish(said).map(|options| Parsed::Run(Box::new(options)))
 }
 
 fn takes_value(letter: &str) -> bool {
@@ -114,58 +119,192 @@ fn takes_value(letter: &str) -> bool {
     )
 }
 
-fn set(options: &mut VarnishOptions, letter: &str, value: &str) -> Result<(), String> {
+fn set(said: &mut Said, letter: &str, value: &str) -> Result<(), String> {
     match letter {
-        "a" => options.listen.push(listen(value)?),
-        "b" => options.backend = Some(host_and_port(value)?),
-        "f" if value.is_empty() => {
-            return Err("-f without a file is for instances that -T or -M load: not there yet".to_owned());
-        }
-        "f" if options.program.is_some() => return Err("several programs (-f) are not there yet".to_owned()),
-        "f" => options.program = Some(value.to_owned()),
-        "s" => options.storages.push(value.to_owned()),
+        "a" => said.listen.push(value.to_owned()),
+        "b" => said.backend = Some(value.to_owned()),
+        "f" => said.programs.push(value.to_owned()),
+        "s" => said.storages.push(value.to_owned()),
         "p" => {
             let (name, value) = value.split_once('=').ok_or_else(|| format!("\tNo '=' in -p {value}"))?;
-            options.parameters.push((name.to_owned(), value.to_owned()));
+            said.parameters.set(name, value).map_err(|error| error.to_string())?;
         }
-        "t" => options.parameters.push(("default_ttl".to_owned(), value.to_owned())),
-        "i" => options.identity = Some(value.to_owned()),
-        "P" => options.pidfile = Some(value.into()),
-        "n" => options
-            .warnings
-            .push(format!("-n {value}: the log and the counters are not published for Varnish's tools yet")),
-        "l" => options.warnings.push(format!("-l {value} has no effect: there is no log in shared memory yet")),
-        "j" | "r" | "W" => options.warnings.push(format!("-{letter} {value} has no effect here")),
+        "t" => said.parameters.set("default_ttl", value).map_err(|error| error.to_string())?,
+        "r" => said.protected.extend(value.split(',').map(str::to_owned)),
+        "i" => said.identity = Some(value.to_owned()),
+        "P" => said.pidfile = Some(std::path::absolute(value).unwrap_or_else(|_| value.into())),
+        "n" => value.clone_into(&mut said.folder),
+        "T" => said.takes_clients = Some(value.to_owned()),
+        "M" => said.clients.call.push(value.to_owned()),
+        "S" if value == "none" => said.clients.secret = Secret::None,
+        "S" => said.clients.secret = Secret::File(value.into()),
+        "I" => said.clients.commands = Some(value.into()),
+        "l" | "j" | "W" => {}
+        "x" => return Err(format!("-x {value} is not there: `tidegate explain` says what words mean")),
+        "E" => return Err(format!("-E {value}: extensions are programs of C, which Tidegate does not run")),
         other => return Err(format!("-{other} is not there yet")),
     }
     Ok(())
 }
 
-fn listen(text: &str) -> Result<Listen, String> {
-    let (name, rest) = match text.split_once('=') {
-        Some((name, rest)) if !name.contains([':', '/']) => (Some(name.to_owned()), rest),
-        _ => (None, text),
-    };
-    let mut parts = rest.split(',');
-    let address = parts.next().unwrap_or_default().to_owned();
-    let mut is_proxy = false;
-    for part in parts {
-        match part {
-            "HTTP" => {}
-            "PROXY" => is_proxy = true,
-            other => return Err(format!("Too many sub-arguments, or an unknown one, in -a {text}: '{other}'")),
-        }
+fn check(said: &Said) -> Result<(), String> {
+    let has_program = said.backend.is_some() || !said.programs.is_empty();
+    if said.backend.is_some() && !said.programs.is_empty() {
+        return Err("Only one of -b or -f can be specified".to_owned());
     }
-    let address = if address.starts_with('/') || address.contains(':') { address } else { format!("{address}:80") };
-    Ok(Listen { name, address, is_proxy })
+    if said.clients.terminal && said.stays {
+        return Err("Only one of -d or -F can be specified".to_owned());
+    }
+    if said.only_compiles && !has_program {
+        return Err("-C needs either -b <backend> or -f <vcl_file>".to_owned());
+    }
+    if said.only_compiles && said.clients.terminal {
+        return Err("-d makes no sense with -C".to_owned());
+    }
+    if said.only_compiles && said.stays {
+        return Err("-F makes no sense with -C".to_owned());
+    }
+    if !said.clients.terminal && !has_program {
+        return Err("Neither -b nor -f given. (use -f '' to override)".to_owned());
+    }
+    Ok(())
 }
 
-fn host_and_port(text: &str) -> Result<(String, String), String> {
-    if text.is_empty() || text == "none" {
-        return Err("-b none is not there yet: name a backend".to_owned());
+fn finish(said: Said) -> Result<VarnishOptions, String> {
+    let Said { mut parameters, mut clients, .. } = said;
+    for name in &said.protected {
+        parameters.protect(name).map_err(|error| error.to_string())?;
     }
+    clients.listen = match said.takes_clients.as_deref() {
+        None => Some("localhost:0".to_owned()),
+        Some("none" | "") => None,
+        Some(word) => Some(word.to_owned()),
+    };
+    let mut listen = Vec::new();
+    let mut reservations = Vec::new();
+    if !said.only_compiles && !said.prints_configuration && (manager::is_detached() || said.stays || clients.terminal) {
+        let words = if said.listen.is_empty() { vec![":80".to_owned()] } else { said.listen };
+        for (place, word) in words.iter().enumerate() {
+            listen_at(word, place, &mut listen, &mut reservations)?;
+        }
+    } else {
+        for (place, word) in said.listen.iter().enumerate() {
+            listen_at(word, place, &mut listen, &mut Vec::new())?;
+        }
+    }
+    let manager = manager::Options {
+        folder: vsm::instance_path(&said.folder),
+        programs: programs(said.backend.as_deref(), &said.programs)?,
+        frontend: Frontend { listen, storages: said.storages.clone(), identity: said.identity },
+        reservations,
+        parameters,
+        only_compiles: said.only_compiles,
+        is_foreground: said.stays || clients.terminal,
+        clients,
+        pidfile: said.pidfile,
+        identity: identity(&said.storages),
+    };
+    Ok(VarnishOptions { manager, prints_configuration: said.prints_configuration, warnings: said.warnings })
+}
+
+/// The lines of the banner about machine and program.
+fn identity(storages: &[String]) -> Vec<String> {
+    let system = rustix::system::uname();
+    let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+    let mut kinds = String::new();
+    for storage in storages {
+        let kind = storage.split_once('=').map_or(storage.as_str(), |(_, kind)| kind);
+        kinds.push_str(&format!(",-s{}", kind.split(',').next().unwrap_or_default()));
+    }
+    let machine = [system.sysname(), system.release(), system.machine()].map(word).join(",");
+    vec![
+        format!("{machine},-jnone{kinds},-sdefault,-hcritbit"),
+        format!("varnish-7.1.1 revision tidegate-{}", env!("CARGO_PKG_VERSION")),
+    ]
+}
+
+/// The programs with their names.
+fn programs(backend: Option<&str>, files: &[String]) -> Result<Vec<(String, Text)>, String> {
+    if let Some(backend) = backend {
+        let text = match backend {
+            "none" => "vcl 4.1;\n\nbackend default none;\n".to_owned(),
+            word => {
+                let (host, port) = host_and_port(word);
+                format!("vcl 4.1;\n\nbackend default {{\n    .host = \"{host}\";\n    .port = \"{port}\";\n}}\n")
+            }
+        };
+        return Ok(vec![("boot".to_owned(), Text::Given("<-b>".to_owned(), text))]);
+    }
+    let files: Vec<&String> = files.iter().filter(|file| !file.is_empty()).collect();
+    let last = files.len().saturating_sub(1);
+    files
+        .into_iter()
+        .enumerate()
+        .map(|(place, file)| {
+            let name = if place == last { "boot".to_owned() } else { format!("boot{place}") };
+            let path = Path::new(file);
+            // What is not here is looked for along vcl_path.
+            let path =
+                if path.exists() { std::path::absolute(path).unwrap_or_else(|_| path.into()) } else { path.into() };
+            Ok((name, Text::File(path.to_string_lossy().into_owned())))
+        })
+        .collect()
+}
+
+/// One `-a`.
+fn listen_at(
+    word: &str,
+    place: usize,
+    listen: &mut Vec<Listen>,
+    reservations: &mut Vec<Reservation>,
+) -> Result<(), String> {
+    let (name, rest) = match word.split_once('=') {
+        Some((name, rest)) if !name.contains([':', '/', ',']) => (name.to_owned(), rest),
+        _ => (format!("a{place}"), word),
+    };
+    let mut parts = rest.split(',');
+    let address = parts.next().unwrap_or_default();
+    let (mut is_proxy, mut rights) = (false, Vec::new());
+    let is_path = address.starts_with(['/', '@']);
+    for part in parts {
+        match (part, part.split_once('=')) {
+            ("HTTP", _) => is_proxy = false,
+            ("PROXY", _) => is_proxy = true,
+            (_, Some((right @ ("user" | "group" | "mode"), value))) if is_path => {
+                rights.push((right.to_owned(), value.to_owned()));
+            }
+            (_, Some((right @ ("user" | "group" | "mode"), _))) => {
+                return Err(format!("Invalid sub-arg {right} for IP addresses in -a {word}"));
+            }
+            (other, _) => return Err(format!("Too many sub-arguments, or an unknown one, in -a {word}: '{other}'")),
+        }
+    }
+    if is_path {
+        let path = address.to_owned();
+        listen.push(Listen { name, place: Place::Path { path, rights }, is_proxy });
+        return Ok(());
+    }
+    let mut found = false;
+    let mut failure = None;
+    for address in addresses(address, Some("80")).map_err(|why| format!("Could not resolve -a argument: {why}"))? {
+        match Reservation::new(address) {
+            Ok(reservation) => {
+                found = true;
+                listen.push(Listen { name: name.clone(), place: Place::Inet(reservation.address), is_proxy });
+                reservations.push(reservation);
+            }
+            Err(why) => failure = failure.or(Some(why)),
+        }
+    }
+    match failure {
+        Some(why) if !found => Err(why),
+        _ => Ok(()),
+    }
+}
+
+fn host_and_port(text: &str) -> (String, String) {
     let (host, port) = text.rsplit_once(':').filter(|(host, _)| !host.ends_with(':')).unwrap_or((text, "80"));
-    Ok((host.to_owned(), port.to_owned()))
+    (host.trim_matches(['[', ']']).to_owned(), port.to_owned())
 }
 
 #[cfg(test)]
@@ -182,21 +321,26 @@ mod tests {
 
     #[test]
     fn options_are_varnishds() {
-        let options = run(
-            "-f /etc/a.vcl -a :6081 -a api=127.0.0.1:81,PROXY -smalloc,256m -p default_ttl=60 -t 9 -F -P /run/v.pid",
-        )
-        .unwrap();
-        assert_eq!(options.program.as_deref(), Some("/etc/a.vcl"));
-        let listen = |name: Option<&str>, address: &str, is_proxy| Listen {
-            name: name.map(str::to_owned),
-            address: address.to_owned(),
-            is_proxy,
-        };
-        assert_eq!(options.listen, [listen(None, ":6081", false), listen(Some("api"), "127.0.0.1:81", true)]);
-        assert_eq!(options.storages, ["malloc,256m"]);
-        assert_eq!(options.parameters.len(), 2);
+        let text = "-f /etc/a.vcl -a 127.0.0.1:0 -a api=127.0.0.1:0,PROXY -a /tmp/x,mode=777 -smalloc,256m \
+                    -p default_ttl=60 -t 9 -FP /run/v.pid -T none -S /etc/secret -M 127.0.0.1:9 -n /tmp/x";
+        let options = run(text).unwrap().manager;
+        assert_eq!(options.programs.len(), 1);
+        assert_eq!(options.programs[0].0, "boot");
+        let names: Vec<&str> = options.frontend.listen.iter().map(|listen| listen.name.as_str()).collect();
+        assert_eq!(names, ["a0", "api", "a2"]);
+        assert!(options.frontend.listen[1].is_proxy);
+        assert!(matches!(&options.frontend.listen[0].place, Place::Inet(address) if address.port() != 0));
+        let rights = vec![("mode".to_owned(), "777".to_owned())];
+        assert_eq!(options.frontend.listen[2].place, Place::Path { path: "/tmp/x".to_owned(), rights });
+        assert_eq!(options.frontend.storages, ["malloc,256m"]);
+        assert_eq!(options.parameters.text("default_ttl"), "9.000");
         assert!(options.is_foreground && options.pidfile.is_some());
-        assert_eq!(run("-b localhost:8080").unwrap().backend, Some(("localhost".to_owned(), "8080".to_owned())));
+        assert_eq!(options.clients.listen, None);
+        assert_eq!(options.clients.secret, Secret::File("/etc/secret".into()));
+        assert_eq!(options.folder, Path::new("/tmp/x"));
+        let several = run("-f a.vcl -f b.vcl -f c.vcl -C").unwrap().manager;
+        let names: Vec<&str> = several.programs.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["boot0", "boot1", "boot"]);
     }
 
     #[test]
@@ -204,10 +348,14 @@ mod tests {
         for (text, why) in [
             ("", "Neither -b nor -f"),
             ("-b a -f b", "Only one of -b or -f"),
-            ("-f a -T :6082", "-T is not there yet"),
+            ("-d -F -f b", "Only one of -d or -F"),
+            ("-C", "-C needs either"),
             ("-f a -Z", "unknown option -Z"),
             ("-f", "requires an argument"),
             ("-f a b", "Too many arguments (b...)"),
+            ("-f a -p default_ttl", "No '='"),
+            ("-f a -p nothing=1", "Unknown parameter"),
+            ("-f a -a 127.0.0.1:0,mode=777", "Invalid sub-arg mode"),
         ] {
             let message = run(text).unwrap_err();
             assert!(message.contains(why), "{text}: {message}");

@@ -11,7 +11,7 @@ use lsm_tree::{AbstractTree as _, Tree};
 
 use super::{MERGED_FROM, RETRY_DELAY, RUNS_MAX, RUNS_MIN, SEALED_MAX, Shared};
 use crate::writer::guarded;
-use crate::{Bounds, Error, Offset, Result};
+use crate::{Bounds, Error, LogOffset, Result};
 
 /// What there is to do, and how it goes.
 #[derive(Default)]
@@ -27,8 +27,8 @@ pub(super) struct Maintenance {
 #[derive(Default)]
 struct State {
     /// Offsets of the sealed buffers, oldest first.
-    sealed: VecDeque<Option<Offset>>,
-    durable: Option<Offset>,
+    sealed: VecDeque<Option<LogOffset>>,
+    durable: Option<LogOffset>,
     /// Flushes so far: each may give merges something to do.
     flushes: u64,
     flush_failure: Option<Failure>,
@@ -76,7 +76,7 @@ impl Maintenance {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    pub(super) fn durable(&self) -> Option<Offset> {
+    pub(super) fn durable(&self) -> Option<LogOffset> {
         self.state().durable
     }
 
@@ -96,11 +96,11 @@ impl Maintenance {
         result
     }
 
-    pub(super) fn set_durable(&self, applied: Option<Offset>) {
+    pub(super) fn set_durable(&self, applied: Option<LogOffset>) {
         self.state().durable = applied;
     }
 
-    pub(super) fn sealed(&self, applied: Option<Offset>) {
+    pub(super) fn sealed(&self, applied: Option<LogOffset>) {
         self.state().sealed.push_back(applied);
         self.changed.notify_all();
     }

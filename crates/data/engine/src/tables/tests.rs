@@ -118,7 +118,7 @@ proptest! {
                     history.push(next);
                 }
                 Step::Late(key) => {
-                    if let Some(Offset(at)) = tables.mark_offset() {
+                    if let Some(LogOffset(at)) = tables.mark_offset() {
                         match history[at as usize].get(&vec![key]) {
                             Some(value) => tables.put_marked([key], value.clone()),
                             None => tables.delete_marked([key]),
@@ -127,11 +127,11 @@ proptest! {
                 }
                 Step::Mark => {
                     let was_marked = tables.mark_offset().is_some();
-                    assert_eq!(tables.mark(Offset(history.len() as u64 - 1)), !was_marked);
+                    assert_eq!(tables.mark(LogOffset(history.len() as u64 - 1)), !was_marked);
                 }
                 Step::Freeze => {
                     let may = tables.frozen().is_none() && tables.mark_offset().is_none() && !tables.is_clearing();
-                    assert_eq!(tables.freeze(Offset(history.len() as u64 - 1)).is_some(), may);
+                    assert_eq!(tables.freeze(LogOffset(history.len() as u64 - 1)).is_some(), may);
                 }
                 Step::FreezeMarked => {
                     let may = tables.frozen().is_none() && tables.mark_offset().is_some() && !tables.is_clearing();
@@ -153,7 +153,7 @@ proptest! {
                 }
                 Step::Crash => {
                     let left = disk.crash(0);
-                    let Offset(at) = left.applied().unwrap().unwrap_or_default();
+                    let LogOffset(at) = left.applied().unwrap().unwrap_or_default();
                     if (at as usize) < emptied_at {
                         // Emptied ahead of the offset: the log makes the rest of the way to the clearing, and it is empty there.
                         check(&Tables::new(Arc::new(left)), &Model::new(), &Bounds::all());
@@ -199,11 +199,11 @@ fn memory_is_counted_and_given_back() {
     assert_eq!(tables.overlay_bytes(), one + 7);
     tables.delete("key");
     assert_eq!(tables.overlay_bytes(), one - 5);
-    let batch = tables.freeze(Offset(1)).unwrap();
+    let batch = tables.freeze(LogOffset(1)).unwrap();
     tables.put("other", "value");
     assert_eq!(tables.overlay_len(), 2);
     tables.engine().write(&batch).unwrap();
-    assert_eq!(tables.written(), Some(Offset(1)));
+    assert_eq!(tables.written(), Some(LogOffset(1)));
     assert_eq!(tables.overlay_len(), 1);
 }
 

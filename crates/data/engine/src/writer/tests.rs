@@ -30,7 +30,7 @@ fn a_batch_is_written_as_soon_as_there_is_room() {
     let (writer, reports) = start(&engine);
     engine.fail(Failure::Full, 5);
     tables.put("key", "value");
-    let batch = tables.freeze(Offset(9)).unwrap();
+    let batch = tables.freeze(LogOffset(9)).unwrap();
     assert!(writer.submit(Job::Write(batch)).is_ok());
     let mut delays = Vec::new();
     loop {
@@ -42,7 +42,7 @@ fn a_batch_is_written_as_soon_as_there_is_room() {
                 assert_eq!(tables.get(b"key").unwrap(), Some(Value::from("value")), "it is still read");
             }
             Report::Written { applied, records } => {
-                assert_eq!((applied, records), (Some(Offset(9)), 1));
+                assert_eq!((applied, records), (Some(LogOffset(9)), 1));
                 break;
             }
             other => panic!("{other:?}"),
@@ -75,12 +75,12 @@ fn a_writer_that_ends_does_what_waits_once() {
     for number in 0..3_u64 {
         let mut batch = Batch::new();
         batch.put(number.to_be_bytes(), "x");
-        batch.set_applied(Offset(number));
+        batch.set_applied(LogOffset(number));
         assert!(writer.submit(Job::Write(Arc::new(batch))).is_ok());
     }
     drop(writer);
     assert_eq!(reports.iter().filter(|report| matches!(report, Report::Written { .. })).count(), 3);
-    assert_eq!(engine.applied().unwrap(), Some(Offset(2)));
+    assert_eq!(engine.applied().unwrap(), Some(LogOffset(2)));
 
     let (writer, reports) = start(&engine);
     engine.fail(Failure::Write, u64::MAX);

@@ -123,6 +123,54 @@ fn the_first_crash_may_come_before_the_log_is_made() {
     }
 }
 
+/// Opens what every crash leaves that comes after `steps` of the disk; what is there are the first of `frames`.
+fn check_frames(disk: &MemoryDisk, mut steps: usize, frames: &[Vec<u8>]) {
+    let all = frames.concat();
+    let ends: Vec<u64> = std::iter::once(0)
+        .chain(frames.iter().scan(0, |end, frame| {
+            *end += frame.len() as u64;
+            Some(*end)
+        }))
+        .collect();
+    while steps <= disk.steps() {
+        let some = (0..60).map(Crash::Some);
+        let torn = [0, 60, 500, 1_000].map(Crash::Torn);
+        for crash in [Crash::Process, Crash::Nothing].into_iter().chain(torn).chain(some) {
+            let image = disk.crash(steps, crash);
+            let (log, recovered) = Log::open(image, folder(), small(), 9_000)
+                .unwrap_or_else(|error| panic!("{crash:?} after {steps}: {error}"));
+            let end = usize::try_from(recovered.end.0).unwrap();
+            assert!(ends.contains(&recovered.end.0), "{crash:?} after {steps}: half a frame at {end}");
+            assert_eq!(read(&log, Offset(0)).unwrap().0, all[..end], "{crash:?} after {steps}");
+        }
+        steps += 1;
+    }
+}
+
+#[test]
+fn a_first_frame_longer_than_a_segment_leaves_a_log_whatever_a_crash_does() {
+    let disk = MemoryDisk::new();
+    let (mut log, _) = open(&disk, small());
+    let steps = disk.steps();
+    let frames = [vec![b'l'; 5_000], vec![b's'; 10]];
+    for frame in &frames {
+        log.append(frame, 1).unwrap();
+        log.write().unwrap();
+    }
+    check_frames(&disk, steps, &frames);
+}
+
+#[test]
+fn another_history_of_an_empty_log_leaves_a_log_whatever_a_crash_does() {
+    let disk = MemoryDisk::new();
+    let (mut log, _) = open(&disk, small());
+    let steps = disk.steps();
+    log.set_replication_id(id(0xcd), 1).unwrap();
+    log.append(b"first", 1).unwrap();
+    log.write().unwrap();
+    check_frames(&disk, steps, &[b"first".to_vec()]);
+}
+
 #[test]
 fn frames_behind_a_lost_one_never_come_back() {
     // Of three frames that were not synced, the second is lost. What is written in its place has its very length.

@@ -261,7 +261,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
     pub(crate) fn begin_checkpoint(&mut self, server: &mut Server, now: Millis) {
         debug_assert!(!server.is_changing(), "a checkpoint in the middle of a command");
         let end = self.commit.log.end();
-        if !self.tables.with(|tables| tables.mark(engine::Offset(end.0))) {
+        if !self.tables.with(|tables| tables.mark(engine::LogOffset(end.0))) {
             return;
         }
         let batch_bytes = self.tables.with(|tables| tables.marked_bytes() as u64);
@@ -277,7 +277,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
         self.tables.put_key_seed();
         self.tables.put_selected(self.selected);
         self.removals.mark(layout.dropped, self.tables.take_orphans());
-        if let Some(payload) = server.shared.functions.take_changed() {
+        if let Some(payload) = server.shared.scripting.functions.take_changed() {
             self.tables.put_functions(payload);
         }
         self.checkpoints.stage = Stage::Collecting;

@@ -175,7 +175,7 @@ fn finish_making(folder: &Path, settings: &Settings, position: Position, selecte
     let mut batch = Batch::new();
     let (name, value) = ShardTables::selected_record(selected);
     batch.put(name, value);
-    batch.set_applied(engine::Offset(position.offset.0));
+    batch.set_applied(engine::LogOffset(position.offset.0));
     engine.write(&batch)?;
     engine.sync()?;
     drop(engine);

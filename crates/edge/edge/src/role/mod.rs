@@ -9,6 +9,7 @@ mod files;
 mod identities;
 mod life;
 mod listeners;
+mod management;
 mod pages;
 mod payload;
 mod programs;
@@ -31,7 +32,7 @@ use runtime::process::{CheckReason, Conversation, Load, Plan, ProcessSettings, R
 
 use self::files::WithGiven;
 use self::payload::Payload;
-pub use self::{files::OsFiles, listeners::Owner, service::EdgeService};
+pub use self::{files::OsFiles, listeners::Owner, management::Management, service::EdgeService};
 use crate::server_state::SavedStates;
 
 /// Names of the master's control sockets, by the level of who talks there.
@@ -74,6 +75,8 @@ pub struct EdgeOptions {
     pub master_sockets: Vec<String>,
     /// `-dS`: no splicing.
     pub no_splice: bool,
+    /// A manager whose programs answer requests (varnishd's).
+    pub management: Option<Management>,
 }
 
 /// A text that is read in the place of a file.

@@ -33,6 +33,7 @@ use super::{
     EdgeOptions, Owner,
     accept::{self, Command, Start},
     life,
+    management::{Assemble, Managed, Management},
     pages::OwnPages,
     payload::Payload,
     ways::Ways,
@@ -57,6 +58,7 @@ pub struct EdgeService {
     host: Option<Arc<LiveHost>>,
     resolver: Option<resolve::Watch>,
     saved: Option<SavedStates>,
+    management: Option<Management>,
 }
 
 impl EdgeService {
@@ -103,6 +105,7 @@ impl EdgeService {
             host: None,
             resolver: None,
             saved,
+            management: options.management.clone(),
         })
     }
 
@@ -111,6 +114,24 @@ impl EdgeService {
         let edge = RunningEdge::new(Arc::clone(shared), Arc::<Ways>::clone(&self.ways));
         let workers = Arc::<Ways>::clone(&self.ways);
         Arc::new(LiveHost { edge: Arc::new(edge), workers, libraries: crate::libraries::loaded() })
+    }
+
+    /// What makes instances beside the running one.
+    fn assembler(&self, workers: usize) -> Box<Assemble<'static>> {
+        let observer: Arc<dyn FarmObserver> = Arc::<FarmEvents>::clone(&self.events);
+        let (process, identity, seed) = (Arc::clone(&self.process), self.identity.clone(), self.seed);
+        Box::new(move |config| {
+            let assembly = Assembly {
+                process: &process,
+                observer: &observer,
+                identity: &identity,
+                generation: 0,
+                workers,
+                previous: None,
+                seed,
+            };
+            assembly.apart(config)
+        })
     }
 
     fn start_workers(&mut self, load: &Load, host: &Arc<LiveHost>) -> Result<(), String> {
@@ -233,9 +254,14 @@ impl Service for EdgeService {
             seed: self.seed,
         };
         let instance = assembly.build(config);
+        tell_cache_troubles(&instance);
         if let Some(saved) = saved {
             saved.apply(&instance);
         }
+        let managed = match self.management.take() {
+            Some(management) => Some(Managed::begin(management, &instance, &assembly)?),
+            None => None,
+        };
         checks::prepare(&instance);
         resolve::mark_unresolved(&instance);
         for section in previous.iter().flat_map(|previous| &previous.resolvers) {
@@ -290,6 +316,9 @@ impl Service for EdgeService {
         *self.process.startup_logs.lock().unwrap_or_else(PoisonError::into_inner) = text;
         if let Some(shared) = &self.shared {
             shared.replace(Arc::clone(&instance));
+        }
+        if let Some(managed) = managed {
+            tokio::task::spawn_local(managed.run(self.assembler(load.workers)));
         }
         if let Some(previous) = previous {
             self.process.changes.note_reload(&previous.config, &instance.config);
@@ -385,6 +414,17 @@ impl Service for EdgeService {
         }
         if let Some(workers) = &self.workers {
             workers.broadcast(|_| Command::Pause(paused));
+        }
+    }
+}
+
+/// Says which caches are in memory alone although they have a disk: the site works, and begins cold after a restart.
+fn tell_cache_troubles(instance: &Instance) {
+    for proxy in &instance.proxies {
+        if let Some(trouble) = proxy.shared_cache.as_ref().and_then(|cache| cache.disk_trouble.as_ref()) {
+            let name = &proxy.settings.name;
+            let message = format_args!("shared-cache of '{name}' keeps nothing on disk: {trouble}");
+            runtime::log::write(runtime::log::Level::Warning, message);
         }
     }
 }

@@ -25,6 +25,7 @@ mod resolvers;
 mod ring;
 mod rule;
 mod server;
+mod shared_cache;
 mod source;
 mod stats;
 mod stick;
@@ -76,6 +77,7 @@ pub use self::{
     variable::{SetVariable, VariableValue},
 };
 pub use accelerator::{Accelerator, StorageSpec};
+pub use shared_cache::{DiskTier, SharedCache};
 
 /// A place in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

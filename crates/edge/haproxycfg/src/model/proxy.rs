@@ -116,6 +116,8 @@ pub struct Proxy {
     pub monitor_uri: Option<Vec<u8>>,
     /// `vcl`.
     pub accelerator: Option<Arc<super::Accelerator>>,
+    /// `shared-cache`.
+    pub shared_cache: Option<Arc<super::SharedCache>>,
     /// `monitor fail`.
     pub monitor_fail: Vec<Condition>,
     /// `errorfile`, `errorloc*`, `http-error` by status.

@@ -99,7 +99,7 @@ fn storage(text: &str, place: usize, word: usize) -> Result<StorageSpec, Problem
 }
 
 /// A size as varnishd has it: a number with a unit.
-fn bytes_of(text: &str) -> Option<u64> {
+pub(super) fn bytes_of(text: &str) -> Option<u64> {
     let digits = text.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits)?;
     let factor = match unit.to_ascii_lowercase().trim_end_matches('b') {

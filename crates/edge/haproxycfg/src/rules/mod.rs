@@ -36,6 +36,7 @@ mod refused;
 mod reply;
 mod rings;
 mod ruleset;
+mod shared_cache;
 mod stats;
 mod stick;
 mod stick_table;
@@ -66,6 +67,7 @@ pub(crate) use accelerator::finish as finish_accelerator;
 pub(crate) use errors::open_section as open_http_errors;
 pub(crate) use logs::peers_log;
 pub(crate) use mail::open_section as open_mailers;
+pub(crate) use shared_cache::finish as finish_shared_cache;
 pub(crate) use stick_table::peers_table;
 pub(crate) use users::open_section as open_userlist;
 
@@ -105,6 +107,7 @@ pub(crate) const TABLES: &[&[Keyword]] = &{
         logs::KEYWORDS,
         mail::KEYWORDS,
         accelerator::KEYWORDS,
+        shared_cache::KEYWORDS,
         monitor::KEYWORDS,
         options::KEYWORDS,
         refused::KEYWORDS,
@@ -163,6 +166,7 @@ struct Inherited {
 pub struct Pending {
     /// The line of `vcl`.
     accelerator: Option<Line>,
+    shared_cache: Option<Line>,
     own: order::Own,
     inherited: Option<Inherited>,
     use_backend: Vec<switching::Waiting>,

@@ -216,16 +216,17 @@ impl Accelerator {
         programs.named(name).cloned()
     }
 
-    /// All programs with the requests that run in each, in the order in which they came; last those that only finish these.
+    /// All programs with the requests that run in each, in the order in which they came; last, marked, those that only finish these.
     #[must_use]
-    pub fn programs(&self) -> Vec<(Arc<Running>, usize)> {
+    pub fn programs(&self) -> Vec<(Arc<Running>, usize, bool)> {
         let programs = self.read();
         let is_active =
             |program: &Arc<Running>| programs.active.as_ref().is_some_and(|active| Arc::ptr_eq(active, program));
-        let all = programs.loaded.iter().chain(&programs.leaving);
-        all.map(|program| {
+        let leaving = programs.leaving.iter().map(|program| (program, true));
+        let all = programs.loaded.iter().map(|program| (program, false)).chain(leaving);
+        all.map(|(program, is_leaving)| {
             let own = 1 + usize::from(is_active(program));
-            (Arc::clone(program), Arc::strong_count(program).saturating_sub(own + 1))
+            (Arc::clone(program), Arc::strong_count(program).saturating_sub(own + 1), is_leaving)
         })
         .collect()
     }

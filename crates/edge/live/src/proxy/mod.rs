@@ -3,6 +3,7 @@
 mod accelerator;
 mod dynamic_cookie;
 mod servers;
+mod shared_cache;
 
 use std::{
     sync::{
@@ -19,6 +20,7 @@ pub use self::{
     accelerator::{Accelerator, Place, Running, Targets, Verdict},
     dynamic_cookie::DynamicCookie,
     servers::Servers,
+    shared_cache::SharedCache,
 };
 use crate::{
     capture::LastCapture,
@@ -97,6 +99,8 @@ pub struct LiveProxy {
     pub log_count: AtomicU64,
     /// `vcl`: what answers its requests.
     pub accelerator: Option<Arc<Accelerator>>,
+    /// `shared-cache`: what answers its requests.
+    pub shared_cache: Option<Arc<SharedCache>>,
     /// The last invalid request of a client.
     pub invalid_request: LastCapture,
     /// The last invalid response of a server.
@@ -126,6 +130,12 @@ pub struct LiveListener {
 }
 
 impl LiveProxy {
+    /// Whether a cache answers its requests.
+    #[must_use]
+    pub fn has_cache(&self) -> bool {
+        self.accelerator.is_some() || self.shared_cache.is_some()
+    }
+
     /// What the configuration says of it.
     #[must_use]
     #[inline]

@@ -10,27 +10,77 @@ use std::{
 };
 
 use accelerator::{
-    backend::{Accepted, AcceptedBody, Backend, Order, Step, Stored},
+    backend::{Accepted, AcceptedBody, Stored},
     client::Fetched,
+    machine::{Backend, FetchStep as Step, Order, Target},
+    output::Part,
     recode::Recoder,
 };
-use http::{BodyLength, ChunkedDecoder};
-use live::{Instance, LiveProxy, Running};
+use bytes::Bytes;
+use cache::{body::Cursor, index, object::Filler};
+use http::{BodyLength, ChunkedDecoder, ResponseHead};
+use live::{Accelerator, Instance, LiveProxy, Running, SharedCache};
 use net::Deadline;
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
 
 use super::{
     body::{Intake, PumpFailure},
-    fetch::{Answer, AnswerBody, Fetch, Nobody, Unfetched, Wanted},
+    fetch::{Answer, AnswerBody, Fetch, HearInterim, Nobody, RelayedBytes, Unfetched, Wanted},
     http::give_back,
     kept::Kept,
     transaction::{ClientSide, RequestStage, Transaction},
 };
 use crate::worker::Worker;
 
+/// Pieces of a response that is not stored which wait for a slow client.
+const RELAYED_PIECES_MAX: usize = 4;
+
+/// How often others are made to leave a storage for one piece of a body.
+const EVICTIONS_MAX: usize = 64;
+
 /// Seconds since 1970, as VCL counts time.
 pub(super) fn wall_clock() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// Where what a cache has not comes from.
+#[derive(Clone)]
+pub(super) enum Origin {
+    /// From the backends of a program.
+    Program {
+        /// The programs of the section.
+        accelerator: Arc<Accelerator>,
+        /// The one that the request runs in: the active one of when it began, or one that this handed it to.
+        program: Arc<Running>,
+    },
+    /// From where the request would have gone.
+    Shared {
+        /// The cache.
+        cache: Arc<SharedCache>,
+        /// The backend.
+        backend: Arc<LiveProxy>,
+        /// What is asked of its balancer.
+        wanted: Wanted,
+    },
+}
+
+impl Origin {
+    /// The section that is asked.
+    pub(super) fn proxy(&self, target: Target) -> Option<Arc<LiveProxy>> {
+        match (self, target) {
+            (Self::Program { program, .. }, Target::Named(named)) => program.targets.proxy(named),
+            (Self::Shared { backend, .. }, _) => Some(Arc::clone(backend)),
+            (Self::Program { .. }, Target::Origin) => None,
+        }
+    }
+
+    /// What is asked of its balancer.
+    pub(super) fn wanted(&self) -> Wanted {
+        match self {
+            Self::Program { .. } => Wanted::default(),
+            Self::Shared { wanted, .. } => *wanted,
+        }
+    }
 }
 
 /// Where a fetch runs.
@@ -39,16 +89,42 @@ pub(super) struct Place {
     pub worker: Rc<Worker>,
     /// The configuration.
     pub instance: Arc<Instance>,
-    /// The program.
-    pub program: Arc<Running>,
-    /// The proxy whose program it is.
+    /// Where it goes.
+    pub origin: Origin,
+    /// The proxy whose cache it is.
     pub proxy: Arc<LiveProxy>,
 }
 
+/// What a fetch tells who has ordered it.
+pub(super) enum Report {
+    /// An interim response has come.
+    Interim(ResponseHead),
+    /// There is an object to read, or nothing.
+    Fetched(Fetched),
+    /// The response is not stored: here it comes.
+    Relayed(Box<Relayed>),
+    /// There is no response.
+    Unfetched(Box<Unfetched>),
+}
+
+/// A response that is not stored.
+pub(super) struct Relayed {
+    /// Its head.
+    pub head: ResponseHead,
+    /// How long it is.
+    pub length: BodyLength,
+    /// What the client gets of it.
+    pub part: Part,
+    /// What comes of it.
+    pub body: RelayedBytes,
+}
+
+type Told = mpsc::UnboundedSender<Report>;
+
 impl Place {
-    /// Begins a fetch; what it comes to, once there is an object to read.
-    pub(super) fn fetch(self, order: Order) -> oneshot::Receiver<Fetched> {
-        let (told, waiting) = oneshot::channel();
+    /// Begins a fetch; what is told of it, the last thing once there is something to deliver.
+    pub(super) fn fetch(self, order: Order) -> mpsc::UnboundedReceiver<Report> {
+        let (told, reports) = mpsc::unbounded_channel();
         let worker = Rc::clone(&self.worker);
         let running = worker.count_running();
         tokio::task::spawn_local(async move {
@@ -56,23 +132,26 @@ impl Place {
             worker.clocked(Box::pin(self.run(order, told))).await;
             drop(running);
         });
-        waiting
+        reports
     }
 
-    async fn run(self, order: Order, told: oneshot::Sender<Fetched>) {
-        let mut backend = Backend::new(order, wall_clock(), false);
+    async fn run(self, order: Order, told: Told) {
+        let hears = order.tells_interim().then(|| told.clone());
+        let mut nobody = Nobody { body: Vec::new(), interim: hears.map(tell_interim) };
+        let mut backend = order.begin(wall_clock());
+        let mut failure = None;
         let mut step = backend.begin();
         loop {
             step = match step {
                 Step::Ask(target) => {
-                    let Some(proxy) = self.program.targets.proxy(target) else {
+                    let Some(proxy) = self.origin.proxy(target) else {
                         step = backend.failed("its section is gone", wall_clock());
                         continue;
                     };
                     let mut exchange = self.exchange(&backend, &proxy);
                     let (mut kept, mut deadline) = (Kept::default(), Deadline::default());
-                    let mut fetch = Fetch::new(&self.worker, &proxy, Wanted::default(), &mut kept, &mut deadline);
-                    match fetch.run(&mut exchange, &mut Nobody::default()).await {
+                    let mut fetch = Fetch::new(&self.worker, &proxy, self.origin.wanted(), &mut kept, &mut deadline);
+                    match fetch.run(&mut exchange, &mut nobody).await {
                         Ok(answer) => {
                             let head = std::mem::take(&mut exchange.response);
                             match backend.responded(head, wall_clock()) {
@@ -82,12 +161,19 @@ impl Place {
                                 other => other,
                             }
                         }
-                        Err(why) => backend.failed(&words(&why), wall_clock()),
+                        Err(why) => {
+                            let next = backend.failed(&words(&why), wall_clock());
+                            failure = backend.hands_on_failures().then_some(why);
+                            next
+                        }
                     }
                 }
                 Step::Accept(accepted) => return self.keep(*accepted, None, told).await,
                 Step::Abandon => {
-                    let _ = told.send(Fetched::Nothing);
+                    let _ = told.send(match failure {
+                        Some(why) => Report::Unfetched(Box::new(why)),
+                        None => Report::Fetched(Fetched::Nothing),
+                    });
                     return;
                 }
             };
@@ -108,68 +194,170 @@ impl Place {
         exchange
     }
 
-    /// Puts what was accepted into the cache.
-    async fn keep(
-        &self,
-        accepted: Accepted,
-        answer: Option<(Answer<'_>, &Transaction, &Arc<LiveProxy>)>,
-        told: oneshot::Sender<Fetched>,
-    ) {
-        let Some(stored) = accepted.stored else { return };
+    /// Puts what was accepted into the cache, or hands it on.
+    async fn keep(&self, accepted: Accepted, answer: Option<(Answer<'_>, &Transaction, &Arc<LiveProxy>)>, told: Told) {
+        let Accepted { stored, head, body } = accepted;
+        let Some(stored) = stored else {
+            return match (body, answer) {
+                (AcceptedBody::Stale(object), _) => {
+                    let _ = told.send(Report::Fetched(Fetched::Own(object, Box::new(head))));
+                }
+                (_, Some(answer)) => self.relay(head, answer, told).await,
+                (_, None) => {}
+            };
+        };
         let Stored { object, mut filler, mut fetch, streams } = stored;
-        let mut told = Some(told);
-        let mut tell = |fetch: Option<cache::index::Fetch>| {
+        let mut own = Some(Box::new(head)).filter(|head| head.status() > 0);
+        let mut tell = |fetch: Option<index::Fetch>| {
             if let Some(fetch) = fetch {
                 fetch.publish(Arc::clone(&object));
             }
-            if let Some(told) = told.take() {
-                let _ = told.send(Fetched::Object(Arc::clone(&object)));
-            }
+            let object = Arc::clone(&object);
+            let fetched = own
+                .take()
+                .map_or_else(|| Fetched::Object(Arc::clone(&object)), |own| Fetched::Own(Arc::clone(&object), own));
+            let _ = told.send(Report::Fetched(fetched));
         };
-        if streams && matches!(accepted.body, AcceptedBody::Backend(_)) {
+        let is_told = streams && matches!(body, AcceptedBody::Backend(_));
+        if is_told {
             tell(fetch.take());
         }
-        let filled = match (accepted.body, answer) {
+        let filled = match (body, answer) {
             (AcceptedBody::Made(bytes), _) => filler.write(&bytes).map_err(io::Error::other),
-            (AcceptedBody::Stale(before), _) => {
-                let chunks = before.body().whole().unwrap_or_default();
-                chunks.iter().try_for_each(|chunk| filler.push(chunk.clone())).map_err(io::Error::other)
-            }
-            (AcceptedBody::Backend(recoding), Some((mut answer, exchange, proxy))) => {
-                let mut recoder = Recoder::new(recoding);
+            (AcceptedBody::Stale(before), _) => copy(&before, &mut filler).await,
+            (AcceptedBody::Backend(recoding), Some((answer, exchange, proxy))) => {
                 if let BodyLength::Exact(length) = answer.length {
                     filler.expect(length);
                 }
-                let pulled = pull(&mut answer, exchange, proxy, |bytes| {
-                    match recoder.push(bytes)? {
-                        Some(recoded) => filler.write(&recoded).map_err(io::Error::other)?,
-                        None => filler.write(bytes).map_err(io::Error::other)?,
-                    }
-                    filler.flush();
-                    Ok(())
-                })
-                .await;
-                let ended = pulled.and_then(|()| {
-                    let rest = recoder.finish()?;
-                    filler.write(&rest).map_err(io::Error::other)
-                });
-                if ended.is_ok()
-                    && let Some(upstream) = answer.body.into_reusable()
-                {
-                    give_back(&self.worker, upstream, proxy);
-                }
-                ended
+                let mut sink = Filling { filler: &mut filler, recoder: Recoder::new(recoding) };
+                self.pull_all((answer, exchange, proxy), &mut sink).await.and_then(|()| sink.finish())
             }
             (AcceptedBody::Backend(_), None) => Ok(()),
         };
-        if filled.is_ok() {
-            filler.finish();
+        match filled {
+            Ok(()) => filler.finish(),
+            Err(_) => {
+                fetch = None;
+                drop(filler);
+            }
+        }
+        if !is_told {
             tell(fetch.take());
-        } else {
-            drop(filler);
-            tell(None);
         }
     }
+
+    /// Hands a response on to who has ordered it, no faster than it is taken.
+    async fn relay(&self, head: ResponseHead, answer: (Answer<'_>, &Transaction, &Arc<LiveProxy>), told: Told) {
+        let (pieces, body) = mpsc::channel(RELAYED_PIECES_MAX);
+        let relayed = Relayed { head, length: answer.0.length, part: Part::Whole, body };
+        let _ = told.send(Report::Relayed(Box::new(relayed)));
+        let mut sink = Relaying { pieces, waiting: None };
+        if self.pull_all(answer, &mut sink).await.is_ok() {
+            let _ = sink.pieces.send(None).await;
+        }
+    }
+
+    /// Pulls a body to its end, and gives the connection back.
+    async fn pull_all(
+        &self,
+        (mut answer, exchange, proxy): (Answer<'_>, &Transaction, &Arc<LiveProxy>),
+        sink: &mut impl Sink,
+    ) -> io::Result<()> {
+        pull(&mut answer, exchange, proxy, sink).await?;
+        if let Some(upstream) = answer.body.into_reusable() {
+            give_back(&self.worker, upstream, proxy);
+        }
+        Ok(())
+    }
+}
+
+/// Tells of interim responses.
+fn tell_interim(told: Told) -> HearInterim {
+    Box::new(move |head| {
+        let _ = told.send(Report::Interim(head.clone()));
+    })
+}
+
+/// Where a body goes that is pulled.
+trait Sink {
+    /// Takes what has come.
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Waits until more may come.
+    async fn make_room(&mut self) -> io::Result<()>;
+}
+
+/// Into an object.
+struct Filling<'f> {
+    filler: &'f mut Filler,
+    recoder: Recoder,
+}
+
+impl Filling<'_> {
+    fn finish(mut self) -> io::Result<()> {
+        let rest = self.recoder.finish()?;
+        write(self.filler, &rest)
+    }
+}
+
+impl Sink for Filling<'_> {
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.recoder.push(bytes)? {
+            Some(recoded) => write(self.filler, &recoded)?,
+            None => write(self.filler, bytes)?,
+        }
+        self.filler.flush();
+        Ok(())
+    }
+
+    async fn make_room(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes a piece of a body; others leave for it, many small ones for a large one.
+fn write(filler: &mut Filler, bytes: &[u8]) -> io::Result<()> {
+    let start = filler.written();
+    for _ in 1..EVICTIONS_MAX {
+        let done = usize::try_from(filler.written() - start).unwrap_or(usize::MAX);
+        if filler.write(bytes.get(done..).unwrap_or_default()).is_ok() {
+            return Ok(());
+        }
+    }
+    let done = usize::try_from(filler.written() - start).unwrap_or(usize::MAX);
+    filler.write(bytes.get(done..).unwrap_or_default()).map_err(io::Error::other)
+}
+
+/// To one client.
+struct Relaying {
+    pieces: mpsc::Sender<Option<Bytes>>,
+    waiting: Option<Bytes>,
+}
+
+impl Sink for Relaying {
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.waiting = (!bytes.is_empty()).then(|| Bytes::copy_from_slice(bytes));
+        Ok(())
+    }
+
+    async fn make_room(&mut self) -> io::Result<()> {
+        if self.waiting.is_none() {
+            return Ok(());
+        }
+        // NOTE: who has left has dropped the other end.
+        self.pieces.send(self.waiting.take()).await.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
+    }
+}
+
+/// Copies the body of another object.
+async fn copy(from: &cache::object::Object, to: &mut Filler) -> io::Result<()> {
+    let mut cursor = Cursor::default();
+    while let Some(chunk) =
+        poll_fn(|context| from.body().poll_next(&mut cursor, context)).await.map_err(io::Error::other)?
+    {
+        to.push(chunk).map_err(io::Error::other)?;
+    }
+    Ok(())
 }
 
 /// Pulls a body from its server, without its framing.
@@ -177,7 +365,7 @@ async fn pull(
     answer: &mut Answer<'_>,
     exchange: &Transaction,
     proxy: &Arc<LiveProxy>,
-    mut take: impl FnMut(&[u8]) -> io::Result<()>,
+    sink: &mut impl Sink,
 ) -> io::Result<()> {
     let limits = exchange.response_limits(proxy.settings());
     let mut intake = Intake::new(answer.length, &limits);
@@ -194,11 +382,12 @@ async fn pull(
             Some(decoder) => {
                 decoded.clear();
                 decoder.decode_into(bytes, &mut decoded).map_err(|error| io::Error::other(error.to_string()))?;
-                take(&decoded)?;
+                sink.take(&decoded)?;
             }
-            None => take(bytes)?,
+            None => sink.take(bytes)?,
         }
         intake.consume(wire, intake.approved());
+        sink.make_room().await?;
         if intake.has_ended() {
             return Ok(());
         }

@@ -31,7 +31,7 @@ pub(super) fn run(name: &str, call: &Call<'_>, access: Access, instance: &mut dy
         "backend.list" => backend_list(call, instance),
         "backend.set_health" => backend_set_health(call, instance),
         "ban" => instance.ban(call.arguments).map(|()| String::new()),
-        "ban.list" => Ok(ban_list(call, &instance.bans())),
+        "ban.list" => Ok(ban_list(call, &instance.bans()?)),
         "banner" => Ok(banner(instance)),
         "debug.listen_address" => Ok(listeners(instance)),
         "help" => help(call, access),
@@ -197,15 +197,15 @@ fn ban_list(call: &Call<'_>, bans: &[BanEntry]) -> String {
 }
 
 /// The backends that a pattern means: `name` of any VCL that is in use, `vcl.name`, each with `*`.
-fn chosen(pattern: &str, instance: &mut dyn Instance) -> Vec<BackendEntry> {
-    let backends = instance.backends();
+fn chosen(pattern: &str, instance: &mut dyn Instance) -> Result<Vec<BackendEntry>, Failure> {
+    let backends = instance.backends()?;
     if pattern.is_empty() {
         let active = instance.vcls().into_iter().find(|vcl| vcl.is_active).map(|vcl| vcl.name).unwrap_or_default();
         let prefix = format!("{active}.");
-        return backends.into_iter().filter(|backend| backend.name.starts_with(&prefix)).collect();
+        return Ok(backends.into_iter().filter(|backend| backend.name.starts_with(&prefix)).collect());
     }
     if pattern.contains('.') {
-        return backends.into_iter().filter(|backend| matches(pattern, &backend.name)).collect();
+        return Ok(backends.into_iter().filter(|backend| matches(pattern, &backend.name)).collect());
     }
     // Without a VCL's name it is one of the active VCL.
     let active = instance.vcls().into_iter().find(|vcl| vcl.is_active).map(|vcl| vcl.name).unwrap_or_default();
@@ -216,7 +216,7 @@ fn chosen(pattern: &str, instance: &mut dyn Instance) -> Vec<BackendEntry> {
             .and_then(|name| name.strip_prefix('.'))
             .is_some_and(|name| matches(pattern, name))
     };
-    backends.into_iter().filter(of_active).collect()
+    Ok(backends.into_iter().filter(of_active).collect())
 }
 
 fn backend_list(call: &Call<'_>, instance: &mut dyn Instance) -> Outcome {
@@ -238,7 +238,7 @@ fn backend_list(call: &Call<'_>, instance: &mut dyn Instance) -> Outcome {
     if rest.len() > 1 {
         return Err(Failure::parameter("Too many arguments"));
     }
-    let backends = chosen(rest.first().map_or("", String::as_str), instance);
+    let backends = chosen(rest.first().map_or("", String::as_str), instance)?;
     if wants_json {
         let members: Vec<(&str, String)> =
             backends.iter().map(|backend| (backend.name.as_str(), backend_json(backend, wants_probes))).collect();
@@ -294,7 +294,7 @@ fn backend_set_health(call: &Call<'_>, instance: &mut dyn Instance) -> Outcome {
         "sick" => AdminHealth::Sick,
         _ => return Err(Failure::parameter(format!("Invalid state {word}"))),
     };
-    let backends = chosen(call.argument(0), instance);
+    let backends = chosen(call.argument(0), instance)?;
     if backends.is_empty() {
         return Err(Failure::parameter("No Backends matches"));
     }

@@ -85,7 +85,8 @@ fn unknown(name: &str, arguments: &[String], access: Access, instance: &mut dyn 
 }
 
 /// Whether a text is what a shell pattern means: `*`, `?`, `[a-z]`, and a backslash before what stands for itself.
-pub(crate) fn matches(pattern: &str, text: &str) -> bool {
+#[must_use]
+pub fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     // Where to go on after the last `*`, if what follows it does not match here.
     let mut again: Option<(usize, usize)> = None;

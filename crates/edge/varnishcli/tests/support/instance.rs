@@ -101,12 +101,17 @@ impl Instance for Remembering {
         Ok(())
     }
 
-    fn bans(&mut self) -> Vec<BanEntry> {
-        vec![BanEntry { time: 1_795_440_259.897_478, references: 0, is_completed: true, specification: String::new() }]
+    fn bans(&mut self) -> Result<Vec<BanEntry>, Failure> {
+        Ok(vec![BanEntry {
+            time: 1_795_440_259.897_478,
+            references: 0,
+            is_completed: true,
+            specification: String::new(),
+        }])
     }
 
-    fn backends(&mut self) -> Vec<BackendEntry> {
-        vec![BackendEntry {
+    fn backends(&mut self) -> Result<Vec<BackendEntry>, Failure> {
+        Ok(vec![BackendEntry {
             name: "boot.default".to_owned(),
             kind: "backend".to_owned(),
             admin: Some(self.health),
@@ -114,7 +119,7 @@ impl Instance for Remembering {
             is_healthy: true,
             last_change: UNIX_EPOCH + Duration::from_secs(1_795_440_259),
             probe_lines: None,
-        }]
+        }])
     }
 
     fn set_backend_health(&mut self, _name: &str, health: AdminHealth) -> Result<(), Failure> {

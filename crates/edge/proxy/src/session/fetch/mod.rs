@@ -38,9 +38,9 @@ pub use self::{
     answer::{Answer, AnswerBody, StoredBody},
     attempts::Attempts,
     head::HeadEnd,
-    object_body::ObjectBody,
+    object_body::{ObjectBody, RelayedBytes},
     queue::Slot,
-    requester::{HttpRequester, Nobody, Requester},
+    requester::{HearInterim, HttpRequester, Nobody, Requester},
     send::{adjust_case, connection_mode},
 };
 use super::{kept::Kept, size, transaction::Transaction};

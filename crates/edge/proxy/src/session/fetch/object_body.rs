@@ -10,14 +10,35 @@ use accelerator::{backend::Recoding, output::Part, recode::Recoder};
 use bytes::{Buf, Bytes};
 use cache::{body::Cursor, object::Object};
 use net::PlainSocket;
+use tokio::sync::mpsc;
 
 use crate::session::body::Source;
 
-/// A reader of an object's body.
+/// What comes of a response that is not stored, `None` at its end. One that ends without that has been cut off.
+pub type RelayedBytes = mpsc::Receiver<Option<Bytes>>;
+
+/// Where the bytes come from.
+#[derive(Debug)]
+enum Supply {
+    Object(Arc<Object>, Cursor),
+    Relayed(RelayedBytes),
+}
+
+impl Supply {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+        match self {
+            Self::Object(object, cursor) => object.body().poll_next(cursor, context).map_err(io::Error::other),
+            Self::Relayed(pieces) => {
+                pieces.poll_recv(context).map(|piece| piece.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()))
+            }
+        }
+    }
+}
+
+/// A reader of an object's body, or of one that is not stored.
 #[derive(Debug)]
 pub struct ObjectBody {
-    object: Arc<Object>,
-    cursor: Cursor,
+    supply: Supply,
     /// What has come and was not consumed.
     current: Bytes,
     /// Bytes that the client does not want, before those that it does.
@@ -41,12 +62,25 @@ impl ObjectBody {
         };
         let recoder = Recoder::new(if gunzip { Recoding::Gunzip } else { Recoding::None });
         Self {
-            object,
-            cursor: Cursor::default(),
+            supply: Supply::Object(object, Cursor::default()),
             current: Bytes::new(),
             skip,
             left,
             recoder,
+            is_chunked,
+            has_ended: false,
+        }
+    }
+
+    /// A response that is not stored; in chunks where its length is not known.
+    #[must_use]
+    pub fn relayed(bytes: RelayedBytes, is_chunked: bool) -> Self {
+        Self {
+            supply: Supply::Relayed(bytes),
+            current: Bytes::new(),
+            skip: 0,
+            left: None,
+            recoder: Recoder::Plain,
             is_chunked,
             has_ended: false,
         }
@@ -103,7 +137,7 @@ impl Source for ObjectBody {
             return Poll::Pending;
         }
         while !self.has_ended {
-            let next = ready!(self.object.body().poll_next(&mut self.cursor, context)).map_err(io::Error::other)?;
+            let next = ready!(self.supply.poll_next(context))?;
             let given = match next {
                 Some(_) if self.left == Some(0) => self.end()?,
                 Some(chunk) => {

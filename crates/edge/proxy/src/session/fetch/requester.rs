@@ -60,11 +60,16 @@ pub trait HttpRequester: Requester {
     fn timeout(&self) -> Option<Duration>;
 }
 
+/// What is done with interim responses.
+pub type HearInterim = Box<dyn FnMut(&ResponseHead)>;
+
 /// No client waits for what is fetched.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Nobody {
     /// The body of the request, framed as its head says.
     pub body: Vec<u8>,
+    /// Hears of interim responses.
+    pub interim: Option<HearInterim>,
 }
 
 impl Requester for Nobody {
@@ -108,7 +113,10 @@ impl HttpRequester for Nobody {
         Poll::Pending
     }
 
-    fn hear_interim(&mut self, _: &ResponseHead, _: &mut Context<'_>) -> Result<(), HeadEnd> {
+    fn hear_interim(&mut self, head: &ResponseHead, _: &mut Context<'_>) -> Result<(), HeadEnd> {
+        if let Some(interim) = &mut self.interim {
+            interim(head);
+        }
         Ok(())
     }
 

@@ -28,7 +28,7 @@ use crate::session::{
 async fn fetch<'s>(scene: &'s Scene, exchange: &mut Transaction, body: &str) -> Result<Answer<'s>, Unfetched> {
     let (mut kept, mut deadline) = (Kept::default(), Deadline::default());
     let mut fetch = Fetch::new(&scene.worker, &scene.backend, Wanted::default(), &mut kept, &mut deadline);
-    fetch.run(exchange, &mut Nobody { body: body.into() }).await
+    fetch.run(exchange, &mut Nobody { body: body.into(), interim: None }).await
 }
 
 /// The whole body of what was fetched, pulled piece by piece.

@@ -1,24 +1,28 @@
-//! Requests that a program of VCL answers: drives its machines, and has what they say delivered like any other answer.
+//! Requests that a cache answers, with a program of VCL or without: drives the machines, and has what they say delivered like any
+//! other answer.
 
 use std::{rc::Rc, sync::Arc};
 
 use accelerator::{
     Connection,
-    backend::{AcceptedBody, Backend, Step as FetchStep},
-    client::{Client, DeliveredBody, Delivery, Fetched, Pipe, Step},
+    backend::AcceptedBody,
+    client::{self, DeliveredBody, Delivery, Fetched, Pipe},
+    machine::{Backend, Client, FetchStep, Order, Step, Target},
     output::Part,
+    shared,
 };
 use http::BodyLength;
-use live::{Accelerator, LiveProxy, Running};
+use live::LiveProxy;
 
 use super::{Next, Session, exchange::InBackend};
 use crate::{
     session::{
         body::BodyPump,
         ending::{Ending, Stage},
-        fetch::{Answer, AnswerBody, Fetch, ObjectBody, StoredBody, Unfetched, Wanted},
-        object_fetch::{Place, wall_clock, words},
+        fetch::{Answer, AnswerBody, Fetch, ObjectBody, StoredBody, Unfetched},
+        object_fetch::{Origin, Place, Relayed, Report, wall_clock, words},
         requester::{WaitingClient, WaitingRequest},
+        routing::choose_backend,
         transaction::Transaction,
     },
     worker::Worker,
@@ -31,77 +35,163 @@ const CACHE: &str = "<CACHE>";
 enum AfterPass {
     /// It is over.
     Done(Next),
-    /// The program wants something else.
+    /// The machine wants something else.
     Go(Step),
 }
 
-/// A request on its way through the program of a proxy.
+/// How a request goes on after something was fetched for it.
+enum AfterFetch {
+    /// The machine says.
+    Go(Step),
+    /// It gets what is not stored.
+    Relay(Box<Relayed>),
+    /// It gets what it would have got without a cache.
+    Failed(Box<Unfetched>),
+}
+
+/// A request on its way through the cache of a proxy.
 struct Road<'r> {
     proxy: &'r Arc<LiveProxy>,
-    /// The program that the request runs in: the active one of when it began, or one that this handed it to.
-    program: Arc<Running>,
+    origin: Origin,
     up: BodyPump,
     is_body_sent: bool,
 }
 
 impl Session {
-    /// Has the program of a proxy answer.
-    pub(super) async fn answer_by_program(
+    /// Has the cache of a proxy answer.
+    pub(super) async fn answer_by_cache(
         &mut self,
         transaction: &mut Transaction,
         proxy: &Arc<LiveProxy>,
         body: BodyLength,
     ) -> Next {
-        let Some(accelerator) = proxy.accelerator.clone() else { return Next::Close };
+        let Some(origin) = self.origin(transaction, proxy, body).await else {
+            transaction.end(Ending::NoServer);
+            return Box::pin(self.answer_error(transaction, 503)).await;
+        };
         let _counted = InBackend::enter(proxy);
         let mut up = BodyPump::new(body, &self.limits(), false);
         if up.approve(&self.client).is_err() {
             transaction.end(Ending::RequestMalformed(Stage::Request));
             return Box::pin(self.answer_error(transaction, 400)).await;
         }
-        let Some(program) = accelerator.active() else {
-            // No manager has given a program yet.
-            transaction.end(Ending::NoServer);
-            return Box::pin(self.answer_error(transaction, 503)).await;
-        };
-        let numbers = Arc::clone(&accelerator);
-        let connection = connection_of(transaction);
-        let request = transaction.request.clone();
-        let mut client = Client::new(
-            &program.loaded,
-            request,
-            connection,
-            wall_clock(),
-            move || numbers.next_number(),
-            !body.is_empty(),
-        );
-        let mut road = Road { proxy, program, up, is_body_sent: false };
+        let mut client = client_of(transaction, &origin, body);
+        let mut road = Road { proxy, origin, up, is_body_sent: false };
         let mut step = client.begin();
         loop {
             if let Some(order) = client.take_refresh() {
-                drop(self.place(&road).fetch(*order));
+                drop(self.place(&road).fetch(order));
             }
             step = match step {
                 Step::Wait(waiting) => {
                     let outcome = waiting.await;
                     client.woken(&outcome, wall_clock())
                 }
-                Step::Fetch(order) => {
-                    let fetched = self.place(&road).fetch(*order).await;
-                    client.fetched(fetched.unwrap_or(Fetched::Nothing), wall_clock())
-                }
-                Step::Pass(backend) => match Box::pin(self.pass(transaction, &mut client, *backend, &mut road)).await {
+                Step::Fetch(order) => match self.fetch_object(transaction, &mut client, order, &road).await {
+                    AfterFetch::Go(step) => step,
+                    AfterFetch::Relay(relayed) => {
+                        return Box::pin(self.deliver_relayed(transaction, *relayed, &mut road)).await;
+                    }
+                    AfterFetch::Failed(why) => {
+                        return Box::pin(self.answer_unfetched(transaction, &mut road.up, &why)).await;
+                    }
+                },
+                Step::Pass(backend) => match Box::pin(self.pass(transaction, &mut client, backend, &mut road)).await {
                     AfterPass::Done(next) => return next,
                     AfterPass::Go(step) => step,
                 },
-                Step::Switch(label) => switch(&accelerator, &label, &mut client, &mut road),
-                Step::Pipe(pipe) => return Box::pin(self.pipe_program(transaction, *pipe, road)).await,
+                Step::Switch(label) => switch(&label, &mut client, &mut road.origin),
+                Step::Pipe(pipe) => return Box::pin(self.pipe(transaction, *pipe, road)).await,
                 Step::Deliver(delivery) => return self.deliver_made(transaction, *delivery, &mut road).await,
+                Step::Fail(status) => {
+                    self.settle_body(transaction, &mut road.up);
+                    transaction.end(Ending::AnsweredHere(Stage::Request));
+                    return Box::pin(self.answer_error(transaction, status)).await;
+                }
             };
         }
     }
 
-    /// Asks a backend for this client alone, and delivers what it says unless the program wants something else.
+    /// Where what the cache of a proxy has not is fetched; `None` if there is no such place.
+    async fn origin(
+        &mut self,
+        transaction: &mut Transaction,
+        proxy: &Arc<LiveProxy>,
+        body: BodyLength,
+    ) -> Option<Origin> {
+        if let Some(accelerator) = proxy.accelerator.clone() {
+            // NOTE: there is none while no manager has given one.
+            let program = accelerator.active()?;
+            return Some(Origin::Program { accelerator, program });
+        }
+        let cache = proxy.shared_cache.clone()?;
+        let is_chosen = transaction.route.backend.as_ref().is_some_and(|backend| Arc::ptr_eq(backend, proxy));
+        let backend = if is_chosen { Arc::clone(proxy) } else { choose_backend(transaction, proxy)? };
+        let wanted = self.wanted(transaction, &backend, body).await;
+        Some(Origin::Shared { cache, backend, wanted })
+    }
+
+    /// Has an object fetched by a task of its own, and waits for what comes of it.
+    async fn fetch_object(
+        &mut self,
+        transaction: &Transaction,
+        client: &mut Client,
+        order: Order,
+        road: &Road<'_>,
+    ) -> AfterFetch {
+        let mut reports = self.place(road).fetch(order);
+        loop {
+            let fetched = match reports.recv().await {
+                Some(Report::Interim(head)) => {
+                    // RFC 9110 section 15.2: clients of HTTP/1.0 do not know of them.
+                    if transaction.asked.version == http::Version::Http11 {
+                        head.write_to(&mut self.client.output);
+                        let _ = self.flush().await;
+                    }
+                    continue;
+                }
+                Some(Report::Relayed(mut relayed)) => {
+                    let length = if let BodyLength::Exact(length) = relayed.length { Some(length) } else { None };
+                    let head = std::mem::take(&mut relayed.head);
+                    return match client.passed(Some(head), length, wall_clock()) {
+                        Step::Deliver(delivery) => match delivery.body {
+                            DeliveredBody::Passed(part) => {
+                                (relayed.head, relayed.part) = (delivery.head, part);
+                                AfterFetch::Relay(relayed)
+                            }
+                            _ => AfterFetch::Go(Step::Deliver(delivery)),
+                        },
+                        step => AfterFetch::Go(step),
+                    };
+                }
+                Some(Report::Unfetched(why)) => return AfterFetch::Failed(why),
+                Some(Report::Fetched(fetched)) => fetched,
+                None => Fetched::Nothing,
+            };
+            return AfterFetch::Go(client.fetched(fetched, wall_clock()));
+        }
+    }
+
+    /// Delivers a response that is not stored, as it comes.
+    async fn deliver_relayed(&mut self, transaction: &mut Transaction, relayed: Relayed, road: &mut Road<'_>) -> Next {
+        let Relayed { head, length, part, body } = relayed;
+        transaction.timeline.response = Some(self.worker.now());
+        transaction.response = head;
+        self.begin_answer(transaction);
+        let (length, body) = match (part, length) {
+            (Part::Nothing, _) | (_, BodyLength::None) => {
+                (BodyLength::Exact(0), AnswerBody::Stored(StoredBody::new([].into())))
+            }
+            (_, BodyLength::Exact(length)) => {
+                (BodyLength::Exact(length), AnswerBody::Object(Box::new(ObjectBody::relayed(body, false))))
+            }
+            _ => (BodyLength::Chunked, AnswerBody::Object(Box::new(ObjectBody::relayed(body, true)))),
+        };
+        let answer = Answer { method: transaction.request.method_kind(), length, body };
+        self.deliver(transaction, road.proxy, answer, &mut road.up).await
+    }
+
+    /// Asks a backend for this client alone, and delivers what it says unless the machine wants something else.
     async fn pass(
         &mut self,
         transaction: &mut Transaction,
@@ -114,7 +204,7 @@ impl Session {
         loop {
             step = match step {
                 FetchStep::Ask(target) => {
-                    let Some(proxy) = road.program.targets.proxy(target) else {
+                    let Some(proxy) = road.origin.proxy(target) else {
                         step = backend.failed("its section is gone", wall_clock());
                         continue;
                     };
@@ -147,7 +237,7 @@ impl Session {
                                 other => other,
                             }
                         }
-                        Err(why) if is_about_client(&why) => {
+                        Err(why) if backend.hands_on_failures() || is_about_client(&why) => {
                             return AfterPass::Done(self.answer_unfetched(transaction, &mut road.up, &why).await);
                         }
                         Err(why) => backend.failed(&words(&why), wall_clock()),
@@ -187,7 +277,7 @@ impl Session {
             handle: &self.registered.handle,
         };
         let mut request = WaitingRequest::new(waiting, &mut road.up, self.side.frontend.settings().timeouts.client);
-        let mut fetch = Fetch::new(worker, proxy, Wanted::default(), &mut self.kept, &mut self.deadline);
+        let mut fetch = Fetch::new(worker, proxy, road.origin.wanted(), &mut self.kept, &mut self.deadline);
         fetch.run(transaction, &mut request).await
     }
 
@@ -230,8 +320,8 @@ impl Session {
     }
 
     /// Bytes both ways: the request goes to a server as it is, and the connections end with the answer.
-    async fn pipe_program(&mut self, transaction: &mut Transaction, pipe: Pipe, mut road: Road<'_>) -> Next {
-        let Some(proxy) = pipe.backend.and_then(|target| road.program.targets.proxy(target)) else {
+    async fn pipe(&mut self, transaction: &mut Transaction, pipe: Pipe, mut road: Road<'_>) -> Next {
+        let Some(proxy) = road.origin.proxy(Target::of_pipe(&pipe)) else {
             transaction.end(Ending::NoServer);
             return self.answer_error(transaction, 503).await;
         };
@@ -248,7 +338,7 @@ impl Session {
                 handle: &self.registered.handle,
             };
             let mut request = WaitingRequest::new(waiting, &mut road.up, self.side.frontend.settings().timeouts.client);
-            let mut fetch = Fetch::new(&worker, &proxy, Wanted::default(), &mut self.kept, &mut self.deadline);
+            let mut fetch = Fetch::new(&worker, &proxy, road.origin.wanted(), &mut self.kept, &mut self.deadline);
             fetch.run(transaction, &mut request).await
         };
         match fetched {
@@ -261,18 +351,43 @@ impl Session {
         Place {
             worker: Rc::clone(&self.worker),
             instance: Arc::clone(&self.instance),
-            program: Arc::clone(&road.program),
+            origin: road.origin.clone(),
             proxy: Arc::clone(road.proxy),
         }
     }
 }
 
+/// The machine of a request.
+fn client_of(transaction: &Transaction, origin: &Origin, body: BodyLength) -> Client {
+    let (request, has_body) = (transaction.request.clone(), !body.is_empty());
+    match origin {
+        Origin::Program { accelerator, program } => {
+            let numbers = Arc::clone(accelerator);
+            let (connection, next) = (connection_of(transaction), move || numbers.next_number());
+            Client::Program(Box::new(client::Client::new(
+                &program.loaded,
+                request,
+                connection,
+                wall_clock(),
+                next,
+                has_body,
+            )))
+        }
+        Origin::Shared { cache, .. } => {
+            Client::Shared(Box::new(shared::Client::new(&cache.shared, request, wall_clock(), has_body)))
+        }
+    }
+}
+
 /// Hands a request to the program with this label.
-fn switch(accelerator: &Accelerator, label: &str, client: &mut Client, road: &mut Road<'_>) -> Step {
-    let program = accelerator.labelled(label);
-    let step = client.switched(program.as_ref().map(|program| &program.loaded));
-    if let Some(program) = program {
-        road.program = program;
+fn switch(label: &str, client: &mut Client, origin: &mut Origin) -> Step {
+    let labelled = match origin {
+        Origin::Program { accelerator, .. } => accelerator.labelled(label),
+        Origin::Shared { .. } => None,
+    };
+    let step = client.switched(labelled.as_ref().map(|program| &program.loaded));
+    if let (Origin::Program { program, .. }, Some(labelled)) = (origin, labelled) {
+        *program = labelled;
     }
     step
 }

@@ -35,8 +35,8 @@ pub(super) enum Answerer {
     Server(Wanted),
     /// This process, about itself.
     Service(Service),
-    /// The program of VCL of this proxy, from its cache where it can.
-    Program(Arc<LiveProxy>),
+    /// The cache of this proxy, with a program of VCL or without.
+    Cache(Arc<LiveProxy>),
 }
 
 /// How the wait for a body ended.
@@ -85,8 +85,8 @@ impl Session {
         if let Some(decision) = self.apply(transaction, frontend, body).await {
             return decision;
         }
-        if frontend.accelerator.is_some() {
-            return Decision::By(Answerer::Program(Arc::clone(frontend)));
+        if frontend.has_cache() {
+            return Decision::By(Answerer::Cache(Arc::clone(frontend)));
         }
         let backend = choose_backend(transaction, frontend);
         let Some(backend) = backend else {
@@ -114,8 +114,8 @@ impl Session {
                 return decision;
             }
         }
-        if backend.accelerator.is_some() {
-            return Decision::By(Answerer::Program(backend));
+        if backend.has_cache() {
+            return Decision::By(Answerer::Cache(backend));
         }
         let wanted = self.wanted(transaction, &backend, body).await;
         Decision::By(Answerer::Server(wanted))
@@ -413,7 +413,12 @@ impl Session {
     }
 
     /// What the balancer is asked: the hash key, persistence, `use-server`.
-    async fn wanted(&mut self, transaction: &mut Transaction, backend: &Arc<LiveProxy>, body: BodyLength) -> Wanted {
+    pub(super) async fn wanted(
+        &mut self,
+        transaction: &mut Transaction,
+        backend: &Arc<LiveProxy>,
+        body: BodyLength,
+    ) -> Wanted {
         let settings = backend.settings();
         if let Algorithm::UrlParam { check_post: true, .. } = &settings.balance.algorithm
             && transaction.request.method() == b"POST"

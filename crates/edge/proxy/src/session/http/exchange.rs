@@ -49,7 +49,7 @@ impl Session {
             Decision::By(Answerer::Service(service)) => {
                 Box::pin(self.answer_service(transaction, &service, body)).await
             }
-            Decision::By(Answerer::Program(proxy)) => Box::pin(self.answer_by_program(transaction, &proxy, body)).await,
+            Decision::By(Answerer::Cache(proxy)) => Box::pin(self.answer_by_cache(transaction, &proxy, body)).await,
         }
     }
 

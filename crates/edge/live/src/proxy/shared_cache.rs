@@ -1,0 +1,67 @@
+//! A cache by RFC 9111 for a proxy.
+
+use std::{
+    io,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use ::accelerator::shared::Shared;
+use cache::{
+    index::Cache,
+    storage::{Stevedore, disk::RealFiles},
+};
+use haproxycfg::model::{self, DiskTier};
+
+/// A cache that runs.
+#[derive(Debug)]
+pub struct SharedCache {
+    /// What its machines use.
+    pub shared: Arc<Shared>,
+    /// Why it is in memory alone although it has a disk.
+    pub disk_trouble: Option<String>,
+    spec: model::SharedCache,
+}
+
+impl SharedCache {
+    /// The one that a configuration describes. What the one `before` has stored stays, but for what is in storages that changed.
+    #[must_use]
+    pub fn new(described: &model::SharedCache, before: Option<&Arc<Self>>) -> Arc<Self> {
+        if let Some(before) = before.filter(|before| before.spec == *described) {
+            return Arc::clone(before);
+        }
+        // NOTE: an index that knows a disk's objects knows no other disk.
+        let before = before.filter(|before| before.spec.disk == described.disk);
+        let cache = before.map_or_else(Cache::new, |before| Arc::clone(&before.shared.cache));
+        let memory = match before.filter(|before| before.spec.bytes == described.bytes) {
+            Some(before) => Arc::clone(&before.shared.memory),
+            None => Arc::new(Stevedore::malloc("memory", described.bytes)),
+        };
+        if let Some(before) = before.filter(|before| !Arc::ptr_eq(&before.shared.memory, &memory)) {
+            forget(&cache, &before.shared.memory);
+        }
+        let opened = match before {
+            Some(before) => Ok(before.shared.disk.clone()),
+            None => described.disk.as_ref().map(|tier| open(tier, &cache)).transpose(),
+        };
+        let (disk, disk_trouble) = match opened {
+            Ok(disk) => (disk, before.and_then(|before| before.disk_trouble.clone())),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let shared = Shared { name: described.name.clone(), cache, memory, disk };
+        Arc::new(Self { shared: Arc::new(shared), disk_trouble, spec: described.clone() })
+    }
+}
+
+/// Removes what a storage holds that is not used any more.
+fn forget(cache: &Cache, storage: &Arc<Stevedore>) {
+    for objects in (0..).map_while(|part| cache.objects_of(part)) {
+        objects.iter().filter(|object| Arc::ptr_eq(object.storage(), storage)).for_each(|object| cache.remove(object));
+    }
+}
+
+fn open(tier: &DiskTier, cache: &Arc<Cache>) -> io::Result<Arc<Stevedore>> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+    let files = RealFiles::open(&tier.path, tier.bytes)?;
+    Ok(Stevedore::file("disk", Box::new(files), tier.bytes, cache, now)?.0)
+}

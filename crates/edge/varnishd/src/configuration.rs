@@ -1,0 +1,76 @@
+//! The configuration of the edge that varnishd's options stand for: one frontend, whose programs come from the manager.
+
+use std::{fmt::Write as _, net::SocketAddr};
+
+use varnishcli::{Param, Parameters};
+
+use crate::backends::{milliseconds, quoted};
+
+/// Where HTTP is listened for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// Its name.
+    pub name: String,
+    /// Where.
+    pub place: Place,
+    /// Whether connections begin with a PROXY header.
+    pub is_proxy: bool,
+}
+
+/// An address, or a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// An address.
+    Inet(SocketAddr),
+    /// A socket in the file system, and what is said of its rights: `mode 777`.
+    Path {
+        /// The path.
+        path: String,
+        /// Words of `bind`.
+        rights: Vec<(String, String)>,
+    },
+}
+
+/// What the edge is made of.
+#[derive(Clone, Debug, Default)]
+pub struct Frontend {
+    /// `-a`
+    pub listen: Vec<Listen>,
+    /// `-s`
+    pub storages: Vec<String>,
+    /// `-i`
+    pub identity: Option<String>,
+}
+
+/// Writes it.
+#[must_use]
+pub fn configuration(frontend: &Frontend, parameters: &Parameters) -> String {
+    let mut text = String::from("# What varnishd's options stand for.\ndefaults\n    mode http\n");
+    let time = |parameter| milliseconds(parameters.number(parameter));
+    let _ = writeln!(text, "    timeout client {}", time(Param::send_timeout));
+    let _ = writeln!(text, "    timeout http-keep-alive {}", time(Param::timeout_idle));
+    let _ = writeln!(text, "    timeout http-request {}", time(Param::timeout_idle));
+    let _ = writeln!(text, "    timeout connect {}", time(Param::connect_timeout));
+    let _ = writeln!(text, "    timeout server {}\n", time(Param::first_byte_timeout));
+    text.push_str("frontend varnish\n");
+    for listen in &frontend.listen {
+        let proxy = if listen.is_proxy { " accept-proxy" } else { "" };
+        let mut address = match &listen.place {
+            Place::Inet(address) => address.to_string(),
+            Place::Path { path, .. } => quoted(path),
+        };
+        if let Place::Path { rights, .. } = &listen.place {
+            rights.iter().for_each(|(word, value)| address.push_str(&format!(" {word} {}", quoted(value))));
+        }
+        let _ = writeln!(text, "    bind {address} name {}{proxy}", quoted(&listen.name));
+    }
+    text.push_str("    vcl managed");
+    for storage in &frontend.storages {
+        let _ = write!(text, " storage {}", quoted(storage));
+    }
+    if let Some(identity) = &frontend.identity {
+        let _ = write!(text, " identity {}", quoted(identity));
+    }
+    text.push('\n');
+    text
+}
