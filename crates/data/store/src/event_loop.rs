@@ -153,6 +153,20 @@ impl EventLoop {
         }
     }
 
+    /// How long events are waited for at most.
+    fn patience(&self, is_busy: bool) -> Duration {
+        let is_more = is_busy || !self.resume.is_empty() || self.shard.server.can_go_on();
+        let mut wait = match (is_more, self.deferred.is_empty() && !self.shard.is_moving()) {
+            (true, _) => 0,
+            (false, false) => 1,
+            (false, true) => (self.shard.next_tick() - clock::now()).clamp(0, TICK_MS),
+        };
+        if self.has_lanes && wait > 0 && !self.may_sleep() {
+            wait = 0;
+        }
+        Duration::from_millis(wait.unsigned_abs())
+    }
+
     /// Serves until it is told to stop.
     pub fn run(mut self) -> Result<(), StoreError> {
         let mut events = Events::with_capacity(EVENTS_MAX);
@@ -162,16 +176,8 @@ impl EventLoop {
         messages::notice("Ready to accept connections");
         self.life.serving();
         while !self.shard.server.shared.shutdown.is_asked {
-            let is_more = busy || !self.resume.is_empty() || self.shard.server.can_go_on();
-            let mut wait = match (is_more, self.deferred.is_empty() && !self.shard.is_moving()) {
-                (true, _) => 0,
-                (false, false) => 1,
-                (false, true) => (self.shard.next_tick() - clock::now()).clamp(0, TICK_MS),
-            };
-            if self.has_lanes && wait > 0 && !self.may_sleep() {
-                wait = 0;
-            }
-            match self.sockets.borrow_mut().poll.poll(&mut events, Some(Duration::from_millis(wait.unsigned_abs()))) {
+            let patience = self.patience(busy);
+            match self.sockets.borrow_mut().poll.poll(&mut events, Some(patience)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
             }
@@ -218,8 +224,7 @@ impl EventLoop {
             self.migrate(now)?;
             let has_more = self.replicate(now)?;
             let end = self.shard.end_turn(now, is_tick)?;
-            self.replicator.end_turn(&mut self.shard);
-            busy = end.is_busy || has_more;
+            busy = self.replicator.end_turn(&mut self.shard) || end.is_busy || has_more;
             match end.wait_for {
                 Some(offset) => self.hold(offset),
                 None => self.send(),

@@ -23,6 +23,7 @@ pub mod client;
 mod common;
 pub mod directors;
 pub mod fields;
+pub mod lasting;
 pub mod load;
 pub mod loaded;
 pub mod machine;
@@ -32,4 +33,4 @@ pub mod recode;
 pub mod settings;
 pub mod shared;
 
-pub use common::{Connection, Record};
+pub use common::{Connection, ConnectionWishes, Record};

@@ -8,9 +8,9 @@
 //! The parser works line by line and remembers where it stopped, both in the line and in the head, so a client that
 //! sends one byte at a time costs one look at each byte. What it decides does not depend on how the bytes arrived.
 
+use crate::body_length::{Framing, parse_content_length};
 use crate::bytes::{self, TOKEN, find_colon};
 use crate::error::{ParseError, ParseErrorKind as Kind, Side};
-use crate::framing::{Framing, parse_content_length};
 use crate::header_id::HeaderId;
 use crate::headers::{Headers, Span};
 use crate::limits::Limits;

@@ -11,7 +11,7 @@ use std::{
 
 use balance::{
     Algorithm as FarmAlgorithm, CheckConfig, FarmConfig, HashConfig, HashType, ProxyType, RetryPolicy, ServerConfig,
-    ServerId, UriOptions,
+    ServerId, UriOptions, probe::Window,
 };
 use haproxycfg::model::{
     self, Algorithm, Config, Proxy, ProxyIndex, ProxyKind, ServerAddress, ServerIndex, ServerPort,
@@ -267,6 +267,18 @@ fn variable_limits(sizes: [usize; 5]) -> sample::VariableLimits {
     sample::VariableLimits { global, process, session, transaction, request_response }
 }
 
+/// How results of checks are counted, for one that says `window` or `threshold`.
+fn window(server: &model::Server) -> Option<Window> {
+    /// Varnish's, where one of them is not said.
+    const STANDARD: (u8, u8) = (8, 3);
+    if server.window.is_none() && server.threshold.is_none() {
+        return None;
+    }
+    let threshold = server.threshold.unwrap_or(STANDARD.1);
+    let size = server.window.unwrap_or(STANDARD.0.max(threshold));
+    Some(Window::new(size.into(), threshold.into(), server.initial.map(u32::from)))
+}
+
 fn milliseconds(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }
@@ -350,6 +362,7 @@ pub fn server_config(config: &Config, server: &model::Server) -> ServerConfig {
             downinter_ms: server.downinter.map(milliseconds),
             rise: server.rise,
             fall: server.fall,
+            window: window(server),
         }),
         // Neither fast nor slow, and one word is enough.
         agent: server.agent_check.then(|| CheckConfig {
@@ -358,6 +371,7 @@ pub fn server_config(config: &Config, server: &model::Server) -> ServerConfig {
             downinter_ms: None,
             rise: 1,
             fall: 1,
+            window: None,
         }),
         observe: server.observe,
         error_limit: server.error_limit,

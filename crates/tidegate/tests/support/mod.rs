@@ -14,6 +14,7 @@ mod origin;
 mod peer;
 mod redis;
 mod scene;
+mod site;
 mod store;
 mod wire;
 
@@ -38,6 +39,7 @@ pub use self::{
     peer::{Peer, nginx, nginx_at, python},
     redis::Redis,
     scene::{Scene, beside_haproxy, server_and_end},
+    site::{Site, Varnish},
     store::{RedisClient, Store},
     wire::{Answer, Wire},
 };

@@ -161,19 +161,20 @@ impl Replicator {
         Ok(is_busy || asks_next)
     }
 
-    /// The turn's effects are in the log: whoever waits for them is told.
-    pub fn end_turn(&mut self, shard: &mut Shard) {
-        let Some(persistence) = shard.persistence() else { return };
+    /// The turn's effects are in the log: whoever waits for them is told. Whether clients have got replies by that.
+    pub fn end_turn(&mut self, shard: &mut Shard) -> bool {
+        let Some(persistence) = shard.persistence() else { return false };
         let (written, durable, safe) = (persistence.log().written(), persistence.log().durable(), persistence.safe());
         if let Some(link) = &self.link {
             link.tell_progress(safe.min(written), durable);
         }
         self.replicas.tell_written(written);
-        let is_waiting = !shard.server.shared.replication.waiting.is_empty();
-        self.replicas.wants_acks(is_waiting || self.promise.count > 0);
-        if !shard.server.shared.replication.waiting.is_empty() {
+        let waiting = shard.server.shared.replication.waiting.len();
+        self.replicas.wants_acks(waiting > 0 || self.promise.count > 0);
+        if waiting > 0 {
             shard.server.serve_those_who_wait_for_replicas(durable.0);
         }
+        shard.server.shared.replication.waiting.len() < waiting
     }
 
     fn follow(&mut self, shard: &mut Shard, folder: &StoreFolder, now: Millis) -> Result<(), StoreError> {

@@ -76,7 +76,7 @@ pub use self::{
     users::{Password, User, Userlist},
     variable::{SetVariable, VariableValue},
 };
-pub use accelerator::{Accelerator, StorageSpec};
+pub use accelerator::{Accelerator, StorageKind, StorageSpec};
 pub use shared_cache::{DiskTier, SharedCache};
 
 /// A place in the configuration.

@@ -4,6 +4,7 @@ mod accelerator;
 mod dynamic_cookie;
 mod servers;
 mod shared_cache;
+mod storages;
 
 use std::{
     sync::{

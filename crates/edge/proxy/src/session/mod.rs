@@ -20,6 +20,7 @@ pub mod kept;
 mod logging;
 mod normalize;
 mod object_fetch;
+mod page;
 pub mod pages;
 mod persistence;
 mod protocol;

@@ -32,6 +32,8 @@ pub struct ProxyFields {
     pub unique_id: Option<Vec<u8>>,
     /// The network namespace.
     pub namespace: Option<String>,
+    /// All that it says, if something is about TLS: a program of VCL may ask for that.
+    pub tlvs: Option<Arc<[u8]>>,
 }
 
 /// What few connections have.

@@ -15,6 +15,7 @@ mod head;
 mod inspect;
 mod object_body;
 mod open;
+mod page_body;
 mod queue;
 mod requester;
 mod reuse;
@@ -39,6 +40,7 @@ pub use self::{
     attempts::Attempts,
     head::HeadEnd,
     object_body::{ObjectBody, RelayedBytes},
+    page_body::PageBody,
     queue::Slot,
     requester::{HearInterim, HttpRequester, Nobody, Requester},
     send::{adjust_case, connection_mode},
