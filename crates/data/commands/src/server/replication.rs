@@ -11,29 +11,42 @@ use crate::{
 
 use super::{Server, Shared};
 
+/// What a replica without its master answers if it is not to give old data.
+pub(super) const MASTER_DOWN: Failure =
+    Failure::text("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
+
 impl Shared {
     /// Why replication does not let a client's command run.
     #[inline]
-    pub(super) fn refused_by_replication(&self, flags: Flags, now: Millis) -> Option<Failure> {
+    pub(super) fn refused_by_replication(&self, flags: Flags) -> Option<Failure> {
+        if flags.contains(Flags::WRITE)
+            && let Some(failure) = self.lacks_replicas()
+        {
+            return Some(failure);
+        }
+        (!flags.contains(Flags::STALE) && self.is_stale_replica()).then_some(MASTER_DOWN)
+    }
+
+    /// Whether this is a replica whose master is not there, and which is not to answer then.
+    #[inline]
+    pub(super) fn is_stale_replica(&self) -> bool {
         match &self.replication.role {
-            Role::Master
-                if (self.settings.min_replicas_to_write.0 > 0 || self.settings.replica_ack.0 > 0)
-                    && flags.contains(Flags::WRITE) =>
-            {
-                self.lacks_replicas(now)
-            }
-            Role::Replica(link)
-                if !link.is_up() && !self.settings.replica_serve_stale_data.0 && !flags.contains(Flags::STALE) =>
-            {
-                Some(Failure::text("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."))
-            }
-            _ => None,
+            Role::Master => false,
+            Role::Replica(link) => !link.is_up() && !self.settings.replica_serve_stale_data.0,
         }
     }
 
+    /// The error of a command that writes while there are fewer replicas than there are to be.
+    #[inline]
+    pub(super) fn lacks_replicas(&self) -> Option<Failure> {
+        let wanted = self.settings.min_replicas_to_write.0.max(self.settings.replica_ack.0);
+        if wanted == 0 || self.replication.role != Role::Master { None } else { self.count_replicas() }
+    }
+
     #[cold]
-    fn lacks_replicas(&self, now: Millis) -> Option<Failure> {
+    fn count_replicas(&self) -> Option<Failure> {
         let (wanted, lag_max) = (self.settings.min_replicas_to_write.0, self.settings.min_replicas_max_lag.0);
+        let now = self.clock.now;
         let good = self.replication.good_replicas(lag_max, now) as i64;
         let connected = self.replication.good_replicas(i64::MAX, now) as i64;
         let is_short = lag_max > 0 && good < wanted || connected < self.settings.replica_ack.0;
