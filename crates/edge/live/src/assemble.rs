@@ -21,7 +21,7 @@ use net::Target;
 
 use crate::{
     capture::LastCapture,
-    counters::Side,
+    counters::SideCounters,
     instance::Instance,
     limits::hard_maxconn,
     process::Process,
@@ -131,13 +131,13 @@ impl Assembly<'_> {
             .map(|(bind, number)| LiveListener {
                 name: bind.name.as_deref().map_or_else(|| format!("sock-{number}").into(), Into::into),
                 id: bind.id.unwrap_or(number),
-                side: Arc::new(Side::new(workers)),
+                side: Arc::new(SideCounters::new(workers)),
             })
             .collect();
-        let side = |pick: fn(&LiveProxy) -> &Arc<Side>| {
+        let side = |pick: fn(&LiveProxy) -> &Arc<SideCounters>| {
             before
                 .filter(|before| before.frontend.traffic.iter().count() == workers)
-                .map_or_else(|| Arc::new(Side::new(workers)), |before| Arc::clone(pick(before)))
+                .map_or_else(|| Arc::new(SideCounters::new(workers)), |before| Arc::clone(pick(before)))
         };
         LiveProxy {
             index,
@@ -201,7 +201,7 @@ impl Assembly<'_> {
             agent: Mutex::new(Agent::of(server)),
             target_epoch: AtomicU64::new(same_place.map_or(0, |before| before.target_epoch.load(Relaxed))),
             port_map: AtomicI32::new(same_place.map_or(PORT_AS_CONFIGURED, |before| before.port_map.load(Relaxed))),
-            side: before.map_or_else(|| Arc::new(Side::new(self.workers)), |before| Arc::clone(&before.side)),
+            side: before.map_or_else(|| Arc::new(SideCounters::new(self.workers)), |before| Arc::clone(&before.side)),
             connections: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.connections)),
             idle: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.idle)),
             last_session_ms: AtomicU64::new(before.map_or(0, |before| before.last_session_ms.load(Relaxed))),

@@ -32,7 +32,7 @@ use super::{
     body::{Intake, PumpFailure},
     fetch::{Answer, AnswerBody, Fetch, HearInterim, Nobody, RelayedBytes, Unfetched, Wanted},
     http::give_back,
-    kept::Kept,
+    pinned::PinnedConnections,
     transaction::{ClientSide, RequestStage, Transaction},
 };
 use crate::worker::Worker;
@@ -159,7 +159,7 @@ impl Place {
                         continue;
                     };
                     let mut exchange = self.exchange(&backend, &proxy);
-                    let (mut kept, mut deadline) = (Kept::default(), Deadline::default());
+                    let (mut kept, mut deadline) = (PinnedConnections::default(), Deadline::default());
                     let mut fetch = Fetch::new(&self.worker, &proxy, self.origin.wanted(), &mut kept, &mut deadline);
                     match fetch.run(&mut exchange, &mut nobody).await {
                         Ok(answer) => {

@@ -156,7 +156,7 @@ fn put_until(context: &mut Context<'_>, place: usize, value: Bytes, at: Millis) 
     instead.command(5);
     instead.word(b"SET");
     instead.word(key);
-    instead.sent_word(context.session.sent.as_ref(), place, word);
+    instead.received_word(context.session.sent.as_ref(), place, word);
     instead.word(b"PXAT");
     instead.word(&number::integer_bytes(at));
     context.keys.changes.propagate_encoded(instead);
