@@ -215,6 +215,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     with(&["show", "activity"], USER, "show activity", "what the threads do", threads::activity),
     with(&["show", "backend"], USER, "show backend", "list the backends", show::backends),
+    with(&["show", "cache"], ADMIN, "show cache", "list what 'cache' sections have stored", show::caches),
     with(&["show", "cli", "level"], USER, "show cli level", "tell your level", session::show_level),
     with(&["show", "cli", "sockets"], USER, "show cli sockets", "list the stats sockets", show::sockets),
     with(&["show", "env"], OPERATOR, "show env [var]", "list environment variables, or tell one", show::environment),

@@ -9,7 +9,7 @@ use accelerator::{
     client::{self, DeliveredBody, Delivery, Fetched, Pipe},
     machine::{Backend, Client, FetchStep, Order, Step, Target},
     output::Part,
-    shared,
+    section, shared,
 };
 use http::BodyLength;
 use live::LiveProxy;
@@ -20,6 +20,7 @@ use crate::{
         body::BodyPump,
         ending::{Ending, Stage},
         fetch::{Answer, AnswerBody, Fetch, ObjectBody, StoredBody, Unfetched},
+        filter,
         object_fetch::{Origin, Place, Relayed, Report, wall_clock, words},
         requester::{WaitingClient, WaitingRequest},
         routing::choose_backend,
@@ -75,6 +76,9 @@ impl Session {
             transaction.end(Ending::RequestMalformed(Stage::Request));
             return Box::pin(self.answer_error(transaction, 400)).await;
         }
+        if filter::has_filters(&self.side.frontend, proxy) {
+            self.filter_request(transaction, proxy, &mut up);
+        }
         let mut client = client_of(transaction, &origin, body);
         let mut road = Road { proxy, origin, up, is_body_sent: false };
         let mut step = client.begin();
@@ -102,7 +106,9 @@ impl Session {
                 },
                 Step::Switch(label) => switch(&label, &mut client, &mut road.origin),
                 Step::Pipe(pipe) => return Box::pin(self.pipe(transaction, *pipe, road)).await,
-                Step::Deliver(delivery) => return self.deliver_made(transaction, *delivery, &mut road).await,
+                Step::Deliver(delivery) => {
+                    return self.deliver_made(transaction, *delivery, road.proxy, &mut road.up).await;
+                }
                 Step::Fail(status) => {
                     self.settle_body(transaction, &mut road.up);
                     transaction.end(Ending::AnsweredHere(Stage::Request));
@@ -110,6 +116,36 @@ impl Session {
                 }
             };
         }
+    }
+
+    /// Answers with what a `cache` section has.
+    pub(super) async fn answer_by_section(
+        &mut self,
+        transaction: &mut Transaction,
+        backend: &Arc<LiveProxy>,
+        body: BodyLength,
+    ) -> Next {
+        let hit = transaction.by_rules.caching.as_ref().and_then(|caching| caching.hit.clone());
+        let Some(hit) = hit else { return Next::Close };
+        let _counted = InBackend::enter(backend);
+        let mut up = BodyPump::new(body, &self.limits(), false);
+        if up.approve(&self.client).is_err() {
+            transaction.end(Ending::RequestMalformed(Stage::Request));
+            return Box::pin(self.answer_error(transaction, 400)).await;
+        }
+        if filter::has_filters(&self.side.frontend, backend) {
+            self.filter_request(transaction, backend, &mut up);
+        }
+        let (mut head, is_bare) = section::answer(&transaction.request, &hit.object, wall_clock());
+        head.set_version(http::Version::Http11);
+        head.headers.remove_known(http::HeaderId::ContentLength);
+        let length = hit.object.body().arrived();
+        if !is_bare {
+            head.headers.add_number(http::HeaderId::ContentLength, length);
+        }
+        let part = if is_bare { Part::Nothing } else { Part::Whole };
+        let body = DeliveredBody::Object { object: hit.object, part, gunzip: false };
+        self.deliver_made(transaction, Delivery { head, body, closes: false }, backend, &mut up).await
     }
 
     /// Where what the cache of a proxy has not is fetched; `None` if there is no such place.
@@ -174,7 +210,9 @@ impl Session {
 
     /// Delivers a response that is not stored, as it comes.
     async fn deliver_relayed(&mut self, transaction: &mut Transaction, relayed: Relayed, road: &mut Road<'_>) -> Next {
-        let Relayed { head, length, part, body } = relayed;
+        let Relayed { head, length, part, body, server } = relayed;
+        // Cookies that bind to a server, the log and its numbers see where it comes from.
+        transaction.route.server = server;
         transaction.timeline.response = Some(self.worker.now());
         transaction.response = head;
         self.begin_answer(transaction);
@@ -248,7 +286,7 @@ impl Session {
                     return match client.passed(Some(accepted.head), Some(bytes.len() as u64), wall_clock()) {
                         Step::Deliver(mut delivery) if matches!(delivery.body, DeliveredBody::Passed(_)) => {
                             delivery.body = DeliveredBody::Made(bytes);
-                            AfterPass::Done(self.deliver_made(transaction, *delivery, road).await)
+                            AfterPass::Done(self.deliver_made(transaction, *delivery, road.proxy, &mut road.up).await)
                         }
                         other => AfterPass::Go(other),
                     };
@@ -282,7 +320,13 @@ impl Session {
     }
 
     /// Delivers what comes from no server at this moment: an object, or what the program has made.
-    async fn deliver_made(&mut self, transaction: &mut Transaction, delivery: Delivery, road: &mut Road<'_>) -> Next {
+    async fn deliver_made(
+        &mut self,
+        transaction: &mut Transaction,
+        delivery: Delivery,
+        proxy: &Arc<LiveProxy>,
+        up: &mut BodyPump,
+    ) -> Next {
         let method = transaction.request.method_kind();
         let now = Some(self.worker.now());
         let times = &mut transaction.timeline;
@@ -312,11 +356,11 @@ impl Session {
             transaction.asked.wants_keep_alive = false;
         }
         // What of the request's body has come here goes nowhere.
-        if road.up.is_received() {
-            road.up.discard(&mut self.client);
+        if up.is_received() {
+            up.discard(&mut self.client);
         }
         let answer = Answer { method, length, body };
-        self.deliver(transaction, road.proxy, answer, &mut road.up).await
+        self.deliver(transaction, proxy, answer, up).await
     }
 
     /// Bytes both ways: the request goes to a server as it is, and the connections end with the answer.
