@@ -22,8 +22,8 @@ impl Shard {
         let clock = Cell::new(0_u64);
         let stopwatch = move || clock.replace(clock.get() + 60_000_000);
         let mut server = Server::new(Settings::default(), 7, 7, NOW, None, Rc::new(stopwatch));
-        server.shared.while_busy = Some(Rc::new(|server: &mut Server| {
-            if let Some(running) = &mut server.shared.running {
+        server.shared.scripting.while_busy = Some(Rc::new(|server: &mut Server| {
+            if let Some(running) = &mut server.shared.scripting.running {
                 running.killed = true;
             }
         }));

@@ -10,6 +10,7 @@ mod import_command;
 mod log_command;
 mod manual;
 mod masters;
+mod proxy_command;
 mod reference_command;
 mod request_log;
 mod status_command;
@@ -75,6 +76,9 @@ enum Command {
     /// Behave as `redis-server` does: data in the current folder unless a redis.conf says otherwise.
     #[command(disable_help_flag = true)]
     RedisServer(store_command::StoreArguments),
+    /// Serve many stores as one: a nutcracker.yml, or a list of servers (options as nutcracker's).
+    #[command(disable_help_flag = true)]
+    Proxy(ToolArguments),
     /// Copy a store's data to a folder or to S3 while it serves.
     Backup(backup_command::BackupArguments),
     /// Make a store's folder of a backup.
@@ -158,6 +162,9 @@ fn main() -> ExitCode {
         }
         (Some("varnishd"), _) => return varnishd_command::run(words),
         (_, Some((command, words))) if command == "varnishd" => return varnishd_command::run(words),
+        (Some("nutcracker"), _) => return proxy_command::run("nutcracker", words),
+        (_, Some((command, words))) if command == "proxy" => return proxy_command::run("tidegate proxy", words),
+        (_, Some((command, words))) if command == "nutcracker" => return proxy_command::run("nutcracker", words),
         (Some("redis-server"), _) => return store_command::run_as_redis(words),
         (Some("redis-sentinel"), _) => return store_command::refuse_sentinel(),
         _ => {}
@@ -174,6 +181,7 @@ fn main() -> ExitCode {
         Command::Explain { keyword } => explain_command::run(&keyword),
         Command::Store(arguments) => store_command::run(&arguments),
         Command::RedisServer(arguments) => store_command::run_as_redis(&arguments.words),
+        Command::Proxy(arguments) => proxy_command::run("tidegate proxy", &arguments.words),
         Command::Backup(arguments) => backup_command::run(&arguments),
         Command::Restore(arguments) => backup_command::run_restore(&arguments),
         Command::Import(arguments) => import_command::run(&arguments),

@@ -175,8 +175,8 @@ fn searches_are_killed_too() {
     let stopwatch = move || ticks.replace(ticks.get() + 10_000_000);
     let mut server = Server::new(Settings::default(), 7, 7, NOW, None, std::rc::Rc::new(stopwatch));
     shard.session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), NOW);
-    server.shared.while_busy = Some(std::rc::Rc::new(|server: &mut Server| {
-        server.shared.running.as_mut().unwrap().killed = true;
+    server.shared.scripting.while_busy = Some(std::rc::Rc::new(|server: &mut Server| {
+        server.shared.scripting.running.as_mut().unwrap().killed = true;
     }));
     shard.server = server;
     for script in ENDLESS {

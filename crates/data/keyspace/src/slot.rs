@@ -22,7 +22,8 @@ const TABLE: [u16; 256] = {
     table
 };
 
-fn crc16(bytes: &[u8]) -> u16 {
+/// CRC16 as XMODEM has it.
+pub fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
         #[expect(clippy::indexing_slicing, reason = "a byte is below 256")]
         let step = TABLE[usize::from((crc >> 8) as u8 ^ byte)];

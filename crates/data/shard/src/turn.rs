@@ -245,9 +245,9 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     /// Does what is due.
     pub fn tick(&mut self, now: Millis) {
         self.next_tick = now + TICK_MS;
-        if !self.server.shared.periodic_paused {
+        if !self.server.shared.debug.periodic_paused {
             self.server.tick(now);
-            self.server.shared.shutdown |= self.server.shared.shutdown_waits;
+            self.server.shared.shutdown.is_asked |= self.server.shared.shutdown.waits;
         }
     }
 
@@ -266,7 +266,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     /// It has.
     #[inline]
     pub fn check_broken(&mut self) -> Result<(), ShardError> {
-        self.server.shared.broken.take().map_or(Ok(()), |reason| Err(ShardError::Halved(reason)))
+        self.server.shared.condition.broken.take().map_or(Ok(()), |reason| Err(ShardError::Halved(reason)))
     }
 
     /// Does the checkpoints that commands have asked for.

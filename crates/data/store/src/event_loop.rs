@@ -114,7 +114,7 @@ impl EventLoop {
         let sockets = Sockets::new(poll, listeners, signals, lanes, settled)?;
         let sockets = Rc::new(RefCell::new(sockets));
         let others = Rc::clone(&sockets);
-        server.shared.while_busy = Some(Rc::new(move |server: &mut Server| {
+        server.shared.scripting.while_busy = Some(Rc::new(move |server: &mut Server| {
             if let Ok(mut sockets) = others.try_borrow_mut() {
                 sockets.serve_while_busy(server);
             }
@@ -155,7 +155,7 @@ impl EventLoop {
         self.watch.serving();
         messages::notice("Ready to accept connections");
         self.life.serving();
-        while !self.shard.server.shared.shutdown {
+        while !self.shard.server.shared.shutdown.is_asked {
             let is_more = busy || !self.resume.is_empty() || self.shard.server.can_go_on();
             let mut wait = match (is_more, self.deferred.is_empty() && !self.shard.is_moving()) {
                 (true, _) => 0,
@@ -201,7 +201,7 @@ impl EventLoop {
                 self.look_around(now);
             }
             self.shard.plan_tick(now);
-            let sleep_us = std::mem::take(&mut self.shard.server.shared.sleep_us);
+            let sleep_us = std::mem::take(&mut self.shard.server.shared.debug.sleep_us);
             if sleep_us > 0 {
                 std::thread::sleep(Duration::from_micros(sleep_us));
             }

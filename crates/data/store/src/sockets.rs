@@ -254,7 +254,7 @@ impl Sockets {
                     if self.signals.received().is_some() {
                         messages::warn("a script is busy: the store ends without it, and without a checkpoint");
                         server.shared.requests.shutdown_without_checkpoint = true;
-                        server.shared.shutdown = true;
+                        server.shared.shutdown.is_asked = true;
                     }
                 }
                 Token(token) if token >= FIRST_LISTENER => self.accept(token - FIRST_LISTENER, server, now),
@@ -320,7 +320,7 @@ impl Sockets {
     /// Has clients of lanes get the replies of the turn that the script runs in. What the script's own client sends waits.
     fn look_at_lanes(&mut self, server: &mut Server) {
         let Some(lanes) = &mut self.lanes else { return };
-        if let Some(running) = &server.shared.running {
+        if let Some(running) = &server.shared.scripting.running {
             lanes.stop(running.session);
             self.later_remote.push(running.session);
         }

@@ -153,7 +153,7 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
     }
     // The next command sees keys as the policy has them.
     context.keys.space().usage.by_frequency = settings.maxmemory_policy.is_by_frequency();
-    context.shared.slowlog.keep(usize::try_from(settings.slowlog_max_len.0).unwrap_or(usize::MAX));
+    context.shared.slow.log.keep(usize::try_from(settings.slowlog_max_len.0).unwrap_or(usize::MAX));
     context.shared.settings = settings;
     context.shared.refresh_limits();
     if names.contains(&"requirepass") {

@@ -122,7 +122,7 @@ fn reload(context: &mut Context<'_>) -> Result<(), Failure> {
         }
     }
     let has_keys = |space: &Keyspace| (0..space.len()).any(|db| space.database(db).is_some_and(|db| !db.is_empty()));
-    if keep && !merge && (!context.shared.functions.is_empty() || has_keys(context.keys.space())) {
+    if keep && !merge && (!context.shared.scripting.functions.is_empty() || has_keys(context.keys.space())) {
         return Err(Failure::text("ERR Error trying to load the RDB dump, check server logs."));
     }
     context.shared.requests.reload = true;
@@ -131,26 +131,26 @@ fn reload(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn active_expire(context: &mut Context<'_>) -> Result<(), Failure> {
-    context.shared.active_expiry = context.words.integer(2)? != 0;
+    context.shared.debug.active_expiry = context.words.integer(2)? != 0;
     context.reply.ok();
     Ok(())
 }
 
 fn pause_periodic(context: &mut Context<'_>) -> Result<(), Failure> {
-    context.shared.periodic_paused = context.words.integer(2)? != 0;
+    context.shared.debug.periodic_paused = context.words.integer(2)? != 0;
     context.reply.ok();
     Ok(())
 }
 
 fn allow_scripts(context: &mut Context<'_>) -> Result<(), Failure> {
-    context.shared.scripts_may_all = context.words.integer(2)? != 0;
+    context.shared.debug.scripts_may_all = context.words.integer(2)? != 0;
     context.reply.ok();
     Ok(())
 }
 
 fn sleep(context: &mut Context<'_>) -> Result<(), Failure> {
     let seconds = keyspace::number::float(context.words.at(2))?;
-    context.shared.sleep_us += (seconds.max(0.0) * 1e6) as u64;
+    context.shared.debug.sleep_us += (seconds.max(0.0) * 1e6) as u64;
     context.reply.ok();
     Ok(())
 }

@@ -200,7 +200,7 @@ fn merge(
     finish: fn(&mut Context<'_>, &mut Merging) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let (len, first) = (context.words.len(), Bytes::from_slice(context.words.at(1)));
-    let is_wide = len > context.shared.pace.keys_from;
+    let is_wide = len > context.shared.step_limits.keys_from;
     let merging = Merging { registers: Box::new([0; REGISTERS]), dense: false, at: 1, len, first, is_wide, finish };
     context.work_on(len.saturating_mul(ELEMENTS_OF_KEY), merging)
 }

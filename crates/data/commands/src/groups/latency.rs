@@ -71,7 +71,7 @@ fn help(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn history(context: &mut Context<'_>) -> Result<(), Failure> {
-    let event = context.shared.latency.event(context.words.at(2));
+    let event = context.shared.slow.latency.event(context.words.at(2));
     context.reply.array(event.map_or(0, |event| event.samples.len()));
     for (at, ms) in event.iter().flat_map(|event| &event.samples) {
         context.reply.array(2);
@@ -82,7 +82,7 @@ fn history(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn latest(context: &mut Context<'_>) -> Result<(), Failure> {
-    let events = context.shared.latency.iter();
+    let events = context.shared.slow.latency.iter();
     context.reply.array(events.len());
     for (name, event) in events {
         let (at, ms) = event.samples.back().copied().unwrap_or_default();
@@ -98,9 +98,9 @@ fn latest(context: &mut Context<'_>) -> Result<(), Failure> {
 fn reset(context: &mut Context<'_>) -> Result<(), Failure> {
     let names = context.words.from(2);
     let count = if names.is_empty() {
-        context.shared.latency.clear()
+        context.shared.slow.latency.clear()
     } else {
-        names.iter().filter(|name| context.shared.latency.forget(name)).count()
+        names.iter().filter(|name| context.shared.slow.latency.forget(name)).count()
     };
     context.reply.count(count);
     Ok(())
@@ -145,7 +145,7 @@ fn histogram(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn graph(context: &mut Context<'_>) -> Result<(), Failure> {
     let name = context.words.at(2);
-    let Some(event) = context.shared.latency.event(name) else {
+    let Some(event) = context.shared.slow.latency.event(name) else {
         let name = String::from_utf8_lossy(name);
         return Err(Failure::owned(format!("ERR No samples available for event '{name}'")));
     };
@@ -210,14 +210,14 @@ fn doctor(context: &mut Context<'_>) -> Result<(), Failure> {
     let mut text = String::new();
     if threshold == 0 {
         text += "Nothing is watched: CONFIG SET latency-monitor-threshold <milliseconds> has events kept that take longer.\n";
-    } else if context.shared.latency.iter().len() == 0 {
+    } else if context.shared.slow.latency.iter().len() == 0 {
         let _ = writeln!(
             text,
             "Nothing has taken {threshold} ms or longer since this was asked to watch, or since LATENCY RESET."
         );
     } else {
         let _ = writeln!(text, "What took {threshold} ms or longer:");
-        for (name, event) in context.shared.latency.iter() {
+        for (name, event) in context.shared.slow.latency.iter() {
             let count = event.samples.len() as u64;
             let sum: u64 = event.samples.iter().map(|(_, ms)| ms).sum();
             let mean = sum / count.max(1);

@@ -48,7 +48,7 @@ fn save(context: &mut Context<'_>) -> Result<(), Failure> {
         return Err(Failure::text("ERR Background save already in progress"));
     }
     // What changed and is not in the log must not become part of the tables.
-    if let Some(reason) = &context.shared.refuse_writes {
+    if let Some(reason) = &context.shared.condition.refuse_writes {
         return Err(Failure::owned(reason.clone()));
     }
     context.shared.requests.save = true;
@@ -101,18 +101,20 @@ fn shutdown(context: &mut Context<'_>) -> Result<(), Failure> {
         return Err(Failure::Syntax);
     }
     if abort {
-        if !std::mem::take(&mut context.shared.shutdown_waits) {
+        if !std::mem::take(&mut context.shared.shutdown.waits) {
             return Err(Failure::text("ERR No shutdown in progress."));
         }
         context.shared.requests.shutdown_aborted = true;
         context.reply.ok();
         return Ok(());
     }
-    if let Some(running) = context.shared.running.as_deref().filter(|_| context.shared.is_busy && !no_save) {
+    if let Some(running) =
+        context.shared.scripting.running.as_deref().filter(|_| context.shared.scripting.is_busy && !no_save)
+    {
         // Half of what a script does must not reach the disk.
         return Err(running.busy_failure());
     }
     context.shared.requests.shutdown_without_checkpoint = no_save;
-    context.shared.shutdown = true;
+    context.shared.shutdown.is_asked = true;
     Ok(())
 }

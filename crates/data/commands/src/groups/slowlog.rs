@@ -55,7 +55,7 @@ fn help(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn get(context: &mut Context<'_>) -> Result<(), Failure> {
-    let log = &context.shared.slowlog;
+    let log = &context.shared.slow.log;
     let count = match context.words.len() {
         2 => COUNT_DEFAULT,
         3 => {
@@ -80,12 +80,12 @@ fn get(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn len(context: &mut Context<'_>) -> Result<(), Failure> {
-    context.reply.count(context.shared.slowlog.len());
+    context.reply.count(context.shared.slow.log.len());
     Ok(())
 }
 
 fn reset(context: &mut Context<'_>) -> Result<(), Failure> {
-    context.shared.slowlog.clear();
+    context.shared.slow.log.clear();
     context.reply.ok();
     Ok(())
 }

@@ -101,16 +101,16 @@ impl Shared {
     /// Puts a session into the queues of the keys that it waits for.
     pub(super) fn wait(&mut self, session: &mut Session) {
         let Some(blocked) = &mut session.blocked else { return };
-        self.blocked_order += 1;
-        blocked.order = self.blocked_order;
+        self.blocked.order += 1;
+        blocked.order = self.blocked.order;
         let awaited = awaited_by(&self.table, &blocked.words);
         for key in &blocked.keys {
-            let queue = self.waiting.entry((blocked.db, key.clone())).or_default();
+            let queue = self.blocked.queues.entry((blocked.db, key.clone())).or_default();
             queue.insert(blocked.order, session.id, awaited);
         }
         self.statistics.blocked += 1;
         if let Some(deadline) = blocked.deadline {
-            self.deadlines.insert((deadline, session.id));
+            self.blocked.deadlines.insert((deadline, session.id));
         }
     }
 
@@ -119,15 +119,15 @@ impl Shared {
         let Some(blocked) = session.blocked.take() else { return };
         for key in blocked.keys {
             let name = (blocked.db, key);
-            if let Some(queue) = self.waiting.get_mut(&name) {
+            if let Some(queue) = self.blocked.queues.get_mut(&name) {
                 queue.remove(blocked.order);
                 if queue.waiters.is_empty() {
-                    self.waiting.remove(&name);
+                    self.blocked.queues.remove(&name);
                 }
             }
         }
         if let Some(deadline) = blocked.deadline {
-            self.deadlines.remove(&(deadline, session.id));
+            self.blocked.deadlines.remove(&(deadline, session.id));
         }
         self.statistics.blocked -= 1;
     }
@@ -151,7 +151,7 @@ impl Shared {
                 }
             }
             self.unblock(&mut session);
-            self.runnable.push_back(id);
+            self.schedule.runnable.push_back(id);
         }
         self.sessions.insert(id, Some(session));
         self.send(id, b"");
@@ -163,7 +163,7 @@ impl Server {
     /// Runs the commands again that wait for a key, as long as they find something.
     pub(super) fn serve_waiting(&mut self, db: usize, key: &Bytes) {
         let name = (db, key.clone());
-        if !self.shared.waiting.contains_key(&name) {
+        if !self.shared.blocked.queues.contains_key(&name) {
             return;
         }
         // What ran until now may have taken long enough for the key to expire.
@@ -176,21 +176,23 @@ impl Server {
     /// The time when what runs now has run so far, sleep that is still to come included.
     fn time_by_now(&self) -> Millis {
         let host = self.shared.host.time_us().and_then(|us| Millis::try_from(us / 1000).ok());
-        let slept = Millis::try_from(self.shared.sleep_us / 1000).unwrap_or(Millis::MAX);
+        let slept = Millis::try_from(self.shared.debug.sleep_us / 1000).unwrap_or(Millis::MAX);
         self.now.max(host.unwrap_or(Millis::MIN)).saturating_add(slept)
     }
 
     fn serve_those_who_wait(&mut self, name: &(usize, Bytes)) {
         let (db, key) = (name.0, &name.1);
         let mut after = 0;
-        while self.shared.waiting.contains_key(name) {
+        while self.shared.blocked.queues.contains_key(name) {
             let now = self.now;
             // One that cannot be read is left to the command that asks for it next.
             let mut keys = self.keys(db, now);
             let Ok(entry) = keys.peek(key) else { return keys.space.forgive() };
             let value = entry.and_then(|entry| entry.value.as_ref()).map(Awaited::of);
             self.flush_expired();
-            let Some(next) = self.shared.waiting.get(name).and_then(|queue| queue.next(after, value)) else { return };
+            let Some(next) = self.shared.blocked.queues.get(name).and_then(|queue| queue.next(after, value)) else {
+                return;
+            };
             after = next.0;
             self.retry(next.1, key);
         }
@@ -219,7 +221,7 @@ impl Server {
             session.blocked = Some(blocked);
             if !still {
                 self.shared.unblock(&mut session);
-                self.shared.runnable.push_back(id);
+                self.shared.schedule.runnable.push_back(id);
                 self.list_output(&mut session);
             }
         }
@@ -228,16 +230,16 @@ impl Server {
 
     /// Answers those whose time is over.
     pub(super) fn time_out_blocked(&mut self, now: Millis) {
-        while let Some((deadline, id)) = self.shared.deadlines.first().copied() {
+        while let Some((deadline, id)) = self.shared.blocked.deadlines.first().copied() {
             if deadline > now {
                 break;
             }
-            self.shared.deadlines.remove(&(deadline, id));
+            self.shared.blocked.deadlines.remove(&(deadline, id));
             self.shared.end_blocking(id, None);
         }
     }
 
     pub(super) fn blocked_deadline(&self) -> Option<Millis> {
-        self.shared.deadlines.first().map(|(deadline, _)| *deadline)
+        self.shared.blocked.deadlines.first().map(|(deadline, _)| *deadline)
     }
 }

@@ -83,7 +83,7 @@ fn who_waits_longest_is_served_first() {
     world.check(3, "LRANGE a 0 -1", "*1 $1 w");
     assert_eq!(world.effects(), "RPUSH b x, LPOP b, RPUSH a y z w, LPOP a, LPOP a");
     assert_eq!(world.server.shared.statistics.blocked, 0);
-    assert!(world.server.shared.waiting.is_empty());
+    assert!(world.server.shared.blocked.queues.is_empty());
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn waiting_may_be_ended_by_another() {
     world.expect(0, "*-1");
     world.expect(1, "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
     world.server.disconnect(ids[2]);
-    assert!(world.server.shared.waiting.is_empty());
+    assert!(world.server.shared.blocked.queues.is_empty());
     assert_eq!((world.server.shared.statistics.blocked, world.server.next_deadline()), (0, None));
     world.check(0, "RPUSH a x\nLLEN a", ":1 :1");
 }
@@ -419,7 +419,7 @@ fn what_expires_before_a_transaction_is_over_serves_nobody() {
         assert!(world.output(3).ends_with(&format!("*3 {reply} :1 +OK")), "{make}");
         // Whoever runs the server sleeps as long as that.
         world.now += 200;
-        world.server.shared.sleep_us = 0;
+        world.server.shared.debug.sleep_us = 0;
         (0..3).for_each(|client| world.expect(client, ""));
         world.check(3, "EXISTS a", ":0");
     }

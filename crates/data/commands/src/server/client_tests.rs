@@ -436,7 +436,7 @@ fn a_clock_that_is_set_makes_nothing_longer_or_shorter() {
         shard.0.run(sender, 61_000 + by);
         let idle = String::from_utf8_lossy(shard.0.output(sender).unwrap().0).into_owned();
         assert!(idle.ends_with(":61\r\n"), "{by}: {idle}");
-        assert_eq!(shard.0.shared.started, 1_000 + by);
+        assert_eq!(shard.0.shared.clock.started, 1_000 + by);
     }
 }
 
@@ -452,7 +452,7 @@ fn requests_of_http_are_not_read_as_commands() {
             assert_eq!(shard.0.output(browser).unwrap().1, Close::Now, "{request}");
         }
         assert_eq!(shard.ask(other, "EXISTS a").trim(), ":0", "{request}");
-        let told: Vec<_> = shard.0.shared.script_log.iter().map(|line| line.text.as_str()).collect();
+        let told: Vec<_> = shard.0.shared.log.lines.iter().map(|line| line.text.as_str()).collect();
         assert!(matches!(told.as_slice(), [line] if line.contains("SECURITY ATTACK")), "{told:?}");
     }
 }
@@ -462,7 +462,7 @@ fn scripts_say_what_they_need_while_memory_is_full() {
     let mut shard = limited(OutputLimit::default(), OutputLimit::default());
     let client = shard.client();
     let mut script = |flags: &str, command: &str| {
-        shard.0.shared.memory_full = true;
+        shard.0.shared.condition.memory_full = true;
         shard.ask(client, &format!("{command} \"#!lua{flags}\\nreturn 1\" 0")).trim().to_owned()
     };
     const REFUSED: &str = "-OOM command not allowed when used memory > 'maxmemory'.";

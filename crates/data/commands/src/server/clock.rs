@@ -12,11 +12,12 @@ impl Server {
     pub fn clock_was_set(&mut self, by: Millis) {
         let shared = &mut self.shared;
         let moved = |at: Millis| at.saturating_add(by);
-        shared.started = moved(shared.started);
-        shared.now = moved(shared.now);
-        shared.clock_set_by = moved(shared.clock_set_by);
-        shared.http_told_at = shared.http_told_at.map(moved);
-        shared.deadlines = shared.deadlines.iter().map(|(deadline, id)| (moved(*deadline), *id)).collect();
+        shared.clock.started = moved(shared.clock.started);
+        shared.clock.now = moved(shared.clock.now);
+        shared.clock.set_by = moved(shared.clock.set_by);
+        shared.log.http_told_at = shared.log.http_told_at.map(moved);
+        shared.blocked.deadlines =
+            shared.blocked.deadlines.iter().map(|(deadline, id)| (moved(*deadline), *id)).collect();
         for session in shared.sessions.values_mut().filter_map(Option::as_deref_mut) {
             session.connection.created = moved(session.connection.created);
             session.last_interaction = moved(session.last_interaction);
@@ -25,7 +26,7 @@ impl Server {
                 blocked.deadline = blocked.deadline.map(moved);
             }
         }
-        shared.pause = shared.pause.map(|pause| pause.moved(by));
+        shared.postponing.pause = shared.postponing.pause.map(|pause| pause.moved(by));
         shared.limits.clock_was_set(by);
         shared.statistics.clock_was_set(by);
     }

@@ -26,7 +26,7 @@ impl Server {
     /// Closes the connection without a word to whoever sent it.
     pub(super) fn refuse_http(&mut self, session: &mut Session) {
         session.close = Close::Now;
-        let told_at = &mut self.shared.http_told_at;
+        let told_at = &mut self.shared.log.http_told_at;
         if told_at.is_some_and(|told_at| (0..TOLD_EACH_MS).contains(&(self.now - told_at))) {
             return;
         }

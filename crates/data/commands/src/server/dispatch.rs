@@ -127,13 +127,13 @@ impl Server {
     /// Runs what a client has sent, as far as it is whole and the client does not wait.
     pub fn run(&mut self, id: SessionId, now: Millis) {
         self.now = now;
-        self.shared.now = now;
+        self.shared.clock.now = now;
         self.run_one(id);
         self.run_runnable();
     }
 
     pub(super) fn run_runnable(&mut self) {
-        while let Some(id) = self.shared.runnable.pop_front() {
+        while let Some(id) = self.shared.schedule.runnable.pop_front() {
             self.run_one(id);
         }
     }
@@ -146,7 +146,7 @@ impl Server {
             return;
         }
         // Not the first while a script is busy.
-        let current = std::mem::replace(&mut self.shared.current, id);
+        let current = std::mem::replace(&mut self.shared.current.session, id);
         let mut run = QueryRun::begin(&mut session, self.keyspace.accesses());
         let mut output = std::mem::take(&mut session.output.bytes);
         while run.goes_on(&session) {
@@ -176,7 +176,7 @@ impl Server {
                     let has_done_much = run.commands >= COMMANDS_MAX
                         || self.keyspace.accesses().wrapping_sub(run.accesses) > ACCESSES_MAX;
                     if has_done_much && run.at < run.query.len() && flow == Flow::Done {
-                        self.shared.to_go_on.push(id);
+                        self.shared.schedule.to_go_on.push(id);
                         break;
                     }
                     if flow == Flow::Told {
@@ -204,7 +204,7 @@ impl Server {
         if session.output.bytes.len() >= COUNTED_FROM {
             self.shared.count_unread(&mut session, unread);
         }
-        self.shared.current = current;
+        self.shared.current.session = current;
         self.bound_query(&mut session);
         self.shared.account(&mut session);
         self.list_output(&mut session);
@@ -270,7 +270,7 @@ impl Server {
         words: &mut [&[u8]],
         is_asked: bool,
     ) -> Flow {
-        self.shared.is_unknown = !self.name_command(words);
+        self.shared.current.is_unknown = !self.name_command(words);
         if !is_asked && self.ask_for_keys(session, words) {
             session.asked = true;
             return Flow::Postponed;
@@ -294,7 +294,7 @@ impl Server {
     pub(super) fn list_output(&mut self, session: &mut Session) {
         if !session.output.is_listed && (!session.output.bytes.is_empty() || session.close != Close::No) {
             session.output.is_listed = true;
-            self.shared.with_output.push(session.id);
+            self.shared.schedule.with_output.push(session.id);
         }
     }
 
@@ -336,13 +336,13 @@ impl Server {
                 session.reply_mode = ReplyMode::On;
             }
         }
-        self.shared.current_protocol = session.protocol;
+        self.shared.current.protocol = session.protocol;
         self.after_command();
-        session.portions.as_mut().map_or(output, |portions| &mut portions.later).append(&mut self.shared.aside);
-        if self.shared.watch_failed_self.take() == Some(session.id) {
+        session.portions.as_mut().map_or(output, |portions| &mut portions.later).append(&mut self.shared.current.aside);
+        if self.shared.watches.own_failed.take() == Some(session.id) {
             session.watch.has_failed = true;
         }
-        if self.shared.onlookers {
+        if self.shared.observers.any {
             self.end_tracked(session);
             if self.shared.has_pending_invalidations() {
                 return Flow::Told;
@@ -383,7 +383,7 @@ impl Server {
                 return Flow::Done;
             }
         };
-        if self.shared.onlookers && self.postpone(session, found, words) {
+        if self.shared.observers.any && self.postpone(session, found, words) {
             return Flow::Postponed;
         }
         if let Some(transaction) = &mut session.transaction
@@ -400,7 +400,7 @@ impl Server {
 
     /// Whether a client may run a command, and which one it is.
     pub(super) fn check(&mut self, session: &mut Session, words: &[&[u8]]) -> Result<Found, (Option<Found>, Failure)> {
-        let Some(found) = self.shared.table.find(words).filter(|_| !self.shared.is_unknown) else {
+        let Some(found) = self.shared.table.find(words).filter(|_| !self.shared.current.is_unknown) else {
             return Err((None, unknown_command(words)));
         };
         session.last_command = Some(found.name());
@@ -431,18 +431,18 @@ impl Server {
             ));
             return Err((Some(found), failure));
         }
-        if self.shared.is_busy
+        if self.shared.scripting.is_busy
             && !command.flags.contains(Flags::ALLOW_BUSY)
-            && let Some(running) = &self.shared.running
+            && let Some(running) = &self.shared.scripting.running
         {
             return Err((Some(found), running.busy_failure()));
         }
-        if let Some(reason) = &self.shared.refuse_writes
+        if let Some(reason) = &self.shared.condition.refuse_writes
             && command.flags.contains(Flags::WRITE)
         {
             return Err((Some(found), Failure::owned(reason.clone())));
         }
-        if self.shared.memory_full && command.flags.contains(Flags::DENYOOM) {
+        if self.shared.condition.memory_full && command.flags.contains(Flags::DENYOOM) {
             return Err((Some(found), OUT_OF_MEMORY));
         }
         Ok(found)

@@ -128,7 +128,7 @@ mod tests {
         server.effects().clear();
         assert!(server.evict(&|| 0).is_some());
         assert!(String::from_utf8_lossy(server.effects().bytes()).ends_with("$3\r\nDEL\r\n$3\r\nkey\r\n"));
-        server.shared.memory_full = true;
+        server.shared.condition.memory_full = true;
         assert!(ask(&mut server, id, 0, "SET key x").starts_with("-OOM command not allowed"));
         assert_eq!(ask(&mut server, id, 0, "GET key"), "$-1\r\n");
     }

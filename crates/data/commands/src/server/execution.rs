@@ -54,8 +54,8 @@ impl Server {
         let db = session.db;
         let mut start = output.len();
         self.keyspace.begin_command();
-        let begin = (self.shared.stopwatch)();
-        let slept = self.shared.sleep_us;
+        let begin = (self.shared.clock.stopwatch)();
+        let slept = self.shared.debug.sleep_us;
         // EXEC and scripts run other commands, which only the server can do.
         let outcome = if self.keyspace.partial
             && found.command.may_change_several_keys()
@@ -68,7 +68,7 @@ impl Server {
             // It is shown before what it calls.
             self.show(session, output, words, found);
             let outcome = self.evaluate(session, output, words, found.command.flags);
-            if std::mem::take(&mut self.shared.script_failed)
+            if std::mem::take(&mut self.shared.scripting.has_failed)
                 && let Some(statistics) = self.shared.statistics.of(found)
             {
                 statistics.failed += 1;
@@ -89,17 +89,17 @@ impl Server {
             self.shared.cancel_portions(session);
             (self.shared.tasks.begun, session.blocked) = (None, None);
         }
-        if !self.shared.pushed.is_empty() {
+        if !self.shared.scripting.pushed.is_empty() {
             // What a script's own client was told while it ran is no part of the reply.
             output.truncate(if outcome.is_err() { start } else { output.len() });
-            let pushed = std::mem::take(&mut self.shared.pushed);
+            let pushed = std::mem::take(&mut self.shared.scripting.pushed);
             let len = pushed.len();
             output.splice(start..start, pushed);
             start += len;
         }
         // Whoever runs this shard sleeps when the turn is over, but the command took that long.
-        let slept = self.shared.sleep_us - slept;
-        let elapsed_us = (self.shared.stopwatch)().saturating_sub(begin) + slept;
+        let slept = self.shared.debug.sleep_us - slept;
+        let elapsed_us = (self.shared.clock.stopwatch)().saturating_sub(begin) + slept;
         if self.shared.tasks.begun.is_some() {
             self.begin_task(session, words, found, elapsed_us);
             self.flush_expired();
@@ -135,10 +135,13 @@ impl Server {
     /// Whether a command of very many words, the first of which are given, is done in steps, and how.
     #[inline(always)]
     pub(super) fn is_wide(&self, session: &Session, found: Found, head: &[&[u8]], len: usize) -> Option<Wide> {
-        if len <= self.shared.pace.from || !session.takes_steps(len, &self.shared) {
+        if len <= self.shared.step_limits.from || !session.takes_steps(len, &self.shared) {
             return None;
         }
-        found.command.wide.filter(|wide| wide.fits(head, len) && (!wide.of_keys || len > self.shared.pace.keys_from))
+        found
+            .command
+            .wide
+            .filter(|wide| wide.fits(head, len) && (!wide.of_keys || len > self.shared.step_limits.keys_from))
     }
 
     /// Begins a command of very many words that are keys, if the first of them tell all there is to know: a list of them all would
@@ -157,7 +160,7 @@ impl Server {
         }
         let Some(found) = self.shared.table.find(&head) else { return false };
         let wide = self.is_wide(session, found, &head, sent.word_count()).filter(|wide| wide.of_keys);
-        self.shared.is_unknown = false;
+        self.shared.current.is_unknown = false;
         let Some(wide) = wide.filter(|_| self.check(session, &head).is_ok()) else { return false };
         session.last_interaction = self.now;
         session.asked = false;
@@ -168,7 +171,7 @@ impl Server {
 
     /// Whether a command has so many keys among its words that it holds them step by step, before it does anything else.
     pub(super) fn has_many_keys(&self, session: &Session, found: Found, words: &[&[u8]]) -> bool {
-        words.len() > self.shared.pace.keys_from
+        words.len() > self.shared.step_limits.keys_from
             && session.takes_steps(words.len(), &self.shared)
             && (found.command.many_keys
                 || self.is_wide(session, found, words, words.len()).is_some_and(|wide| wide.of_keys))
@@ -200,19 +203,19 @@ impl Server {
                 }
             }
         }
-        if elapsed_us >= self.shared.slow_us && !blocked {
+        if elapsed_us >= self.shared.slow.from_us && !blocked {
             self.note_slow(session, (words, words_len), found, elapsed_us);
         }
         if let Err(failure) = outcome {
             let text = failure.bytes();
             // A reply is whole or an error: what it had said by then would have what follows taken for elements of it.
             output.truncate(start);
-            if !std::mem::take(&mut self.shared.error_is_counted) {
+            if !std::mem::take(&mut self.shared.scripting.error_is_counted) {
                 self.shared.statistics.count_error(&text);
             }
             Reply::new(output, session.protocol).error(text);
         }
-        if self.shared.onlookers {
+        if self.shared.observers.any {
             // One that has waited was shown when it came.
             if !monitor::is_script(found) && is_new {
                 self.show(session, output, words, found);
@@ -250,7 +253,7 @@ impl Server {
                 .collect();
             let (words, words_len) = if sent.is_empty() { (words, words_len) } else { (&sent[..], sent.len()) };
             let words = monitor::redacted(found, words.get(..slowlog::WORDS_MAX).unwrap_or(words));
-            self.shared.slowlog.push(
+            self.shared.slow.log.push(
                 (&words, words_len),
                 self.now / 1000,
                 time_us,
@@ -265,7 +268,9 @@ impl Server {
     pub(super) fn watch_changes(&mut self) {
         let shared = &self.shared;
         self.changes.flushed = false;
-        self.changes.watched = !shared.watched.is_empty() || !shared.waiting.is_empty() || shared.tracking.is_some();
+        self.changes.watched = !shared.watches.by_key.is_empty()
+            || !shared.blocked.queues.is_empty()
+            || shared.observers.tracking.is_some();
     }
 
     /// The error of a command that met what cannot be read, whatever it has made of that itself. Nothing of it is propagated.
@@ -279,7 +284,7 @@ impl Server {
             }
             Trouble::Halved(reason) => {
                 let failure = Failure::owned(reason.clone());
-                self.shared.broken = Some(reason);
+                self.shared.condition.broken = Some(reason);
                 failure
             }
         }
@@ -295,7 +300,7 @@ impl Server {
     /// Tells those who wait for or watch what has changed.
     pub(super) fn after_command(&mut self) {
         // What a script has changed so far is seen when it has come to its end.
-        if self.shared.is_busy {
+        if self.shared.scripting.is_busy {
             return;
         }
         loop {
@@ -306,7 +311,7 @@ impl Server {
             if self.changes.modified.is_empty() {
                 return;
             }
-            if self.shared.onlookers {
+            if self.shared.observers.any {
                 self.invalidate_modified();
                 self.restart_tracking();
             }

@@ -116,7 +116,7 @@ impl Shared {
     #[cold]
     fn close_for_output(&mut self, session: &mut Session) {
         if session.close != Close::Now {
-            let client = client_info::describe(session, self.now, 0);
+            let client = client_info::describe(session, self.clock.now, 0);
             let text = format!("Client {client} scheduled to be closed ASAP for overcoming of output buffer limits.");
             self.say(LogLevel::Warning, text);
         }
@@ -148,8 +148,8 @@ impl Shared {
             session.output.soft_limit_since = None;
             return false;
         }
-        let since = *session.output.soft_limit_since.get_or_insert(self.now);
-        self.now - since > limit.soft_seconds.saturating_mul(1000)
+        let since = *session.output.soft_limit_since.get_or_insert(self.clock.now);
+        self.clock.now - since > limit.soft_seconds.saturating_mul(1000)
     }
 
     /// The most that one command may answer whose arguments, and not the data, say how much that is.
@@ -170,7 +170,7 @@ impl Shared {
 
     fn evict_client(&mut self, id: SessionId, why: &str) {
         self.statistics.evicted_clients += 1;
-        let now = self.now;
+        let now = self.clock.now;
         if let Some(client) = self.session_mut(id).map(|session| client_info::describe(session, now, 0)) {
             self.say(LogLevel::Notice, format!("Evicting client: {client} ({why})"));
         }

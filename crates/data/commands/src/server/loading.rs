@@ -124,7 +124,7 @@ impl Server {
             let Some(session) = self.shared.session_mut(id) else { continue };
             session.loading = session.loading.saturating_sub(1);
             if session.loading == 0 {
-                self.shared.runnable.push_back(id);
+                self.shared.schedule.runnable.push_back(id);
             }
         }
     }

@@ -114,30 +114,31 @@ impl Sent {
 impl Shared {
     /// Hands keys over to whoever sends them. The session waits.
     pub(crate) fn begin_migration(&mut self, session: &mut Session, mut migration: Migration) {
-        self.migration_number += 1;
-        migration.number = self.migration_number;
+        self.migrations.number += 1;
+        migration.number = self.migrations.number;
         if let Some(blocked) = &mut session.blocked {
             blocked.migration = migration.number;
         }
         let keys = migration.parcels.iter().map(Sent::of);
-        self.migrating.push(Pending {
+        self.migrations.pending.push(Pending {
             number: migration.number,
             session: session.id,
             db: session.db,
             copy: migration.copy,
             keys: keys.collect(),
         });
-        self.migrations.push(migration);
+        self.migrations.queue.push(migration);
     }
 }
 
 impl Server {
     /// Removes the keys that have gone, and answers the client. A key that has changed on its way stays.
     pub fn finish_migration(&mut self, migrated: &Migrated, now: Millis) {
-        let Some(place) = self.shared.migrating.iter().position(|pending| pending.number == migrated.number) else {
+        let Some(place) = self.shared.migrations.pending.iter().position(|pending| pending.number == migrated.number)
+        else {
             return;
         };
-        let pending = self.shared.migrating.swap_remove(place);
+        let pending = self.shared.migrations.pending.swap_remove(place);
         self.now = now;
         if pending.keys.iter().any(|sent| self.keyspace.busy.has(&sent.key)) {
             self.finish_tasks();

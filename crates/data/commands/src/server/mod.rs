@@ -37,6 +37,7 @@ mod publish;
 mod rename_tests;
 pub(crate) mod scripts;
 mod sent;
+mod shared;
 mod slowlog;
 mod statistics;
 mod steps;
@@ -58,245 +59,23 @@ pub use loading::Load;
 pub use migration::{Credentials, Migrated, Migration, Parcel};
 pub use portions::PORTION_MIN;
 pub use publish::Own;
+pub use shared::{
+    Clock, Condition, DebugSwitches, Migrations, Requests, Scripting, ServerLog, Shared, Shutdown, SlowEvents,
+};
 pub use slowlog::{SlowCommand, SlowLog};
 pub use statistics::{CommandStatistics, Rates, Statistics};
 pub use steps::{ScanSome, Scanning, Steps, changing_steps, giving_steps, reading_steps};
-pub use tasks::{Pace, Progress, Window, Work};
+pub use tasks::{Progress, StepLimits, Window, Work};
 pub use tracking::TrackingCounts;
 pub use visit::{Refusal, Visitor};
 pub use warming::{Wanted, Warmup};
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
-
 use keyspace::{
-    Bytes, Failure, Keys, Keyspace, Millis, Records,
+    Failure, Keys, Keyspace, Millis, Records,
     changes::{Changes, Effects, Group},
-    random::Random,
 };
-use rustc_hash::FxHashMap;
 
-use crate::{
-    Session, SessionId,
-    acl::Acl,
-    config::{LogLevel, Settings},
-    host::{Host, NoHost, PersistenceFigures, Stopwatch},
-    pubsub::Registry,
-    scripting::{Functions, LogLine, Scripts},
-    secrets::Secrets,
-    session::Close,
-};
-use resp::Protocol;
-
-use scripts::{Running, WhileBusy};
-
-/// What a command asks of whoever runs the shard, to be done at the end of the turn.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Requests {
-    /// A checkpoint, done before anybody is answered.
-    pub save: bool,
-    /// A checkpoint, when there is time.
-    pub checkpoint: bool,
-    /// Everything is to be closed and opened again from the disk, before anybody is answered (`DEBUG RELOAD`).
-    pub reload: bool,
-    /// The process has opened other addresses to listen on.
-    pub listen: bool,
-    /// Settings have changed that the process may follow.
-    pub settings: bool,
-    /// A shutdown that waits is not to be.
-    pub shutdown_aborted: bool,
-    /// The server ends without a checkpoint: the next start has more of the log to run again.
-    pub shutdown_without_checkpoint: bool,
-}
-
-/// What sessions share, but the keys.
-pub struct Shared {
-    /// The commands.
-    pub table: Table,
-    /// The settings.
-    pub settings: Settings,
-    /// All sessions; the one whose command runs is not in its place.
-    pub sessions: FxHashMap<SessionId, Option<Box<Session>>>,
-    /// Users.
-    pub acl: Acl,
-    /// Random numbers.
-    pub random: Random,
-    /// Random bytes for passwords: whoever runs the server gives a seed that is a secret.
-    pub secrets: Secrets,
-    /// Who listens to what.
-    pub pubsub: Registry,
-    /// Scripts; nothing until the first one.
-    pub scripts: Option<Box<Scripts>>,
-    /// Libraries of functions.
-    pub functions: Functions,
-    /// The script or function that runs.
-    pub running: Option<Box<Running>>,
-    /// It runs for so long that other clients are answered meanwhile, with an error mostly.
-    pub is_busy: bool,
-    /// How they come to be.
-    pub while_busy: Option<WhileBusy>,
-    /// What scripts have written with `redis.log`, until somebody takes it.
-    pub script_log: Vec<LogLine>,
-    /// When the log was last told of a request of HTTP.
-    pub(crate) http_told_at: Option<Millis>,
-    /// What is counted.
-    pub statistics: Statistics,
-    /// Commands that took long.
-    pub slowlog: SlowLog,
-    /// Events that took long.
-    pub latency: LatencyMonitor,
-    /// From how many microseconds on a command is looked at by one of these two.
-    pub(crate) slow_us: u64,
-    /// The process around.
-    pub host: Box<dyn Host>,
-    /// How log and tables are, as whoever runs this shard says.
-    pub persistence: PersistenceFigures,
-    /// How many changes there had been at the last checkpoint.
-    pub changes_at_checkpoint: u64,
-    /// The name of the log's history; empty if there is none.
-    pub replication_id: String,
-    /// The error that a script ended with is the one of a command, which was counted.
-    pub(crate) error_is_counted: bool,
-    /// A script came to its end and answered with an error.
-    pub(crate) script_failed: bool,
-    /// Scripts may run commands that are not for scripts: tests ask for it (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
-    pub(crate) scripts_may_all: bool,
-    /// Keys that are to be sent to other servers.
-    pub migrations: Vec<Migration>,
-    /// How many connections to other servers wait to be used again.
-    pub migration_sockets: u64,
-    migrating: Vec<migration::Pending>,
-    migration_number: u64,
-    /// What is done each now and then is put off: tests ask for it (`DEBUG PAUSE-CRON`).
-    pub periodic_paused: bool,
-    /// A signal has asked for the end, which waits for what is done each now and then.
-    pub shutdown_waits: bool,
-    /// What whoever runs this shard is asked to do.
-    pub requests: Requests,
-    /// Who watches a key.
-    pub(crate) watched: HashMap<(usize, Bytes), Vec<SessionId>>,
-    /// Who waits for a key, the first one first.
-    pub(crate) waiting: HashMap<(usize, Bytes), blocking::Queue>,
-    /// When those who wait give up, the next one first.
-    pub(crate) deadlines: BTreeSet<(Millis, SessionId)>,
-    pub(crate) blocked_order: u64,
-    /// The session whose command runs watches a key that the command changed.
-    pub(crate) watch_failed_self: Option<SessionId>,
-    pub(crate) with_output: Vec<SessionId>,
-    /// Sessions that may go on with what they had sent before they were blocked.
-    pub(crate) runnable: VecDeque<SessionId>,
-    /// Sessions with replies that are given in portions.
-    pub(crate) portioned: VecDeque<SessionId>,
-    /// A command that gives more elements gives them in portions: [`PORTION_MIN`], and less in tests.
-    pub portion_min: usize,
-    /// How commands that are about more elements go on in steps.
-    pub pace: Pace,
-    /// Those that are under way.
-    pub(crate) tasks: tasks::Tasks,
-    /// Sessions that are shown all commands.
-    monitors: Vec<SessionId>,
-    /// Who has to be told of stale keys; nothing while nobody has.
-    tracking: Option<Box<tracking::Tracking>>,
-    /// There is more to be done around a command than to run it.
-    onlookers: bool,
-    pause: Option<pause::Pause>,
-    /// Sessions that have done much in this turn, and go on in the next one.
-    to_go_on: Vec<SessionId>,
-    /// Sessions with much to read.
-    pub(crate) unread: unread::Unread,
-    /// Memory is short: clients may leave less unread.
-    pub memory_short: bool,
-    /// Commands that write wait until there is room for more.
-    has_no_room: bool,
-    /// Sessions whose commands wait until the pause is over.
-    postponed: Vec<SessionId>,
-    limits: limits::Limits,
-    /// The session whose commands run.
-    pub(crate) current: SessionId,
-    pub(crate) current_protocol: Protocol,
-    /// What that session was sent while it was not in its place; it follows the reply.
-    pub(crate) aside: Vec<u8>,
-    /// What the client of a script was told while that ran; it goes ahead of the reply.
-    pub(crate) pushed: Vec<u8>,
-    /// The time of what runs now.
-    now: Millis,
-    pub(crate) stopwatch: Stopwatch,
-    /// Writes are refused with this error: the log cannot be written.
-    pub refuse_writes: Option<String>,
-    /// The server is to stop: whether with a last checkpoint.
-    pub shutdown: bool,
-    /// The client's command has a name that no command has any more.
-    pub(crate) is_unknown: bool,
-    /// A command changed something and then could not read what it needed: nothing of it may become durable, so whoever runs
-    /// this shard has to stop at once, for this reason.
-    pub broken: Option<String>,
-    /// Memory is full: commands that need more are refused.
-    pub memory_full: bool,
-    /// For how long whoever runs this shard is to do nothing (`DEBUG SLEEP`).
-    pub sleep_us: u64,
-    /// Whether keys are removed when their time comes, and not only when somebody asks for them.
-    pub active_expiry: bool,
-    /// When this shard started.
-    pub started: Millis,
-    /// By how much the clock has been set since.
-    clock_set_by: Millis,
-    next_session: u64,
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Shared").field("sessions", &self.sessions.len()).finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    /// Takes over what is kept apart from the settings, for speed.
-    pub fn settings_changed(&mut self) {
-        let slow = u64::try_from(self.settings.slowlog_log_slower_than.0).unwrap_or(u64::MAX);
-        let late = match self.settings.latency_monitor_threshold.0 {
-            0 => u64::MAX,
-            ms => ms.unsigned_abs().saturating_mul(1000),
-        };
-        self.slow_us = slow.min(late);
-    }
-
-    /// Keeps an event that took long, if it did.
-    pub fn took(&mut self, event: &'static str, now: Millis, ms: u64) {
-        let threshold = self.settings.latency_monitor_threshold.0.unsigned_abs();
-        if threshold > 0 && ms >= threshold {
-            self.latency.add(event, now, ms);
-        }
-    }
-
-    /// A session that is not the one whose command runs.
-    pub fn session_mut(&mut self, id: SessionId) -> Option<&mut Session> {
-        self.sessions.get_mut(&id)?.as_deref_mut()
-    }
-
-    /// Takes over lines for the log: mostly what scripts of a machine have written with `redis.log`.
-    pub(crate) fn take_script_log(&mut self, lines: Vec<LogLine>) {
-        const LINES_MAX: usize = 10_000;
-        let room = LINES_MAX.saturating_sub(self.script_log.len());
-        self.script_log.extend(lines.into_iter().take(room));
-    }
-
-    /// Says something in the log.
-    pub(crate) fn say(&mut self, level: LogLevel, text: String) {
-        self.take_script_log(vec![LogLine { level, text }]);
-    }
-
-    /// Puts bytes into the output of a session that is not the one whose command runs.
-    pub fn send(&mut self, id: SessionId, bytes: &[u8]) {
-        let Some(session) = self.sessions.get_mut(&id).and_then(Option::as_deref_mut) else { return };
-        session.output_for_others().extend_from_slice(bytes);
-        let len = session.output.bytes.len();
-        if !std::mem::replace(&mut session.output.is_listed, true) {
-            self.with_output.push(id);
-        }
-        if len > self.limits.output_watched || self.limits.clients_bound > 0 {
-            self.check_output(id);
-        }
-    }
-}
+use crate::{Session, SessionId, config::Settings, host::Stopwatch, session::Close};
 
 /// What a shard begins with.
 pub struct Setup {
@@ -341,77 +120,7 @@ impl Server {
             keyspace,
             changes: Changes::default(),
             effects: Effects::default(),
-            shared: Shared {
-                statistics: Statistics::new(table.len()),
-                acl: Acl::new(&settings, &table),
-                table,
-                pubsub: Registry::default(),
-                scripts: None,
-                slowlog: SlowLog::default(),
-                latency: LatencyMonitor::default(),
-                slow_us: 0,
-                host: Box::new(NoHost),
-                persistence: PersistenceFigures::default(),
-                changes_at_checkpoint: 0,
-                replication_id: String::new(),
-                error_is_counted: false,
-                script_failed: false,
-                scripts_may_all: false,
-                migrations: Vec::new(),
-                migration_sockets: 0,
-                migrating: Vec::new(),
-                migration_number: 0,
-                periodic_paused: false,
-                shutdown_waits: false,
-                requests: Requests::default(),
-                functions: Functions::default(),
-                running: None,
-                is_busy: false,
-                while_busy: None,
-                script_log: Vec::new(),
-                http_told_at: None,
-                settings,
-                sessions: FxHashMap::default(),
-                random: Random::new(seed),
-                secrets: Secrets::new([0; 32]),
-                watched: HashMap::new(),
-                waiting: HashMap::new(),
-                deadlines: BTreeSet::new(),
-                blocked_order: 0,
-                watch_failed_self: None,
-                with_output: Vec::new(),
-                runnable: VecDeque::new(),
-                portioned: VecDeque::new(),
-                portion_min: PORTION_MIN,
-                pace: Pace::default(),
-                tasks: tasks::Tasks::default(),
-                monitors: Vec::new(),
-                tracking: None,
-                onlookers: false,
-                pause: None,
-                to_go_on: Vec::new(),
-                unread: unread::Unread::default(),
-                memory_short: false,
-                has_no_room: false,
-                postponed: Vec::new(),
-                limits: limits::Limits::default(),
-                current: SessionId(0),
-                current_protocol: Protocol::default(),
-                aside: Vec::new(),
-                pushed: Vec::new(),
-                now,
-                stopwatch,
-                refuse_writes: None,
-                shutdown: false,
-                is_unknown: false,
-                broken: None,
-                memory_full: false,
-                sleep_us: 0,
-                active_expiry: true,
-                started: now,
-                clock_set_by: 0,
-                next_session: 1,
-            },
+            shared: Shared::new(table, settings, seed, now, stopwatch),
             loads: Vec::new(),
             warmups: Vec::new(),
             now,
@@ -464,7 +173,7 @@ impl Server {
 
     /// Whether a client has sent more than was run in this turn.
     pub fn has_more_to_run(&self, id: SessionId) -> bool {
-        self.shared.to_go_on.contains(&id)
+        self.shared.schedule.to_go_on.contains(&id)
     }
 
     /// Whether a client has replies to come for what it has sent, without anybody else doing something.
@@ -478,11 +187,11 @@ impl Server {
 
     /// The sessions that have output, or are to be closed, since this was asked last.
     pub fn sessions_with_output(&mut self, ids: &mut Vec<SessionId>) {
-        if self.shared.onlookers {
+        if self.shared.observers.any {
             self.shared.broadcast_invalidations();
         }
         self.shared.evict_clients();
-        ids.append(&mut self.shared.with_output);
+        ids.append(&mut self.shared.schedule.with_output);
         for id in ids {
             if let Some(session) = self.shared.session_mut(*id) {
                 session.output.is_listed = false;
@@ -542,8 +251,8 @@ impl Server {
         /// Some hundred elements each, so all of them take a millisecond or two.
         const FREE_AT_MOST: usize = 64;
         self.now = now;
-        self.keyspace.usage.set_time(now.saturating_sub(self.shared.clock_set_by));
-        self.shared.now = now;
+        self.keyspace.usage.set_time(now.saturating_sub(self.shared.clock.set_by));
+        self.shared.clock.now = now;
         let paused = self.is_paused();
         self.watch_changes();
         self.sweep_clients(now);
@@ -552,12 +261,12 @@ impl Server {
         self.keyspace.usage.by_frequency = self.shared.settings.maxmemory_policy.is_by_frequency();
         self.keyspace.usage.is_cache = self.shared.settings.maxmemory.0 > 0 && self.keyspace.has_tables();
         self.shared.statistics.sample(now);
-        if self.shared.active_expiry && !paused && !self.keyspace.is_following {
-            let begin = (self.shared.stopwatch)();
+        if self.shared.debug.active_expiry && !paused && !self.keyspace.is_following {
+            let begin = (self.shared.clock.stopwatch)();
             for db in 0..self.keyspace.len() {
                 self.keys(db, now).expire_due(EXPIRE_AT_MOST);
             }
-            let ms = (self.shared.stopwatch)().saturating_sub(begin) / 1000;
+            let ms = (self.shared.clock.stopwatch)().saturating_sub(begin) / 1000;
             self.shared.took("expire-cycle", now, ms);
         }
         self.keyspace.graveyard.free(FREE_AT_MOST);
@@ -574,7 +283,7 @@ impl Server {
         if limit_ms == 0 {
             return;
         }
-        let listed = &mut self.shared.with_output;
+        let listed = &mut self.shared.schedule.with_output;
         for session in self.shared.sessions.values_mut().filter_map(Option::as_deref_mut) {
             let is_waiting = session.blocked.is_some() || session.postponed || session.is_subscriber();
             if !is_waiting && !session.listening.monitors && now - session.last_interaction > limit_ms {
@@ -603,7 +312,8 @@ impl Server {
 
     /// When [`tick`](Self::tick) has something to do next.
     pub fn next_deadline(&self) -> Option<Millis> {
-        let is_paused = self.shared.pause.is_some() || self.shared.has_no_room || self.keyspace.is_following;
+        let is_paused =
+            self.shared.postponing.pause.is_some() || self.shared.postponing.has_no_room || self.keyspace.is_following;
         let mut expiring = None;
         for db in 0..if is_paused { 0 } else { self.keyspace.len() } {
             let first = self.keyspace.database(db).and_then(|database| database.expiring.first());
@@ -612,7 +322,7 @@ impl Server {
             }
         }
         let freeing = (!self.keyspace.graveyard.is_empty()).then_some(self.now);
-        let pause = self.shared.pause.map(pause::Pause::over_at);
+        let pause = self.shared.postponing.pause.map(pause::Pause::over_at);
         [expiring, pause, self.blocked_deadline(), freeing].into_iter().flatten().min()
     }
 }

@@ -75,7 +75,7 @@ impl Shared {
     pub(crate) fn monitor(&mut self, session: &mut Session) {
         if !session.listening.monitors {
             session.listening.monitors = true;
-            self.monitors.push(session.id);
+            self.observers.monitors.push(session.id);
             self.refresh_rights(session);
             self.refresh_onlookers();
         }
@@ -85,7 +85,7 @@ impl Shared {
     pub(crate) fn end_monitoring(&mut self, session: &mut Session) {
         if session.listening.monitors {
             session.listening.monitors = false;
-            self.monitors.retain(|id| *id != session.id);
+            self.observers.monitors.retain(|id| *id != session.id);
             self.refresh_rights(session);
             self.refresh_onlookers();
         }
@@ -93,17 +93,17 @@ impl Shared {
 
     /// Looks again whether there is anything to be done around commands but to run them.
     pub(super) fn refresh_onlookers(&mut self) {
-        self.onlookers = self.is_looked_on() || !self.tasks.is_empty();
+        self.observers.any = self.is_looked_on() || !self.tasks.is_empty();
     }
 
     /// The same but for commands that are under way.
     pub(super) fn is_looked_on(&self) -> bool {
-        self.sees_words() || self.pause.is_some() || self.has_no_room
+        self.sees_words() || self.postponing.pause.is_some() || self.postponing.has_no_room
     }
 
     /// Whether somebody wants to know of all words of a command.
     pub(super) fn sees_words(&self) -> bool {
-        !self.monitors.is_empty() || self.tracking.is_some()
+        !self.observers.monitors.is_empty() || self.observers.tracking.is_some()
     }
 }
 
@@ -113,7 +113,7 @@ impl Server {
         // What administrators do is not shown: it may say too much.
         let is_script = is_script(found);
         let hidden = found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN);
-        if self.shared.monitors.is_empty() || hidden && !is_script {
+        if self.shared.observers.monitors.is_empty() || hidden && !is_script {
             return;
         }
         let now_us = self.shared.host.time_us().unwrap_or(self.now.unsigned_abs() * 1000);
@@ -125,7 +125,7 @@ impl Server {
             quote(&mut line, &word);
         }
         line.extend_from_slice(b"\r\n");
-        for id in self.shared.monitors.clone() {
+        for id in self.shared.observers.monitors.clone() {
             if id == session.id {
                 output.extend_from_slice(&line);
             } else {

@@ -26,25 +26,25 @@ pub(crate) struct Pause {
 impl Shared {
     /// Begins a pause, or makes the one that there is longer and stricter.
     pub(crate) fn begin_pause(&mut self, all: bool, until: Millis) {
-        let former = self.pause.unwrap_or(Pause { all, until });
-        self.pause = Some(Pause { all: all || former.all, until: until.max(former.until) });
+        let former = self.postponing.pause.unwrap_or(Pause { all, until });
+        self.postponing.pause = Some(Pause { all: all || former.all, until: until.max(former.until) });
         self.refresh_onlookers();
     }
 
     /// Ends the pause: those who waited go on.
     pub(crate) fn end_pause(&mut self) {
-        self.pause = None;
+        self.postponing.pause = None;
         self.let_postponed_go();
     }
 
     fn let_postponed_go(&mut self) {
         self.refresh_onlookers();
-        for id in std::mem::take(&mut self.postponed) {
+        for id in std::mem::take(&mut self.postponing.sessions) {
             if let Some(session) = self.session_mut(id)
                 && std::mem::take(&mut session.postponed)
             {
                 self.statistics.blocked -= 1;
-                self.runnable.push_back(id);
+                self.schedule.runnable.push_back(id);
             }
         }
     }
@@ -52,7 +52,7 @@ impl Shared {
     /// A session that goes waits no more.
     pub(super) fn forget_postponed(&mut self, session: &mut Session) {
         if std::mem::take(&mut session.postponed) {
-            self.postponed.retain(|id| *id != session.id);
+            self.postponing.sessions.retain(|id| *id != session.id);
             self.statistics.blocked -= 1;
         }
     }
@@ -81,9 +81,9 @@ impl Shared {
             return false;
         }
         let says = if of.contains(Flags::CALLS_FUNCTION) {
-            self.functions.find(word).map(|function| function.flags)
+            self.scripting.functions.find(word).map(|function| function.flags)
         } else if of.contains(Flags::BY_DIGEST) {
-            self.scripts.as_ref().and_then(|scripts| scripts.flags(&String::from_utf8_lossy(word)))
+            self.scripting.scripts.as_ref().and_then(|scripts| scripts.flags(&String::from_utf8_lossy(word)))
         } else {
             flags::of_script(word).ok().and_then(|(says, _)| says)
         };
@@ -109,27 +109,27 @@ impl Server {
         if !self.shared.tasks.is_empty() && self.waits_for_tasks(session, found, words) {
             return true;
         }
-        if self.shared.pause.is_none() && !self.shared.has_no_room {
+        if self.shared.postponing.pause.is_none() && !self.shared.postponing.has_no_room {
             return false;
         }
         // A transaction that began the pause is over by now.
         self.keyspace.expiry_paused = true;
-        let do_all_wait = self.shared.pause.is_some_and(|pause| pause.all);
+        let do_all_wait = self.shared.postponing.pause.is_some_and(|pause| pause.all);
         if session.listening.monitors || !do_all_wait && !self.shared.may_write(session, found, words) {
             return false;
         }
         session.postponed = true;
-        self.shared.postponed.push(session.id);
+        self.shared.postponing.sessions.push(session.id);
         self.shared.statistics.blocked += 1;
         true
     }
 
     /// Says whether there is room for more: commands that write wait until there is.
     pub fn set_no_room(&mut self, has_no_room: bool) {
-        if std::mem::replace(&mut self.shared.has_no_room, has_no_room) == has_no_room {
+        if std::mem::replace(&mut self.shared.postponing.has_no_room, has_no_room) == has_no_room {
             return;
         }
-        self.keyspace.expiry_paused = has_no_room || self.shared.pause.is_some();
+        self.keyspace.expiry_paused = has_no_room || self.shared.postponing.pause.is_some();
         if !self.keyspace.expiry_paused {
             self.shared.let_postponed_go();
         }
@@ -149,10 +149,10 @@ impl Server {
 
     /// Whether there is a pause; one whose time is over ends.
     pub(super) fn is_paused(&mut self) -> bool {
-        if self.shared.pause.is_some_and(|pause| pause.until < self.now) {
+        if self.shared.postponing.pause.is_some_and(|pause| pause.until < self.now) {
             self.shared.end_pause();
         }
-        self.keyspace.expiry_paused = self.shared.pause.is_some() || self.shared.has_no_room;
+        self.keyspace.expiry_paused = self.shared.postponing.pause.is_some() || self.shared.postponing.has_no_room;
         self.keyspace.expiry_paused
     }
 }

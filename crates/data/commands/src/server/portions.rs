@@ -34,14 +34,14 @@ const FORMER_BYTES_MAX: usize = 64 << 20;
 impl Session {
     /// Whether a command that gives so many elements gives them in portions: in a transaction or a script all is done in one go.
     pub fn takes_turns(&self, elements: usize, shared: &Shared) -> bool {
-        elements > shared.portion_min && !self.deny_blocking && !self.internal && self.replies_wanted()
+        elements > shared.step_limits.portion_min && !self.deny_blocking && !self.internal && self.replies_wanted()
     }
 
     /// Leaves the rest of the reply for later turns; its header is written.
     pub fn go_on_with(&mut self, rest: Rest, shared: &mut Shared) {
         self.portions = Some(Box::new(Unfinished::new(rest)));
         self.loading += 1;
-        shared.portioned.push_back(self.id);
+        shared.schedule.portioned.push_back(self.id);
     }
 }
 
@@ -50,7 +50,7 @@ impl Shared {
     pub(super) fn go_on_answering(&mut self, id: SessionId, reply: Pieces) {
         let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { return };
         session.portions = Some(Box::new(Unfinished::new(Rest::Made(reply))));
-        self.portioned.push_back(id);
+        self.schedule.portioned.push_back(id);
         self.bound_output(&mut session);
         self.sessions.insert(id, Some(session));
         self.send(id, b"");
@@ -60,7 +60,7 @@ impl Shared {
     #[cold]
     fn close_for(&mut self, session: &mut Session, reason: &str) {
         session.close = Close::Now;
-        let client = client_info::describe(session, self.now, 0);
+        let client = client_info::describe(session, self.clock.now, 0);
         self.say(LogLevel::Warning, format!("Client {client} is closed in the middle of a reply: {reason}"));
     }
 
@@ -76,13 +76,13 @@ impl Shared {
 impl Server {
     /// Whether [`go_on`](Self::go_on) has something to do at once.
     pub fn can_go_on(&self) -> bool {
-        if self.has_steps() || !self.shared.runnable.is_empty() || !self.shared.to_go_on.is_empty() {
+        if self.has_steps() || !self.shared.schedule.runnable.is_empty() || !self.shared.schedule.to_go_on.is_empty() {
             return true;
         }
         if self.has_readers() {
             return true;
         }
-        let sessions = self.shared.portioned.iter().filter_map(|id| self.shared.sessions.get(id)?.as_deref());
+        let sessions = self.shared.schedule.portioned.iter().filter_map(|id| self.shared.sessions.get(id)?.as_deref());
         sessions.into_iter().any(|session| session.output.bytes.len() < OUTPUT_MAX)
     }
 
@@ -91,22 +91,22 @@ impl Server {
     pub fn go_on(&mut self, now: Millis) {
         self.let_readers_go_on();
         let shared = &mut self.shared;
-        shared.runnable.extend(shared.to_go_on.drain(..));
-        if shared.portioned.is_empty() && shared.tasks.is_empty() && shared.runnable.is_empty() {
+        shared.schedule.runnable.extend(shared.schedule.to_go_on.drain(..));
+        if shared.schedule.portioned.is_empty() && shared.tasks.is_empty() && shared.schedule.runnable.is_empty() {
             return;
         }
         self.now = now;
-        self.shared.now = now;
+        self.shared.clock.now = now;
         if !self.shared.tasks.is_empty() {
             self.go_on_with_tasks();
         }
-        let end = (self.shared.stopwatch)() + TURN_US;
-        for _ in 0..self.shared.portioned.len() {
-            let Some(id) = self.shared.portioned.pop_front() else { break };
+        let end = (self.shared.clock.stopwatch)() + TURN_US;
+        for _ in 0..self.shared.schedule.portioned.len() {
+            let Some(id) = self.shared.schedule.portioned.pop_front() else { break };
             if self.give_portion(id, OUTPUT_MAX, end) {
-                self.shared.portioned.push_back(id);
+                self.shared.schedule.portioned.push_back(id);
             }
-            if (self.shared.stopwatch)() > end {
+            if (self.shared.clock.stopwatch)() > end {
                 break;
             }
         }
@@ -119,12 +119,12 @@ impl Server {
         self.finish_tasks();
         self.after_command();
         // Those who waited may not begin others.
-        let from = std::mem::replace(&mut self.shared.pace.from, usize::MAX);
-        while let Some(id) = self.shared.portioned.pop_front() {
+        let from = std::mem::replace(&mut self.shared.step_limits.from, usize::MAX);
+        while let Some(id) = self.shared.schedule.portioned.pop_front() {
             while self.give_portion(id, usize::MAX, u64::MAX) {}
         }
         self.run_runnable();
-        self.shared.pace.from = from;
+        self.shared.step_limits.from = from;
     }
 
     /// Gives a client a portion. Returns whether there is more.
@@ -151,8 +151,8 @@ impl Server {
         let mut is_over = Ok(false);
         if has_room {
             session.last_interaction = self.now;
-            let stopwatch = &self.shared.stopwatch;
-            let records_max = RECORDS_MAX.min(self.shared.portion_min);
+            let stopwatch = &self.shared.clock.stopwatch;
+            let records_max = RECORDS_MAX.min(self.shared.step_limits.portion_min);
             let mut records = 0;
             let room = output_max - session.output.bytes.len();
             let mut reply = Reply::new(&mut session.output.bytes, session.protocol);
@@ -164,7 +164,7 @@ impl Server {
                 }),
                 Rest::Made(pieces) => Ok(pieces.take(&mut session.output.bytes, room)),
                 Rest::Keys(walk) => {
-                    let is_over = self.keyspace.step_walk(walk, KEYS_PER_STEP.min(self.shared.portion_min));
+                    let is_over = self.keyspace.step_walk(walk, KEYS_PER_STEP.min(self.shared.step_limits.portion_min));
                     if is_over {
                         walk.borrow_mut().reply(&mut reply);
                     }
@@ -177,7 +177,7 @@ impl Server {
             Ok(true) => {
                 session.output.bytes.append(&mut unfinished.later);
                 session.loading -= 1;
-                self.shared.runnable.push_back(session.id);
+                self.shared.schedule.runnable.push_back(session.id);
             }
             // An error in the middle of a reply would be taken for an element.
             Err(ref reason) => {

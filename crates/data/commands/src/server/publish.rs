@@ -77,14 +77,14 @@ impl Shared {
     /// Puts something into the output of a session, in its protocol. The one whose command runs gets it after the reply; if
     /// that is a script, before it.
     pub fn send_with(&mut self, id: SessionId, write: impl FnOnce(&mut Reply<'_>)) {
-        if let Some(running) = self.running.as_mut().filter(|running| running.session == id) {
+        if let Some(running) = self.scripting.running.as_mut().filter(|running| running.session == id) {
             if running.messages.len() <= running.messages_max {
                 write(&mut Reply::new(&mut running.messages, running.protocol));
             }
             return;
         }
-        if id == self.current && matches!(self.sessions.get(&id), Some(None)) {
-            return write(&mut Reply::new(&mut self.aside, self.current_protocol));
+        if id == self.current.session && matches!(self.sessions.get(&id), Some(None)) {
+            return write(&mut Reply::new(&mut self.current.aside, self.current.protocol));
         }
         let Some(session) = self.session_mut(id).filter(|session| session.close != Close::Now) else { return };
         let protocol = session.protocol;

@@ -122,7 +122,7 @@ impl Context<'_> {
             return self.work_off(&mut begin());
         }
         let start = self.reply.position();
-        if begin().step(self, self.shared.pace.from)? == Progress::More {
+        if begin().step(self, self.shared.step_limits.from)? == Progress::More {
             self.reply.truncate(start);
             self.shared.tasks.begun = Some(Box::new(begin()));
         }

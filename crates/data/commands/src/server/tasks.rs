@@ -1,6 +1,6 @@
 //! Commands that take long, in steps.
 //!
-//! A command that is about very many elements ([`Pace::from`]) becomes a *task* when it has been checked: a machine that goes on by
+//! A command that is about very many elements ([`StepLimits::from`]) becomes a *task* when it has been checked: a machine that goes on by
 //! some elements at a time ([`Work::step`]), for about a millisecond in a turn. The command's client waits, with all it has sent
 //! behind it; others go on. The keys that the command names are *busy* until it has ended:
 //!
@@ -39,7 +39,7 @@ use crate::{
 use super::{
     Command, Found, Server, Shared,
     execution::{Ended, HEAD, OUT_OF_MEMORY},
-    portions::OUTPUT_MAX,
+    portions::{OUTPUT_MAX, PORTION_MIN},
     sent::TaskWords,
 };
 
@@ -129,9 +129,9 @@ pub trait Work: std::fmt::Debug {
     }
 }
 
-/// How tasks go on.
+/// When commands go on over several turns, and how.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace {
+pub struct StepLimits {
     /// A command that is about more elements is a task.
     pub from: usize,
     /// The same where the elements are keys.
@@ -140,11 +140,13 @@ pub struct Pace {
     pub step_max: usize,
     /// How many steps a turn has at most.
     pub steps: usize,
+    /// A command that gives more elements gives them in portions: [`PORTION_MIN`], and less in tests.
+    pub portion_min: usize,
 }
 
-impl Default for Pace {
+impl Default for StepLimits {
     fn default() -> Self {
-        Self { from: 2_000, keys_from: 24_000, step_max: 4_096, steps: 64 }
+        Self { from: 2_000, keys_from: 24_000, step_max: 4_096, steps: 64, portion_min: PORTION_MIN }
     }
 }
 
@@ -253,7 +255,7 @@ impl Tasks {
 impl Session {
     /// Whether a command that is about so many elements is done in steps.
     pub fn takes_steps(&self, elements: usize, shared: &Shared) -> bool {
-        elements > shared.pace.from && !self.deny_blocking && !self.internal && self.retry.is_none()
+        elements > shared.step_limits.from && !self.deny_blocking && !self.internal && self.retry.is_none()
     }
 }
 
@@ -338,7 +340,7 @@ impl Server {
 
     /// Whether a task may go on at once.
     pub(super) fn has_steps(&self) -> bool {
-        let (tasks, has_no_room) = (&self.shared.tasks, self.shared.has_no_room);
+        let (tasks, has_no_room) = (&self.shared.tasks, self.shared.postponing.has_no_room);
         let has_next = tasks.queue.iter().any(|task| tasks.may_go_on(task, has_no_room));
         !tasks.replies.is_empty() || !tasks.has_let_go() || has_next
     }
@@ -447,18 +449,18 @@ impl Server {
         for (id, reply) in std::mem::take(&mut self.shared.tasks.replies) {
             self.answer_task(id, reply);
         }
-        self.release_held(self.shared.pace.step_max);
-        let begin = (self.shared.stopwatch)();
+        self.release_held(self.shared.step_limits.step_max);
+        let begin = (self.shared.clock.stopwatch)();
         let mut since = begin;
-        for _ in 0..self.shared.pace.steps {
+        for _ in 0..self.shared.step_limits.steps {
             let tasks = &self.shared.tasks;
-            let has_no_room = self.shared.has_no_room;
+            let has_no_room = self.shared.postponing.has_no_room;
             let next = tasks.queue.iter().position(|task| tasks.may_go_on(task, has_no_room));
             let Some(next) = next else { break };
             let Some(mut task) = self.shared.tasks.queue.remove(next) else { break };
-            let budget = task.budget.min(self.shared.pace.step_max);
+            let budget = task.budget.min(self.shared.step_limits.step_max);
             let is_over = self.step(&mut task, budget);
-            let now = (self.shared.stopwatch)();
+            let now = (self.shared.clock.stopwatch)();
             let elapsed = now.saturating_sub(since);
             since = now;
             if is_over {
@@ -468,7 +470,7 @@ impl Server {
                 if elapsed > STEP_US_MAX {
                     task.budget = (budget / 2).max(STEP_MIN);
                 } else if elapsed < STEP_US_MIN {
-                    task.budget = (budget * 2).min(self.shared.pace.step_max);
+                    task.budget = (budget * 2).min(self.shared.step_limits.step_max);
                 }
                 self.shared.tasks.queue.push_back(task);
             }
@@ -558,14 +560,14 @@ impl Server {
             Some(window) => task.words.some(window.head, window.part.clone()),
             None => task.words.all(),
         };
-        let current = std::mem::replace(&mut self.shared.current, task.session);
+        let current = std::mem::replace(&mut self.shared.current.session, task.session);
         self.changes.classes = self.shared.settings.notify_keyspace_events.0;
         self.watch_changes();
         let dirty = self.changes.dirty;
         self.keyspace.begin_command();
-        let begin = (self.shared.stopwatch)();
+        let begin = (self.shared.clock.stopwatch)();
         let had_changed = task.has_changed();
-        let is_full = self.shared.memory_full && task.may_be_left(Flags::DENYOOM);
+        let is_full = self.shared.condition.memory_full && task.may_be_left(Flags::DENYOOM);
         let reply = Reply::new(&mut task.output, task.protocol);
         let keys = Keys::new(&mut self.keyspace, task.db, task.now, &mut self.changes);
         let mut context = Context { words: Words(&words), reply, keys, session, shared: &mut self.shared };
@@ -578,7 +580,7 @@ impl Server {
             None => progress,
         };
         task.has_begun = true;
-        task.elapsed_us += (self.shared.stopwatch)().saturating_sub(begin);
+        task.elapsed_us += (self.shared.clock.stopwatch)().saturating_sub(begin);
         let is_over = progress != Ok(Progress::More);
         if is_over {
             if progress.is_err() {
@@ -599,7 +601,7 @@ impl Server {
         } else if task.output.len() >= PIECE_FROM && task.work.appends() {
             task.pieces.push(std::mem::take(&mut task.output));
         }
-        self.shared.current = current;
+        self.shared.current.session = current;
         is_over
     }
 
@@ -652,7 +654,7 @@ impl Server {
     fn release_waiting(&mut self, id: SessionId) {
         let Some(session) = self.shared.session_mut(id) else { return };
         session.loading = session.loading.saturating_sub(1);
-        self.shared.runnable.push_back(id);
+        self.shared.schedule.runnable.push_back(id);
     }
 
     fn answer_task(&mut self, id: SessionId, mut reply: Pieces) {

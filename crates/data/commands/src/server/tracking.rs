@@ -156,7 +156,7 @@ impl Tracking {
 impl Shared {
     /// How much is remembered for clients' caches.
     pub fn tracking_counts(&self) -> TrackingCounts {
-        self.tracking.as_ref().map_or_else(TrackingCounts::default, |tracking| TrackingCounts {
+        self.observers.tracking.as_ref().map_or_else(TrackingCounts::default, |tracking| TrackingCounts {
             clients: tracking.clients,
             keys: tracking.keys.len(),
             items: tracking.items,
@@ -167,7 +167,7 @@ impl Shared {
     /// Has a session told of stale keys, as `options` say; prefixes are added to those that it has.
     pub(crate) fn track(&mut self, session: &mut Session, options: ClientTracking) {
         let seed = self.random.draw();
-        let tracking = self.tracking.get_or_insert_with(|| Box::new(Tracking::new(seed)));
+        let tracking = self.observers.tracking.get_or_insert_with(|| Box::new(Tracking::new(seed)));
         let former = session.tracking.take();
         tracking.clients += usize::from(former.is_none());
         let mut prefixes = former.map(|former| former.prefixes).unwrap_or_default();
@@ -190,7 +190,7 @@ impl Shared {
 
     /// Has a session told of nothing any more. Where it is remembered is found out when the key changes.
     pub(crate) fn untrack(&mut self, session: &mut Session) {
-        let (Some(former), Some(tracking)) = (session.tracking.take(), &mut self.tracking) else { return };
+        let (Some(former), Some(tracking)) = (session.tracking.take(), &mut self.observers.tracking) else { return };
         for prefix in former.prefixes {
             if let Some(state) = tracking.prefixes.get_mut(&prefix) {
                 state.clients.remove(&session.id);
@@ -202,15 +202,15 @@ impl Shared {
         tracking.silent.remove(&session.id);
         tracking.clients -= 1;
         if tracking.clients == 0 {
-            self.tracking = None;
+            self.observers.tracking = None;
         }
         self.refresh_onlookers();
     }
 
     /// A key has changed: tells those who have it. If `by_itself`, who wants to hear nothing of its own changes hears nothing.
     fn invalidate(&mut self, key: &Bytes, by_itself: bool) {
-        let Some(tracking) = &mut self.tracking else { return };
-        let silent = Some(self.current).filter(|id| by_itself && tracking.silent.contains(id));
+        let Some(tracking) = &mut self.observers.tracking else { return };
+        let silent = Some(self.current.session).filter(|id| by_itself && tracking.silent.contains(id));
         for id in tracking.forget(key) {
             if silent != Some(id) {
                 self.tell(id, Stale::Key(key.clone()));
@@ -256,7 +256,7 @@ impl Shared {
     }
 
     fn tell_later(&mut self, id: SessionId, stale: Stale) {
-        if let Some(tracking) = &mut self.tracking {
+        if let Some(tracking) = &mut self.observers.tracking {
             tracking.pending.push((id, stale));
         }
     }
@@ -278,12 +278,12 @@ impl Shared {
 
     /// Whether there are messages for sessions that were not in their places.
     pub(super) fn has_pending_invalidations(&self) -> bool {
-        self.tracking.as_ref().is_some_and(|tracking| !tracking.pending.is_empty())
+        self.observers.tracking.as_ref().is_some_and(|tracking| !tracking.pending.is_empty())
     }
 
     /// Tells what waited until its session is in its place.
     pub(super) fn deliver_invalidations(&mut self) {
-        let Some(tracking) = &mut self.tracking else { return };
+        let Some(tracking) = &mut self.observers.tracking else { return };
         for (id, stale) in std::mem::take(&mut tracking.pending) {
             self.tell(id, stale);
         }
@@ -291,7 +291,7 @@ impl Shared {
 
     /// Everything is stale.
     pub(super) fn invalidate_all(&mut self) {
-        let Some(tracking) = &mut self.tracking else { return };
+        let Some(tracking) = &mut self.observers.tracking else { return };
         tracking.keys = HashIndex::new(tracking.keys.seed());
         tracking.items = 0;
         let mut ids: Vec<SessionId> = self
@@ -307,7 +307,7 @@ impl Shared {
     /// At the end of a turn: tells who named prefixes which of their keys have changed.
     pub(super) fn broadcast_invalidations(&mut self) {
         self.deliver_invalidations();
-        let Some(tracking) = &mut self.tracking else { return };
+        let Some(tracking) = &mut self.observers.tracking else { return };
         if !std::mem::take(&mut tracking.has_changed) {
             return;
         }
@@ -336,7 +336,7 @@ impl Shared {
     /// Forgets keys, which counts as a change of each, while more are remembered than `tracking-table-max-keys` says.
     pub(super) fn limit_tracking(&mut self) {
         let most = usize::try_from(self.settings.tracking_table_max_keys.0).unwrap_or(usize::MAX);
-        let Some(tracking) = &mut self.tracking else { return };
+        let Some(tracking) = &mut self.observers.tracking else { return };
         if most == 0 || tracking.keys.len() <= most {
             tracking.overruns = 0;
             return;
@@ -345,7 +345,9 @@ impl Shared {
         let effort = FORGET_AT_ONCE.saturating_mul(tracking.overruns);
         for _ in 0..effort {
             let random = self.random.draw();
-            let Some(tracking) = self.tracking.as_ref().filter(|tracking| tracking.keys.len() > most) else { break };
+            let Some(tracking) = self.observers.tracking.as_ref().filter(|tracking| tracking.keys.len() > most) else {
+                break;
+            };
             let Some(key) = tracking.keys.random(random).map(|tracked| tracked.key.clone()) else { break };
             self.invalidate(&key, false);
         }
@@ -353,7 +355,7 @@ impl Shared {
 
     /// Remembers what a client has read by a command.
     fn remember_keys(&mut self, session: &Session, found: Found, words: &[&[u8]]) {
-        let Some(tracking) = self.tracking.as_mut().filter(|_| session.caches()) else { return };
+        let Some(tracking) = self.observers.tracking.as_mut().filter(|_| session.caches()) else { return };
         if found.command.flags.contains(Flags::PUBSUB) {
             return;
         }
@@ -389,11 +391,11 @@ impl Server {
     pub(super) fn track_command(&mut self, session: &mut Session, found: Found, words: &[&[u8]]) {
         self.invalidate_modified();
         let reads = found.command.flags.contains(Flags::READONLY);
-        let Shared { tracking: Some(tracking), running, .. } = &mut self.shared else { return };
+        let Some(tracking) = &mut self.shared.observers.tracking else { return };
         if !reads || found.command.flags.contains(Flags::RUNS_SCRIPT) {
             return;
         }
-        match running {
+        match &self.shared.scripting.running {
             // A script reads the keys that it declares, whenever it calls a command that reads: what it changes then is told.
             Some(running) if session.internal => {
                 running.cached.iter().for_each(|key| tracking.remember(key, running.session));
@@ -404,17 +406,17 @@ impl Server {
 
     /// Tells of the keys that have changed since this was asked last.
     pub(super) fn invalidate_modified(&mut self) {
-        let Some(tracking) = &mut self.shared.tracking else { return };
+        let Some(tracking) = &mut self.shared.observers.tracking else { return };
         if std::mem::take(&mut self.changes.flushed) {
             // That the keys are gone which somebody watches is said with it.
             tracking.seen = self.changes.modified.len();
             self.shared.invalidate_all();
             return;
         }
-        let current = self.shared.current;
+        let current = self.shared.current.session;
         let from = std::mem::replace(&mut tracking.seen, self.changes.modified.len());
         for (_, key) in self.changes.modified.get(from..).unwrap_or_default() {
-            if let Some(tracking) = &mut self.shared.tracking {
+            if let Some(tracking) = &mut self.shared.observers.tracking {
                 tracking.note_change(key, current);
             }
             self.shared.invalidate(key, true);
@@ -423,7 +425,7 @@ impl Server {
 
     /// The keys that have changed are forgotten: others follow.
     pub(super) fn restart_tracking(&mut self) {
-        if let Some(tracking) = &mut self.shared.tracking {
+        if let Some(tracking) = &mut self.shared.observers.tracking {
             tracking.seen = 0;
         }
     }

@@ -29,7 +29,7 @@ impl Server {
             let words: WordList<'_> = words.iter().map(|word| word.as_slice()).collect();
             self.shared.table.find(&words).is_some_and(|found| found.command.flags.contains(Flags::DENYOOM))
         };
-        if self.shared.memory_full && transaction.commands.iter().any(needs_memory) {
+        if self.shared.condition.memory_full && transaction.commands.iter().any(needs_memory) {
             return Err(Failure::text(
                 "EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.",
             ));

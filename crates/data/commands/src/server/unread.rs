@@ -54,7 +54,7 @@ impl Shared {
         };
         match most.min(UNREAD_MAX_SHORT) {
             _ if self.unread.bytes > of_all => 0,
-            least if self.memory_short => least,
+            least if self.condition.memory_short => least,
             least => most.min(of_all / self.unread.clients.len().max(1)).max(least),
         }
     }
@@ -127,7 +127,7 @@ impl Server {
                 session.output.awaits_reading = false;
                 session.last_interaction = now;
                 shared.unread.waiting -= 1;
-                shared.runnable.push_back(id);
+                shared.schedule.runnable.push_back(id);
             }
         }
     }

@@ -109,7 +109,7 @@ impl Server {
         let Some(session) = self.shared.session_mut(id) else { return };
         session.loading = session.loading.saturating_sub(1);
         if session.loading == 0 {
-            self.shared.runnable.push_back(id);
+            self.shared.schedule.runnable.push_back(id);
         }
     }
 }

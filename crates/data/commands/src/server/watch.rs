@@ -14,15 +14,15 @@ impl Server {
 
     /// Fails the transactions of all that watch a key.
     pub(super) fn fail_watchers(&mut self, db: usize, key: &Bytes) {
-        if self.shared.watched.is_empty() {
+        if self.shared.watches.by_key.is_empty() {
             return;
         }
-        let Some(ids) = self.shared.watched.get(&(db, key.clone())) else { return };
+        let Some(ids) = self.shared.watches.by_key.get(&(db, key.clone())) else { return };
         for id in ids.clone() {
             match self.shared.session_mut(id) {
                 Some(session) => session.watch.has_failed = true,
                 // The session whose command runs is out of its place: it learns of it when it comes back.
-                None => self.shared.watch_failed_self = Some(id),
+                None => self.shared.watches.own_failed = Some(id),
             }
         }
     }
@@ -35,17 +35,17 @@ impl super::Shared {
         if session.watch.keys.contains(&watched) {
             return;
         }
-        self.watched.entry(watched.clone()).or_default().push(session.id);
+        self.watches.by_key.entry(watched.clone()).or_default().push(session.id);
         session.watch.keys.push(watched);
     }
 
     /// Forgets what a session watches.
     pub fn unwatch(&mut self, session: &mut Session) {
         for watched in session.watch.keys.drain(..) {
-            if let Some(ids) = self.watched.get_mut(&watched) {
+            if let Some(ids) = self.watches.by_key.get_mut(&watched) {
                 ids.retain(|id| *id != session.id);
                 if ids.is_empty() {
-                    self.watched.remove(&watched);
+                    self.watches.by_key.remove(&watched);
                 }
             }
         }

@@ -17,7 +17,7 @@ pub(crate) use pieces::{PIECE_FROM, Pieces};
 pub use unfinished::{Rest, Unfinished};
 
 /// Names a session. Numbers are never given twice: `CLIENT ID` is this one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct SessionId(pub u64);
 
 /// What `CLIENT REPLY` said.

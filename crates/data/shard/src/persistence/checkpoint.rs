@@ -275,7 +275,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
         self.tables.put_layout(&layout);
         self.tables.put_key_seed();
         self.removals.mark(layout.dropped, self.tables.take_orphans());
-        if let Some(payload) = server.shared.functions.take_changed() {
+        if let Some(payload) = server.shared.scripting.functions.take_changed() {
             self.tables.put_functions(payload);
         }
         self.checkpoints.stage = Stage::Collecting;

@@ -112,7 +112,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
     /// Refuses commands that write, for a reason that has nothing to do with the disk, or lets them be.
     pub(crate) fn refuse_writes(&mut self, server: &mut Server, refusal: Option<String>) {
         self.commit.refusal = refusal;
-        server.shared.refuse_writes = self.commit.trouble.clone().or_else(|| self.commit.refusal.clone());
+        server.shared.condition.refuse_writes = self.commit.trouble.clone().or_else(|| self.commit.refusal.clone());
     }
 
     /// Replies wait from now on until so many replicas have acknowledged what they tell of.
@@ -169,7 +169,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
         match self.commit.log.write() {
             Ok(written) => {
                 if self.commit.trouble.take().is_some() {
-                    server.shared.refuse_writes.clone_from(&self.commit.refusal);
+                    server.shared.condition.refuse_writes.clone_from(&self.commit.refusal);
                 }
                 let is_first = self.commit.idle_at.is_some_and(|idle_at| written.end > idle_at);
                 if is_first {
@@ -190,7 +190,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
             Err(oplog::LogError::SyncFailed) => Err(oplog::LogError::SyncFailed.into()),
             Err(error) => {
                 let reason = format!("MISCONF Errors writing to the log: {}", chain(&error));
-                server.shared.refuse_writes = Some(reason.clone());
+                server.shared.condition.refuse_writes = Some(reason.clone());
                 self.commit.trouble = Some(reason);
                 Ok(())
             }

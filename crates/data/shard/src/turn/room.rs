@@ -259,11 +259,11 @@ impl<D: Disk, W: Workers> Shard<D, W> {
             (memory, log) => memory.or(log),
         };
         self.room.has_no_room = left.is_some_and(|left| left <= 0.0);
-        self.server.shared.memory_short = is_short;
+        self.server.shared.condition.memory_short = is_short;
         // Who only reads goes on.
         self.server.set_no_room(self.room.has_no_room);
         self.room.pace.refill(now, left.filter(|_| !self.room.has_no_room));
-        self.server.shared.memory_full = bound > 0 && used > bound && !is_behind || self.is_too_far_behind();
+        self.server.shared.condition.memory_full = bound > 0 && used > bound && !is_behind || self.is_too_far_behind();
     }
 
     /// Whether the tables cannot be written, and have so much to take already that nothing more may come.

@@ -15,7 +15,7 @@ impl EventLoop {
         self.shard.measure_memory(now);
         let shared = &mut self.shard.server.shared;
         messages::set_level(shared.settings.loglevel);
-        for line in shared.script_log.drain(..) {
+        for line in shared.log.lines.drain(..) {
             messages::say(line.level, &line.text);
         }
         self.oom_score.apply(&shared.settings);
@@ -30,7 +30,7 @@ impl EventLoop {
             Ending::Terminate => &shared.settings.shutdown_on_sigterm,
         };
         shared.requests.shutdown_without_checkpoint = words.has("nosave");
-        let waits = if shared.periodic_paused { &mut shared.shutdown_waits } else { &mut shared.shutdown };
+        let waits = if shared.debug.periodic_paused { &mut shared.shutdown.waits } else { &mut shared.shutdown.is_asked };
         *waits = true;
     }
 
@@ -66,17 +66,17 @@ impl EventLoop {
 
     /// Has keys sent to other servers, and removes those that arrived.
     pub(super) fn migrate(&mut self, now: Millis) -> Result<(), StoreError> {
-        if !self.shard.server.shared.migrations.is_empty() && self.migrations.is_none() {
+        if !self.shard.server.shared.migrations.queue.is_empty() && self.migrations.is_none() {
             self.migrations = Some(Migrations::start(Arc::clone(&self.waker))?);
         }
         let Some(migrations) = &self.migrations else { return Ok(()) };
-        for migration in self.shard.server.shared.migrations.drain(..) {
+        for migration in self.shard.server.shared.migrations.queue.drain(..) {
             migrations.send(migration);
         }
         while let Some(migrated) = migrations.outcome() {
             self.shard.server.finish_migration(&migrated, now);
         }
-        self.shard.server.shared.migration_sockets = migrations.sockets();
+        self.shard.server.shared.migrations.sockets = migrations.sockets();
         Ok(())
     }
 

@@ -52,7 +52,7 @@ fn server(context: &mut Context<'_>, text: &mut String) {
     let process = context.shared.host.process();
     let settings = &context.shared.settings;
     let now = context.keys.now;
-    let uptime = now.saturating_sub(context.shared.started) / 1000;
+    let uptime = now.saturating_sub(context.shared.clock.started) / 1000;
     fields(
         text,
         &[
@@ -106,7 +106,7 @@ fn clients(context: &mut Context<'_>, text: &mut String) {
     field(text, "blocked_clients", shared.statistics.blocked);
     field(text, "clients_to_read", shared.unread.waiting());
     field(text, "tracking_clients", shared.tracking_counts().clients);
-    field(text, "clients_in_timeout_table", shared.deadlines.len());
+    field(text, "clients_in_timeout_table", shared.blocked.deadlines.len());
 }
 
 fn memory(context: &mut Context<'_>, text: &mut String) {
@@ -127,7 +127,7 @@ fn memory(context: &mut Context<'_>, text: &mut String) {
     let percent = |part: u64, whole: u64| format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64);
     let parts = Fragmentation::of(&figures);
     let policy = crate::config::Kind::text(&settings.maxmemory_policy);
-    let scripts = shared.scripts.as_ref().map_or(0, |scripts| scripts.len());
+    let scripts = shared.scripting.scripts.as_ref().map_or(0, |scripts| scripts.len());
     let with_human = |text: &mut String, name: &str, bytes: u64| {
         field(text, name, bytes);
         field(text, &format!("{name}_human"), human(bytes));
@@ -144,16 +144,16 @@ fn memory(context: &mut Context<'_>, text: &mut String) {
     field(text, "allocator_active", parts.active);
     field(text, "allocator_resident", parts.resident);
     with_human(text, "total_system_memory", figures.total);
-    let evaluating = shared.scripts.as_ref().map_or(0, |scripts| scripts.memory());
-    let texts = shared.scripts.as_ref().map_or(0, |scripts| scripts.text_len());
-    let (calling, libraries) = (shared.functions.memory(), shared.functions.text_len());
+    let evaluating = shared.scripting.scripts.as_ref().map_or(0, |scripts| scripts.memory());
+    let texts = shared.scripting.scripts.as_ref().map_or(0, |scripts| scripts.text_len());
+    let (calling, libraries) = (shared.scripting.functions.memory(), shared.scripting.functions.text_len());
     field(text, "used_memory_lua", evaluating);
     field(text, "used_memory_vm_eval", evaluating);
     field(text, "used_memory_lua_human", human(evaluating as u64));
     field(text, "used_memory_scripts_eval", texts);
     field(text, "number_of_cached_scripts", scripts);
-    field(text, "number_of_functions", shared.functions.len());
-    field(text, "number_of_libraries", shared.functions.libraries().len());
+    field(text, "number_of_functions", shared.scripting.functions.len());
+    field(text, "number_of_libraries", shared.scripting.functions.libraries().len());
     field(text, "used_memory_vm_functions", calling);
     with_human(text, "used_memory_vm_total", (evaluating + calling) as u64);
     field(text, "used_memory_functions", libraries);
@@ -253,7 +253,7 @@ fn stats(context: &mut Context<'_>, text: &mut String) {
     field(text, "pubsub_patterns", shared.pubsub.patterns.len());
     field(text, "pubsubshard_channels", shared.pubsub.shards.len());
     fields(text, &[("latest_fork_usec", 0), ("total_forks", 0)]);
-    field(text, "migrate_cached_sockets", shared.migration_sockets);
+    field(text, "migrate_cached_sockets", shared.migrations.sockets);
     field(text, "slave_expires_tracked_keys", 0);
     fields(text, &[("active_defrag_hits", 0), ("active_defrag_misses", 0), ("active_defrag_key_hits", 0)]);
     fields(

@@ -131,7 +131,7 @@ fn figures(context: &mut Context<'_>) -> Figures {
     let keys = (0..space.len()).filter_map(|db| space.database(db)).map(|database| database.len() as u64).sum();
     let with_keys = (0..space.len()).filter_map(|db| Some((db, space.database(db)?)));
     let databases = with_keys.filter(|(_, one)| !one.is_empty()).map(|(db, one)| (db, one.overhead())).collect();
-    let scripts = context.shared.scripts.as_ref().map_or(0, |scripts| scripts.text_len() as u64);
+    let scripts = context.shared.scripting.scripts.as_ref().map_or(0, |scripts| scripts.text_len() as u64);
     Figures {
         used: memory.used,
         peak: context.shared.statistics.peak_memory.max(memory.used),
@@ -139,7 +139,7 @@ fn figures(context: &mut Context<'_>) -> Figures {
         allocator: Fragmentation::of(&memory),
         clients: context.memory_of_clients(),
         scripts,
-        functions: context.shared.functions.text_len() as u64,
+        functions: context.shared.scripting.functions.text_len() as u64,
         keys,
         databases,
     }

@@ -74,7 +74,7 @@ fn wrong_number(context: &Context<'_>) -> Failure {
 }
 
 fn delete(context: &mut Context<'_>) -> Result<(), Failure> {
-    if !context.shared.functions.delete(context.words.at(2)) {
+    if !context.shared.scripting.functions.delete(context.words.at(2)) {
         return Err(Failure::text("ERR Library not found"));
     }
     changed(context);
@@ -83,7 +83,7 @@ fn delete(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn dump(context: &mut Context<'_>) -> Result<(), Failure> {
-    context.reply.bulk(&context.shared.functions.dump(true));
+    context.reply.bulk(&context.shared.scripting.functions.dump(true));
     Ok(())
 }
 
@@ -95,14 +95,14 @@ fn flush(context: &mut Context<'_>) -> Result<(), Failure> {
     if words.len() == 3 && !words.is(2, "SYNC") && !words.is(2, "ASYNC") {
         return Err(Failure::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }
-    context.shared.functions.flush();
+    context.shared.scripting.functions.flush();
     changed(context);
     context.reply.ok();
     Ok(())
 }
 
 fn kill(context: &mut Context<'_>) -> Result<(), Failure> {
-    scripts::kill(context.shared.running.as_deref_mut(), false)?;
+    scripts::kill(context.shared.scripting.running.as_deref_mut(), false)?;
     context.reply.ok();
     Ok(())
 }
@@ -121,7 +121,7 @@ fn load(context: &mut Context<'_>) -> Result<(), Failure> {
     let bounded = !context.session.replaying;
     let code = code.first().copied().unwrap_or_default();
     let shared = &mut *context.shared;
-    let name = shared.functions.load(code, replace, bounded, &shared.stopwatch)?;
+    let name = shared.scripting.functions.load(code, replace, bounded, &shared.clock.stopwatch)?;
     changed(context);
     context.reply.bulk(&name);
     Ok(())
@@ -144,7 +144,7 @@ fn restore(context: &mut Context<'_>) -> Result<(), Failure> {
         }
     };
     let shared = &mut *context.shared;
-    shared.functions.restore(words.at(2), policy, &shared.stopwatch)?;
+    shared.scripting.functions.restore(words.at(2), policy, &shared.clock.stopwatch)?;
     changed(context);
     context.reply.ok();
     Ok(())
@@ -152,13 +152,13 @@ fn restore(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn stats(context: &mut Context<'_>) -> Result<(), Failure> {
     let shared = &mut *context.shared;
-    if let Some(running) = shared.running.as_deref().filter(|running| running.is_script) {
+    if let Some(running) = shared.scripting.running.as_deref().filter(|running| running.is_script) {
         return Err(running.busy_failure());
     }
     let reply = &mut context.reply;
     reply.map(2);
     reply.bulk(b"running_script");
-    match shared.running.as_deref() {
+    match shared.scripting.running.as_deref() {
         None => reply.null(),
         Some(running) => {
             reply.map(3);
@@ -168,7 +168,7 @@ fn stats(context: &mut Context<'_>) -> Result<(), Failure> {
             reply.array(running.command.len());
             running.command.iter().for_each(|word| reply.bulk(word));
             reply.bulk(b"duration_ms");
-            let elapsed_us = (shared.stopwatch)().saturating_sub(running.begun_us);
+            let elapsed_us = (shared.clock.stopwatch)().saturating_sub(running.begun_us);
             reply.integer((elapsed_us / 1000) as i64);
         }
     }
@@ -177,9 +177,9 @@ fn stats(context: &mut Context<'_>) -> Result<(), Failure> {
     reply.bulk(b"LUA");
     reply.map(2);
     reply.bulk(b"libraries_count");
-    reply.count(shared.functions.libraries().len());
+    reply.count(shared.scripting.functions.libraries().len());
     reply.bulk(b"functions_count");
-    reply.count(shared.functions.len());
+    reply.count(shared.scripting.functions.len());
     Ok(())
 }
 
@@ -199,7 +199,7 @@ fn list(context: &mut Context<'_>) -> Result<(), Failure> {
             return Err(Failure::owned(format!("ERR Unknown argument {}", String::from_utf8_lossy(word))));
         }
     }
-    let libraries = context.shared.functions.libraries();
+    let libraries = context.shared.scripting.functions.libraries();
     let wanted: Vec<(&Vec<u8>, &Library)> = libraries
         .filter(|(name, _)| pattern.is_none_or(|pattern| glob::matches_ignoring_case(pattern, name)))
         .collect();

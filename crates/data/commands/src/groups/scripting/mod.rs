@@ -94,10 +94,10 @@ const fn evaluation(name: &'static str, keys: &'static [KeySpec], flags: Flags) 
 }
 
 fn scripts<'a>(context: &'a mut Context<'_>) -> Result<&'a mut Scripts, Failure> {
-    if context.shared.scripts.is_none() {
-        context.shared.scripts = Some(Box::new(Scripts::new(&context.shared.stopwatch)?));
+    if context.shared.scripting.scripts.is_none() {
+        context.shared.scripting.scripts = Some(Box::new(Scripts::new(&context.shared.clock.stopwatch)?));
     }
-    context.shared.scripts.as_deref_mut().ok_or(Failure::text("ERR no machine of scripts"))
+    context.shared.scripting.scripts.as_deref_mut().ok_or(Failure::text("ERR no machine of scripts"))
 }
 
 fn load(context: &mut Context<'_>) -> Result<(), Failure> {
@@ -138,13 +138,13 @@ fn flush_scripts(context: &mut Context<'_>) -> Result<(), Failure> {
         return Err(Failure::text("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
     }
     // The machine goes too, and with it whatever scripts have left in it.
-    context.shared.scripts = None;
+    context.shared.scripting.scripts = None;
     context.reply.ok();
     Ok(())
 }
 
 fn kill(context: &mut Context<'_>) -> Result<(), Failure> {
-    scripts::kill(context.shared.running.as_deref_mut(), true)?;
+    scripts::kill(context.shared.scripting.running.as_deref_mut(), true)?;
     context.reply.ok();
     Ok(())
 }

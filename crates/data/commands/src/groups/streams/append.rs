@@ -66,7 +66,7 @@ struct Trimming {
 impl Trim {
     /// What trimming is about, in the measure of steps.
     fn elements(self, stream: &Stream, shared: &Shared) -> usize {
-        let count_max = shared.pace.from.saturating_mul(ENTRIES_AS_ONE);
+        let count_max = shared.step_limits.from.saturating_mul(ENTRIES_AS_ONE);
         let surplus = stream.surplus(self.bound, count_max as u64);
         let goes = self.limit.filter(|limit| *limit > 0).map_or(surplus, |limit| limit.min(surplus));
         usize::try_from(goes).unwrap_or(usize::MAX) / ENTRIES_AS_ONE

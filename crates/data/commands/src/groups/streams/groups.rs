@@ -183,7 +183,7 @@ fn create_consumer(context: &mut Context<'_>) -> Result<(), Failure> {
     let (key, name) = (context.words.at(2), context.words.at(4));
     check_group(context)?;
     // The log does not say when: it was before this start.
-    let seen = if context.session.replaying { context.shared.started } else { context.now() };
+    let seen = if context.session.replaying { context.shared.clock.started } else { context.now() };
     let created = match group_mut(context)? {
         Some(group) if group.number_of(name).is_none() => {
             group.add_consumer(name, seen);

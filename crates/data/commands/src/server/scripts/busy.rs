@@ -80,20 +80,20 @@ impl Server {
     /// Looks whether the script that runs has run too long, and lets others be answered then. Returns whether it is to end.
     pub(super) fn pause_script(&mut self) -> bool {
         let limit_us = u64::try_from(self.shared.settings.lua_time_limit.0).unwrap_or(0).saturating_mul(1000);
-        let elapsed = match &self.shared.running {
-            Some(running) => (self.shared.stopwatch)().saturating_sub(running.begun_us),
+        let elapsed = match &self.shared.scripting.running {
+            Some(running) => (self.shared.clock.stopwatch)().saturating_sub(running.begun_us),
             None => return false,
         };
         if limit_us == 0 || elapsed < limit_us {
             return false;
         }
-        self.shared.is_busy = true;
-        if let Some(serve) = self.shared.while_busy.clone() {
+        self.shared.scripting.is_busy = true;
+        if let Some(serve) = self.shared.scripting.while_busy.clone() {
             // A script's time stands still.
             let now = self.now();
             serve(self);
             self.set_now(now);
         }
-        self.shared.shutdown || self.shared.running.as_ref().is_some_and(|running| running.killed)
+        self.shared.shutdown.is_asked || self.shared.scripting.running.as_ref().is_some_and(|running| running.killed)
     }
 }

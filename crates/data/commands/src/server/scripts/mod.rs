@@ -63,7 +63,11 @@ impl Server {
     /// They do not load.
     pub fn restore_functions(&mut self, payload: &[u8]) -> Result<(), String> {
         let shared = &mut self.shared;
-        shared.functions.restore_stored(payload, &shared.stopwatch).map_err(|failure| failure.to_string())
+        shared
+            .scripting
+            .functions
+            .restore_stored(payload, &shared.clock.stopwatch)
+            .map_err(|failure| failure.to_string())
     }
 
     /// Runs a script or a function, as the flags of the command say.
@@ -87,9 +91,9 @@ impl Server {
             return Err(NO_SCRIPT);
         }
         let (keys, arguments) = split(words, number::integer(word(2))?)?;
-        let mut scripts = match self.shared.scripts.take() {
+        let mut scripts = match self.shared.scripting.scripts.take() {
             Some(scripts) => scripts,
-            None => Box::new(Scripts::new(&self.shared.stopwatch)?),
+            None => Box::new(Scripts::new(&self.shared.clock.stopwatch)?),
         };
         let digest = if by_digest {
             let digest = String::from_utf8_lossy(word(1)).to_ascii_lowercase();
@@ -104,7 +108,7 @@ impl Server {
             let job = Job { name, function, flags, is_script: true, read_only, keys, arguments };
             self.run_job(&scripts.machine, job, session, output, words)
         });
-        self.shared.scripts = Some(scripts);
+        self.shared.scripting.scripts = Some(scripts);
         outcome
     }
 
@@ -116,15 +120,15 @@ impl Server {
         read_only: bool,
     ) -> Result<(), Failure> {
         let word = |index: usize| words.get(index).copied().unwrap_or_default();
-        let found = self.shared.functions.find(word(1)).ok_or(Failure::text("ERR Function not found"))?;
+        let found = self.shared.scripting.functions.find(word(1)).ok_or(Failure::text("ERR Function not found"))?;
         let name = String::from_utf8_lossy(&found.name).into_owned();
         let (function, flags) = (found.callback.clone(), Some(found.flags));
         let count = number::integer(word(2)).map_err(|_| Failure::text("ERR Bad number of keys provided"))?;
         let (keys, arguments) = split(words, count)?;
-        let machine = self.shared.functions.lend_machine().ok_or(Failure::text("ERR Function not found"))?;
+        let machine = self.shared.scripting.functions.lend_machine().ok_or(Failure::text("ERR Function not found"))?;
         let job = Job { name, function, flags, is_script: false, read_only, keys, arguments };
         let outcome = self.run_job(&machine, job, session, output, words);
-        self.shared.functions.return_machine(machine);
+        self.shared.scripting.functions.return_machine(machine);
         outcome
     }
 
@@ -133,11 +137,11 @@ impl Server {
         let Some(flags) = job.flags else { return Ok(Rights { read_only: job.read_only, allow_oom: false }) };
         let no_writes = flags.contains(ScriptFlags::NO_WRITES);
         let allow_oom = flags.contains(ScriptFlags::ALLOW_OOM);
-        if self.shared.memory_full && !no_writes && !allow_oom {
+        if self.shared.condition.memory_full && !no_writes && !allow_oom {
             return Err(OUT_OF_MEMORY);
         }
         if !no_writes {
-            if let Some(reason) = &self.shared.refuse_writes {
+            if let Some(reason) = &self.shared.condition.refuse_writes {
                 return Err(Failure::owned(reason.clone()));
             }
             if job.read_only {
@@ -156,7 +160,7 @@ impl Server {
         words: &[&[u8]],
     ) -> Result<(), Failure> {
         let rights = self.rights_of(&job)?;
-        self.shared.running = Some(Box::new(Running {
+        self.shared.scripting.running = Some(Box::new(Running {
             name: job.name.clone(),
             is_script: job.is_script,
             command: owned(words),
@@ -165,7 +169,7 @@ impl Server {
             messages: Vec::new(),
             messages_max: self.shared.reply_max(session),
             cached: if session.caches() { owned(job.keys) } else { Vec::new() },
-            begun_us: (self.shared.stopwatch)(),
+            begun_us: (self.shared.clock.stopwatch)(),
             wrote: false,
             killed: false,
         }));
@@ -199,34 +203,34 @@ impl Server {
         let pause = || caller.try_borrow_mut().is_ok_and(|mut guard| guard.0.pause_script());
         let outcome = machine.run(&job.function, job.keys, job.arguments, &answer, &pause);
         let (server, _) = caller.into_inner();
-        if server.shared.is_busy && server.shared.shutdown {
+        if server.shared.scripting.is_busy && server.shared.shutdown.is_asked {
             // It was ended by force: nothing of it stays.
             server.effects().discard(&group);
         }
         server.end_effects(group);
         // What it called has been propagated, and not what called it.
         server.changes.propagate_instead(Vec::new());
-        if let Some(running) = server.shared.running.take() {
+        if let Some(running) = server.shared.scripting.running.take() {
             if running.messages.len() > running.messages_max {
                 session.close = Close::Now;
             }
-            server.shared.pushed = running.messages;
+            server.shared.scripting.pushed = running.messages;
         }
-        server.shared.is_busy = false;
+        server.shared.scripting.is_busy = false;
         server.shared.take_script_log(machine.take_log());
         match outcome {
             Ok((true, value)) => {
                 let mut reply = Reply::new(output, session.protocol);
                 let mut errors = Vec::new();
                 values::write_value(&mut reply, &value, machine.protocol.get(), 0, &mut errors);
-                server.shared.script_failed = !errors.is_empty();
+                server.shared.scripting.has_failed = !errors.is_empty();
                 for error in errors.iter().filter(|error| !error.is_counted) {
                     server.shared.statistics.count_error(&error.text);
                 }
                 Ok(())
             }
             Ok((false, value)) => {
-                server.shared.error_is_counted = is_counted(&value);
+                server.shared.scripting.error_is_counted = is_counted(&value);
                 Err(failure_of(&value, &job.name))
             }
             Err(error) => Err(Failure::owned(format!("ERR {}", message_of(&error)))),
@@ -271,7 +275,7 @@ impl Server {
             return Ok(Answer::Failed(reason));
         }
         let writes = found.is_some_and(|found| found.command.flags.contains(Flags::WRITE));
-        if writes && let Some(running) = &mut self.shared.running {
+        if writes && let Some(running) = &mut self.shared.scripting.running {
             running.wrote = true;
         }
         let mut output = Vec::new();
@@ -300,7 +304,7 @@ impl Server {
             return error("ERR Wrong number of args calling Redis command from script");
         }
         let flags = found.command.flags;
-        if flags.contains(Flags::NOSCRIPT) && !self.shared.scripts_may_all {
+        if flags.contains(Flags::NOSCRIPT) && !self.shared.debug.scripts_may_all {
             return error("ERR This Redis command is not allowed from script");
         }
         self.check_script(session, found, words)?;
@@ -308,11 +312,13 @@ impl Server {
             return error("ERR Write commands are not allowed from read-only scripts.");
         }
         // What has begun to write goes on.
-        if !self.shared.running.as_ref().is_some_and(|running| running.wrote) {
-            if let Some(reason) = self.shared.refuse_writes.as_deref().filter(|_| flags.contains(Flags::WRITE)) {
+        if !self.shared.scripting.running.as_ref().is_some_and(|running| running.wrote) {
+            if let Some(reason) =
+                self.shared.condition.refuse_writes.as_deref().filter(|_| flags.contains(Flags::WRITE))
+            {
                 return error(reason);
             }
-            if self.shared.memory_full && !rights.allow_oom && flags.contains(Flags::DENYOOM) {
+            if self.shared.condition.memory_full && !rights.allow_oom && flags.contains(Flags::DENYOOM) {
                 return error("OOM command not allowed when used memory > 'maxmemory'.");
             }
         }

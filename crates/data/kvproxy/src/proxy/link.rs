@@ -1,0 +1,101 @@
+//! A connection to a server: what is to be sent by it, and who waits for which of its replies.
+
+use std::collections::VecDeque;
+
+use crate::frame::FrameScanner;
+
+/// A connection to a server, open or not.
+#[derive(Debug)]
+pub struct Link {
+    /// The pool of its server.
+    pub pool: usize,
+    /// The server, by its place in the pool.
+    pub server: usize,
+    /// How far it is.
+    pub state: LinkState,
+    /// The client that has it for itself, by place and number.
+    pub owner: Option<(usize, u64)>,
+    /// What is to be sent.
+    pub output: Vec<u8>,
+    /// How much of that is sent.
+    pub sent: usize,
+    /// What has come of a reply that is not whole.
+    pub input: Vec<u8>,
+    /// Finds the ends of replies.
+    pub scanner: FrameScanner,
+    /// Who waits, in the order of the requests.
+    pub waiting: VecDeque<Waiting>,
+    /// When its opening began, in milliseconds.
+    pub opened_at: u64,
+    /// It stands among those that have something to be sent.
+    pub is_dirty: bool,
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// It is opened when something is to be sent.
+    Closed,
+    /// It is being opened.
+    Opening,
+    /// It stands.
+    Open,
+}
+
+/// What becomes of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// It has to be no error, and is nobody's.
+    Swallow,
+    /// It is part of an answer.
+    Answer {
+        /// The client's place.
+        client: usize,
+        /// The client's number.
+        id: u64,
+        /// The request's number.
+        request: u64,
+        /// Which part of it.
+        part: u32,
+        /// When it was asked for, in milliseconds.
+        since: u64,
+    },
+}
+
+impl Link {
+    /// One that is not open.
+    pub fn new(pool: usize, server: usize, owner: Option<(usize, u64)>) -> Self {
+        Self {
+            pool,
+            server,
+            state: LinkState::Closed,
+            owner,
+            output: Vec::new(),
+            sent: 0,
+            input: Vec::new(),
+            scanner: FrameScanner::default(),
+            waiting: VecDeque::new(),
+            opened_at: 0,
+            is_dirty: false,
+        }
+    }
+
+    /// Forgets everything of a connection that is gone, and gives those who waited.
+    pub fn reset(&mut self) -> VecDeque<Waiting> {
+        self.state = LinkState::Closed;
+        self.output.clear();
+        self.sent = 0;
+        self.input = Vec::new();
+        self.scanner = FrameScanner::default();
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// Since when somebody waits for it, in milliseconds.
+    pub fn waits_since(&self) -> Option<u64> {
+        match (self.state, self.waiting.iter().find(|waiting| **waiting != Waiting::Swallow)) {
+            (LinkState::Opening, _) => Some(self.opened_at),
+            (_, Some(Waiting::Answer { since, .. })) => Some(*since),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! What the proxy answers itself.
+
+use std::fmt::Write as _;
+
+use super::{Proxy, requests::Request};
+
+/// Longest name of a client.
+const CLIENT_NAME_MAX: usize = 4_096;
+
+impl Proxy {
+    /// Answers a command that is no server's.
+    pub(super) fn local(&mut self, index: usize, request: Request<'_>) {
+        let words = request.words;
+        let word = |place: usize| words.get(place).unwrap_or_default();
+        let found = request.found;
+        match (found.container.map(|container| container.name), found.command.name) {
+            (None, "PING") => match words.len() {
+                1 => self.answer(index, |reply| reply.simple("PONG")),
+                _ => self.answer(index, |reply| reply.bulk(word(1))),
+            },
+            (None, "ECHO") => self.answer(index, |reply| reply.bulk(word(1))),
+            (None, "AUTH") => self.authenticate(index, &words.from(1).iter().collect::<Vec<_>>()),
+            (None, "HELLO") => self.hello(index, request),
+            (None, "SELECT") => match std::str::from_utf8(word(1)).ok().and_then(|text| text.parse::<i64>().ok()) {
+                Some(0) => self.ok(index),
+                Some(_) => self.refuse(index, "ERR DB index is out of range: a proxy shows one database, number 0"),
+                None => self.refuse(index, "ERR invalid DB index"),
+            },
+            (None, "QUIT") => {
+                self.ok(index);
+                if let Some(client) = self.clients.get_mut(index) {
+                    client.is_closing = true;
+                }
+            }
+            (None, "RESET") => self.reset(index),
+            (None, "INFO") => {
+                let text = self.information(index);
+                self.answer(index, |reply| reply.bulk(text.as_bytes()));
+            }
+            (None, "READONLY" | "READWRITE") => {
+                self.refuse(index, "ERR This instance has cluster support disabled");
+            }
+            (Some("CLIENT"), name) => self.client_command(index, name, request),
+            _ => self.refuse(index, &format!("ERR '{}' cannot go through a proxy", found.full_name())),
+        }
+    }
+
+    fn authenticate(&mut self, index: usize, given: &[&[u8]]) {
+        let Some(password) = self.pool_of(index).map(|pool| pool.config.redis_auth.clone()) else { return };
+        let is_right = match (&password, given) {
+            (None, _) => {
+                return self.refuse(
+                    index,
+                    "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
+                     configuration is correct?",
+                );
+            }
+            (Some(password), [word] | [b"default", word]) => equal(password.as_bytes(), word),
+            _ => false,
+        };
+        if !is_right {
+            return self.refuse(index, "WRONGPASS invalid username-password pair or user is disabled.");
+        }
+        if let Some(client) = self.clients.get_mut(index) {
+            client.is_authenticated = true;
+        }
+        self.ok(index);
+    }
+
+    fn hello(&mut self, index: usize, request: Request<'_>) {
+        let words: Vec<&[u8]> = request.words.from(1).iter().collect();
+        let (version, mut rest) =
+            words.split_first().map_or((None, [].as_slice()), |(version, rest)| (Some(*version), rest));
+        if !matches!(version, None | Some(b"2")) {
+            return self.refuse(index, "NOPROTO unsupported protocol version");
+        }
+        while let Some((option, following)) = rest.split_first() {
+            match (option.to_ascii_uppercase().as_slice(), following) {
+                (b"AUTH", [user, password, after @ ..]) => {
+                    let wanted = self.pool_of(index).and_then(|pool| pool.config.redis_auth.clone());
+                    let is_right =
+                        wanted.is_none_or(|wanted| equal(wanted.as_bytes(), password)) && **user == *b"default";
+                    if !is_right {
+                        return self.refuse(index, "WRONGPASS invalid username-password pair or user is disabled.");
+                    }
+                    if let Some(client) = self.clients.get_mut(index) {
+                        client.is_authenticated = true;
+                    }
+                    rest = after;
+                }
+                (b"SETNAME", [name, after @ ..]) => {
+                    if !self.set_name(index, name) {
+                        return;
+                    }
+                    rest = after;
+                }
+                _ => {
+                    let option = String::from_utf8_lossy(option).into_owned();
+                    return self.refuse(index, &format!("ERR Syntax error in HELLO option '{option}'"));
+                }
+            }
+        }
+        let Some(client) = self.clients.get(index) else { return };
+        if !client.is_authenticated {
+            return self.refuse(
+                index,
+                "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> \
+                 option can be used to authenticate the client and select the RESP protocol version at the same time",
+            );
+        }
+        let id = client.id.cast_signed();
+        self.answer(index, |reply| {
+            reply.map(7);
+            reply.bulk(b"server");
+            reply.bulk(b"redis");
+            reply.bulk(b"version");
+            reply.bulk(commands::REDIS_VERSION.as_bytes());
+            reply.bulk(b"proto");
+            reply.integer(2);
+            reply.bulk(b"id");
+            reply.integer(id);
+            reply.bulk(b"mode");
+            reply.bulk(b"standalone");
+            reply.bulk(b"role");
+            reply.bulk(b"master");
+            reply.bulk(b"modules");
+            reply.array(0);
+        });
+    }
+
+    /// Gives a client a name; `false` if it cannot have that, which it has been told.
+    fn set_name(&mut self, index: usize, name: &[u8]) -> bool {
+        if name.len() > CLIENT_NAME_MAX || name.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
+            self.refuse(index, "ERR Client names cannot contain spaces, newlines or special characters.");
+            return false;
+        }
+        if let Some(client) = self.clients.get_mut(index) {
+            client.name = name.to_vec();
+        }
+        true
+    }
+
+    fn client_command(&mut self, index: usize, name: &str, request: Request<'_>) {
+        let Some(client) = self.clients.get(index) else { return };
+        let word = request.words.get(2).unwrap_or_default();
+        match name {
+            "SETNAME" => {
+                if self.set_name(index, word) {
+                    self.ok(index);
+                }
+            }
+            "GETNAME" => {
+                let name = client.name.clone();
+                self.answer(index, |reply| reply.bulk_or_null(Some(name.as_slice()).filter(|name| !name.is_empty())));
+            }
+            "ID" => {
+                let id = client.id.cast_signed();
+                self.answer(index, |reply| reply.integer(id));
+            }
+            "SETINFO" | "NO-EVICT" | "NO-TOUCH" => self.ok(index),
+            "INFO" => {
+                let text = format!("id={} name={} db=0\n", client.id, String::from_utf8_lossy(&client.name));
+                self.answer(index, |reply| reply.bulk(text.as_bytes()));
+            }
+            _ => {
+                let name = request.found.full_name();
+                self.refuse(
+                    index,
+                    &format!(
+                        "ERR '{name}' cannot go through a proxy: clients of its servers are the proxy's connections"
+                    ),
+                );
+            }
+        }
+    }
+
+    fn reset(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else { return };
+        let own = client.own.take();
+        client.name.clear();
+        client.holds = false;
+        let pool = client.pool;
+        let is_authenticated = self.pools.get(pool).is_some_and(|pool| pool.config.redis_auth.is_none());
+        if let Some(client) = self.clients.get_mut(index) {
+            client.is_authenticated = is_authenticated;
+        }
+        if let Some(link) = own.and_then(|own| own.link) {
+            self.close_link(link);
+        }
+        self.answer(index, |reply| reply.simple("RESET"));
+    }
+
+    /// `INFO` of the proxy: what clients look for, and how its servers are.
+    fn information(&self, index: usize) -> String {
+        let mut text = String::new();
+        let _ = write!(
+            text,
+            "# Server\r\nredis_version:{}\r\nredis_mode:standalone\r\ntidegate_role:proxy\r\nprocess_id:{}\r\n\
+             uptime_in_seconds:{}\r\n\r\n# Clients\r\nconnected_clients:{}\r\n\r\n# Replication\r\nrole:master\r\n\
+             connected_slaves:0\r\n",
+            commands::REDIS_VERSION,
+            std::process::id(),
+            self.uptime(),
+            self.clients.len(),
+        );
+        let Some(pool) = self.pool_of(index) else { return text };
+        let _ = write!(text, "\r\n# Proxy\r\npool:{}\r\nservers:{}\r\n", pool.config.name, pool.servers.len());
+        for (number, (server, config)) in pool.servers.iter().zip(&pool.config.servers).enumerate() {
+            let state = if server.ejected_until > 0 { "ejected" } else { "used" };
+            let _ = write!(
+                text,
+                "server{number}:name={},address={},state={state},connections={},requests={}\r\n",
+                config.name, config.address, server.counts.server_connections, server.counts.requests
+            );
+        }
+        text
+    }
+}
+
+/// Compares without telling by the time how much is right.
+fn equal(known: &[u8], given: &[u8]) -> bool {
+    known.len() == given.len() && known.iter().zip(given).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
+}

@@ -1,0 +1,288 @@
+//! The proxy without a socket: fed what clients and servers sent, it says what is to be sent to whom.
+//!
+//! ```text
+//! client -> received -> request: by its key, in parts, to all, here -> link.output
+//! server -> link_received -> complete: in the client's order          -> client.output
+//! ```
+//!
+//! Requests of many clients go over few connections to a server, one behind the other; replies come in that order. A client's
+//! requests to one server go over the same connection, so they run in its order. What must not be shared (transactions, commands
+//! that wait, subscriptions) has a connection of its own.
+
+mod client;
+mod keys;
+mod link;
+mod local;
+mod merge;
+mod own;
+mod pool;
+mod replies;
+mod requests;
+mod transactions;
+
+use commands::server::Table;
+use resp::{Limits, Protocol, Reply};
+use slab::Slab;
+
+pub use client::Client;
+pub use link::{Link, LinkState};
+pub use pool::{Pool, PoolCounts, Server, ServerCounts};
+
+use crate::{nutcracker::PoolConfig, route::Routes};
+use link::Waiting;
+use own::Purpose;
+
+/// Free connections of a server that are kept for clients who need one for themselves.
+const SPARE_MAX: usize = 32;
+
+/// All pools at work, in one thread.
+#[derive(Debug)]
+pub struct Proxy {
+    /// The pools.
+    pub pools: Vec<Pool>,
+    /// The clients.
+    pub clients: Slab<Client>,
+    /// The connections to servers.
+    pub links: Slab<Link>,
+    /// What there is to be done with sockets.
+    pub work: Work,
+    table: Table,
+    routes: Routes,
+    limits: Limits,
+    /// Bytes that a client may leave unread before it is closed.
+    client_output_max: usize,
+    next_id: u64,
+    /// Milliseconds of a clock that never goes back.
+    now: u64,
+    /// Microseconds since 1970, for people.
+    wall: u64,
+    started: u64,
+}
+
+/// What there is to be done with sockets. Whoever has them takes it, `close` before `open`.
+#[derive(Debug, Default)]
+pub struct Work {
+    /// Clients that have something to be sent, or are to be closed.
+    pub clients: Vec<usize>,
+    /// Connections to servers that have something to be sent.
+    pub links: Vec<usize>,
+    /// Connections that are to be opened.
+    pub open: Vec<usize>,
+    /// Connections that are to be closed, and forgotten by [`Proxy::forget`].
+    pub close: Vec<usize>,
+    /// Clients whose requests go on: [`Proxy::received`] with nothing new.
+    pub resume: Vec<usize>,
+    /// What the log should say.
+    pub messages: Vec<String>,
+}
+
+/// Why a connection to a server ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkFailure {
+    /// The server ended it.
+    Eof,
+    /// It took too long.
+    TimedOut,
+    /// The system's reason, or what was wrong with what the server sent.
+    Other(String),
+}
+
+impl LinkFailure {
+    fn text(&self) -> &str {
+        match self {
+            Self::Eof => "Connection reset by peer",
+            Self::TimedOut => "Connection timed out",
+            Self::Other(text) => text,
+        }
+    }
+}
+
+impl Proxy {
+    /// One without clients.
+    #[must_use]
+    pub fn new(pools: Vec<PoolConfig>, client_output_max: usize, now: u64, wall: u64) -> Self {
+        let table = commands::groups::table();
+        let mut proxy = Self {
+            pools: pools.into_iter().map(Pool::new).collect(),
+            clients: Slab::new(),
+            links: Slab::new(),
+            work: Work::default(),
+            routes: Routes::new(&table),
+            table,
+            limits: Limits::default(),
+            client_output_max,
+            next_id: 1,
+            now,
+            wall,
+            started: now,
+        };
+        for (number, pool) in proxy.pools.iter_mut().enumerate() {
+            for (place, server) in pool.servers.iter_mut().enumerate() {
+                server.links = (0..pool.config.server_connections)
+                    .map(|_| proxy.links.insert(Link::new(number, place, None)))
+                    .collect();
+            }
+        }
+        proxy
+    }
+
+    /// Opens the connections of pools that want them before there are clients (`preconnect`).
+    pub fn preconnect(&mut self) {
+        let wanted: Vec<usize> = self
+            .links
+            .iter()
+            .filter(|(_, link)| self.pools.get(link.pool).is_some_and(|pool| pool.config.preconnect))
+            .map(|(index, _)| index)
+            .collect();
+        for index in wanted {
+            self.begin_opening(index);
+        }
+    }
+
+    /// Tells the time: milliseconds of a clock that never goes back, and microseconds since 1970.
+    pub fn set_time(&mut self, now: u64, wall: u64) {
+        (self.now, self.wall) = (now, wall);
+    }
+
+    /// A client has come to a pool. `None` if it has as many as it may.
+    pub fn add_client(&mut self, pool: usize) -> Option<usize> {
+        let known = self.pools.get_mut(pool)?;
+        let most = known.config.client_connections;
+        if most > 0 && known.counts.client_connections >= most as u64 {
+            return None;
+        }
+        known.counts.client_connections += 1;
+        let is_authenticated = known.config.redis_auth.is_none();
+        let id = self.next_id;
+        self.next_id += 1;
+        Some(self.clients.insert(Client::new(id, pool, is_authenticated)))
+    }
+
+    /// A client is gone.
+    pub fn remove_client(&mut self, index: usize, has_failed: bool) {
+        let Some(client) = self.clients.try_remove(index) else { return };
+        if let Some(pool) = self.pools.get_mut(client.pool) {
+            pool.counts.client_connections -= 1;
+            let count = if has_failed { &mut pool.counts.client_err } else { &mut pool.counts.client_eof };
+            *count += 1;
+        }
+        if let Some(link) = client.own.and_then(|own| own.link) {
+            self.close_link(link);
+        }
+    }
+
+    /// Forgets a connection to a server whose socket is closed: one of a client's own is gone, another one may be opened again.
+    pub fn forget(&mut self, index: usize) {
+        if self.links.get(index).is_some_and(|link| link.owner.is_some()) {
+            self.links.remove(index);
+        }
+    }
+
+    /// Looks what has taken too long, and which servers get their keys back. To be called at intervals.
+    pub fn tick(&mut self) {
+        for pool in &mut self.pools {
+            pool.retry(self.now);
+        }
+        let late: Vec<usize> =
+            self.links.iter().filter(|(_, link)| self.is_late(link)).map(|(index, _)| index).collect();
+        for index in late {
+            self.link_failed(index, &LinkFailure::TimedOut);
+        }
+    }
+
+    fn is_late(&self, link: &Link) -> bool {
+        let Some(timeout) = self.pools.get(link.pool).and_then(|pool| pool.config.timeout) else { return false };
+        let waits_for_itself = |(client, id): (usize, u64)| {
+            let own = self.clients.get(client).filter(|client| client.id == id).and_then(|client| client.own.as_ref());
+            own.is_some_and(|own| {
+                matches!(own.purpose, Purpose::OneReply { may_wait: true } | Purpose::Listening { .. })
+            })
+        };
+        // NOTE: what is blocking may take as long as it likes, once its connection stands.
+        if link.state == LinkState::Open && link.owner.is_some_and(waits_for_itself) {
+            return false;
+        }
+        link.waits_since().is_some_and(|since| u128::from(self.now.saturating_sub(since)) >= timeout.as_millis())
+    }
+
+    /// Makes ready for being opened, with what has to be said first.
+    fn begin_opening(&mut self, index: usize) {
+        let Some(link) = self.links.get_mut(index).filter(|link| link.state == LinkState::Closed) else { return };
+        let Some(pool) = self.pools.get(link.pool) else { return };
+        link.state = LinkState::Opening;
+        link.opened_at = self.now;
+        if let Some(password) = &pool.config.redis_auth {
+            resp::encode_command(&mut link.output, &[b"AUTH", password.as_bytes()]);
+            link.waiting.push_back(Waiting::Swallow);
+        }
+        if pool.config.redis_db > 0 {
+            resp::encode_command(&mut link.output, &[b"SELECT", pool.config.redis_db.to_string().as_bytes()]);
+            link.waiting.push_back(Waiting::Swallow);
+        }
+        self.work.open.push(index);
+    }
+
+    /// Has a connection send a request.
+    #[inline]
+    fn send(&mut self, index: usize, request: &[u8], waiting: Option<Waiting>) {
+        if self.links.get(index).is_some_and(|link| link.state == LinkState::Closed) {
+            self.begin_opening(index);
+        }
+        let Some(link) = self.links.get_mut(index) else { return };
+        link.output.extend_from_slice(request);
+        link.waiting.extend(waiting);
+        if link.state == LinkState::Open && !link.is_dirty {
+            link.is_dirty = true;
+            self.work.links.push(index);
+        }
+    }
+
+    /// Has a client's socket looked after.
+    #[inline]
+    fn touch(&mut self, index: usize) {
+        if let Some(client) = self.clients.get_mut(index)
+            && !client.is_dirty
+        {
+            client.is_dirty = true;
+            self.work.clients.push(index);
+        }
+    }
+
+    /// Gives a client an answer that is made here.
+    fn answer(&mut self, index: usize, write: impl FnOnce(&mut Reply<'_>)) {
+        if let Some(client) = self.clients.get_mut(index) {
+            client.answer(|out| write(&mut Reply::new(out, Protocol::Resp2)));
+        }
+        self.touch(index);
+    }
+
+    /// Says that it is done.
+    fn ok(&mut self, index: usize) {
+        self.answer(index, |reply| reply.ok());
+    }
+
+    /// Refuses a request. A transaction that it belongs to cannot be executed any more.
+    fn refuse(&mut self, index: usize, reason: &str) {
+        if let Some(own) = self.clients.get_mut(index).and_then(|client| client.own.as_mut())
+            && let Purpose::Transaction { is_refused, .. } = &mut own.purpose
+        {
+            *is_refused = true;
+        }
+        self.answer(index, |reply| reply.error(reason));
+    }
+
+    /// A connection of a client's own is not needed any more.
+    fn close_link(&mut self, index: usize) {
+        if let Some(link) = self.links.get_mut(index) {
+            link.reset();
+            link.owner.get_or_insert((usize::MAX, 0));
+            self.work.close.push(index);
+        }
+    }
+
+    /// The number that statistics have of the time since the start, in seconds.
+    #[must_use]
+    pub fn uptime(&self) -> u64 {
+        (self.now - self.started) / 1000
+    }
+}

@@ -1,0 +1,122 @@
+//! A pool: servers that are one to clients, and which of them are alive.
+
+use crate::{nutcracker::PoolConfig, ring::Ring};
+
+/// A pool at work.
+#[derive(Debug)]
+pub struct Pool {
+    /// What it is set to.
+    pub config: PoolConfig,
+    /// Which server has which keys.
+    pub ring: Ring,
+    /// The servers.
+    pub servers: Vec<Server>,
+    /// What is counted of it.
+    pub counts: PoolCounts,
+}
+
+/// A server of a pool.
+#[derive(Debug, Default)]
+pub struct Server {
+    /// Connections that all clients share.
+    pub links: Vec<usize>,
+    /// Connections that a client had for itself and that are free.
+    pub spare: Vec<usize>,
+    /// How often it failed since it last answered.
+    pub failures: u32,
+    /// Until when its keys go to others, in milliseconds; 0 while they do not.
+    pub ejected_until: u64,
+    /// What is counted of it.
+    pub counts: ServerCounts,
+}
+
+/// What twemproxy counts of a pool.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PoolCounts {
+    /// Clients that left.
+    pub client_eof: u64,
+    /// Connections of clients that failed.
+    pub client_err: u64,
+    /// Clients that are here.
+    pub client_connections: u64,
+    /// How often a server was ejected.
+    pub server_ejects: u64,
+    /// Requests that no server could be given.
+    pub forward_error: u64,
+    /// Parts that requests of several keys were split into.
+    pub fragments: u64,
+}
+
+/// What twemproxy counts of a server.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ServerCounts {
+    /// Connections that it ended.
+    pub server_eof: u64,
+    /// Connections that failed.
+    pub server_err: u64,
+    /// Connections on which it took too long.
+    pub server_timedout: u64,
+    /// Connections that are open.
+    pub server_connections: u64,
+    /// When it was last ejected, in microseconds since 1970.
+    pub server_ejected_at: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Their bytes.
+    pub request_bytes: u64,
+    /// Replies.
+    pub responses: u64,
+    /// Their bytes.
+    pub response_bytes: u64,
+}
+
+impl Pool {
+    /// One that has nothing to do yet.
+    pub fn new(config: PoolConfig) -> Self {
+        let ring = Ring::new(config.distribution, config.hash, config.hash_tag, config.members());
+        let servers = config.servers.iter().map(|_| Server::default()).collect();
+        Self { config, ring, servers, counts: PoolCounts::default() }
+    }
+
+    /// The first server that is alive.
+    pub fn first(&self) -> Option<usize> {
+        self.servers.iter().position(|server| server.ejected_until == 0)
+    }
+
+    /// Counts a failure of a server; its keys go to others for a while if it is one too many.
+    pub fn failed(&mut self, index: usize, now: u64, microseconds: u64) {
+        let Some(server) = self.servers.get_mut(index) else { return };
+        server.failures = server.failures.saturating_add(1);
+        if !self.config.auto_eject_hosts
+            || server.failures < self.config.server_failure_limit
+            || server.ejected_until > 0
+        {
+            return;
+        }
+        let time = u64::try_from(self.config.server_retry_timeout.as_millis()).unwrap_or(u64::MAX);
+        server.ejected_until = now.saturating_add(time.max(1));
+        server.counts.server_ejected_at = microseconds;
+        server.failures = 0;
+        self.counts.server_ejects += 1;
+        self.spread();
+    }
+
+    /// Gives servers their keys back whose time is over.
+    pub fn retry(&mut self, now: u64) {
+        let mut is_changed = false;
+        for server in &mut self.servers {
+            if server.ejected_until > 0 && server.ejected_until <= now {
+                server.ejected_until = 0;
+                is_changed = true;
+            }
+        }
+        if is_changed {
+            self.spread();
+        }
+    }
+
+    fn spread(&mut self) {
+        let servers = &self.servers;
+        self.ring.rebuild(|index| servers.get(index).is_some_and(|server| server.ejected_until == 0));
+    }
+}

@@ -1,0 +1,220 @@
+//! What servers reply.
+
+use super::{
+    LinkFailure, Proxy, SPARE_MAX,
+    client::Pending,
+    link::{LinkState, Waiting},
+    merge::scanned,
+    own::Purpose,
+};
+
+impl Proxy {
+    /// A connection to a server stands.
+    pub fn link_opened(&mut self, index: usize) {
+        let Some(link) = self.links.get_mut(index).filter(|link| link.state == LinkState::Opening) else { return };
+        link.state = LinkState::Open;
+        if !link.is_dirty {
+            link.is_dirty = true;
+            self.work.links.push(index);
+        }
+        if let Some(server) = self.pools.get_mut(link.pool).and_then(|pool| pool.servers.get_mut(link.server)) {
+            server.counts.server_connections += 1;
+        }
+    }
+
+    /// A server has sent something.
+    pub fn link_received(&mut self, index: usize, bytes: &[u8]) {
+        let Some(link) = self.links.get_mut(index) else { return };
+        let mut scanner = std::mem::take(&mut link.scanner);
+        let mut input = std::mem::take(&mut link.input);
+        let was_empty = input.is_empty();
+        if !was_empty {
+            input.extend_from_slice(bytes);
+        }
+        let buffer = if was_empty { bytes } else { input.as_slice() };
+        let mut at = 0;
+        loop {
+            let rest = buffer.get(at..).unwrap_or_default();
+            if rest.is_empty() {
+                break;
+            }
+            match scanner.scan(rest) {
+                Ok(None) => break,
+                Ok(Some(length)) => {
+                    let frame = rest.get(..length).unwrap_or_default();
+                    if let Err(failure) = self.reply(index, frame) {
+                        return self.link_failed(index, &failure);
+                    }
+                    at += length;
+                }
+                Err(malformed) => return self.link_failed(index, &LinkFailure::Other(malformed.to_string())),
+            }
+        }
+        if was_empty {
+            input.extend_from_slice(bytes.get(at..).unwrap_or_default());
+        } else if at >= input.len() {
+            input = Vec::new();
+        } else {
+            input.drain(..at);
+        }
+        if let Some(link) = self.links.get_mut(index) {
+            (link.scanner, link.input) = (scanner, input);
+        }
+    }
+
+    /// Gives a reply to whoever waits for it.
+    #[inline]
+    fn reply(&mut self, index: usize, frame: &[u8]) -> Result<(), LinkFailure> {
+        let Some(link) = self.links.get_mut(index) else { return Ok(()) };
+        if let Some(server) = self.pools.get_mut(link.pool).and_then(|pool| pool.servers.get_mut(link.server)) {
+            server.failures = 0;
+            server.counts.responses += 1;
+            server.counts.response_bytes += frame.len() as u64;
+        }
+        match link.waiting.pop_front() {
+            Some(Waiting::Answer { client, id, request, part, .. }) => {
+                self.complete((client, id, request, part), frame)
+            }
+            Some(Waiting::Swallow) if frame.first() == Some(&b'-') => {
+                let said = String::from_utf8_lossy(frame.get(1..).unwrap_or_default()).trim_end().to_owned();
+                return Err(LinkFailure::Other(format!("the server refused the proxy: {said}")));
+            }
+            Some(Waiting::Swallow) => {}
+            None => match link.owner {
+                Some(owner) => self.message(index, owner, frame),
+                None => return Err(LinkFailure::Other("the server sent a reply that nobody waits for".to_owned())),
+            },
+        }
+        Ok(())
+    }
+
+    /// A reply to a part of a request: to a client by place and number, its request by number, and the part.
+    #[inline]
+    pub(super) fn complete(&mut self, (place, id, request, part): (usize, u64, u64, u32), reply: &[u8]) {
+        // A client that has left waits for nothing.
+        let Some(client) = self.clients.get_mut(place).filter(|client| client.id == id) else { return };
+        let Some(offset) = request.checked_sub(client.first).and_then(|offset| usize::try_from(offset).ok()) else {
+            return;
+        };
+        let Some(pending) = client.pending.get_mut(offset) else { return };
+        match pending {
+            Pending::One if offset == 0 => {
+                client.output.extend_from_slice(reply);
+                client.pending.pop_front();
+                client.first += 1;
+            }
+            Pending::One => *pending = Pending::Done(reply.to_vec()),
+            Pending::Scan { server, servers } => {
+                let mut out = Vec::new();
+                scanned(reply, *server, *servers, &mut out);
+                *pending = Pending::Done(out);
+            }
+            Pending::Many(gathering) => {
+                if gathering.take(part, reply)
+                    && let Pending::Many(gathering) = std::mem::replace(pending, Pending::Done(Vec::new()))
+                {
+                    let mut out = Vec::new();
+                    gathering.write(&mut out);
+                    *pending = Pending::Done(out);
+                }
+            }
+            Pending::Done(_) => {}
+        }
+        client.settle();
+        if client.output.len() - client.sent > self.client_output_max {
+            self.give_up(place);
+        } else if client.is_settled() {
+            self.settled(place);
+        }
+        self.touch(place);
+    }
+
+    /// A client reads so slowly that what it is owed takes too much memory.
+    #[cold]
+    fn give_up(&mut self, place: usize) {
+        let Some(client) = self.clients.get_mut(place) else { return };
+        (client.output, client.sent) = (Vec::new(), 0);
+        // What is still under way for it is nobody's.
+        client.pending.clear();
+        client.id = 0;
+        client.is_closing = true;
+        let limit = self.client_output_max;
+        self.work
+            .messages
+            .push(format!("a client reads too slowly: more than {limit} bytes waited for it, so it is closed"));
+    }
+
+    /// All of a client's requests are answered: those that held for that go on, and a connection that was for one reply is free.
+    fn settled(&mut self, place: usize) {
+        let Some(client) = self.clients.get_mut(place) else { return };
+        let is_over = client.own.as_ref().is_some_and(|own| matches!(own.purpose, Purpose::OneReply { .. }));
+        let is_listening = client.own.as_ref().is_some_and(|own| matches!(own.purpose, Purpose::Listening { .. }));
+        if client.holds && !is_listening {
+            client.holds = false;
+            self.work.resume.push(place);
+        }
+        if is_over && let Some(own) = client.own.take() {
+            self.release(own.link);
+        }
+    }
+
+    /// A connection that a client had for itself is kept for the next one, or closed.
+    pub(super) fn release(&mut self, link: Option<usize>) {
+        let Some(index) = link else { return };
+        let Some(link) = self.links.get_mut(index) else { return };
+        let server = self.pools.get_mut(link.pool).and_then(|pool| pool.servers.get_mut(link.server));
+        match server {
+            Some(server)
+                if link.state == LinkState::Open && link.waiting.is_empty() && server.spare.len() < SPARE_MAX =>
+            {
+                server.spare.push(index);
+                link.owner = None;
+            }
+            _ => self.close_link(index),
+        }
+    }
+
+    /// A connection to a server is lost, or could not be opened. Whoever waited hears why.
+    pub fn link_failed(&mut self, index: usize, why: &LinkFailure) {
+        let Some(link) = self.links.get_mut(index) else { return };
+        let (pool_index, server_index, owner) = (link.pool, link.server, link.owner);
+        let was_open = link.state == LinkState::Open;
+        if link.state == LinkState::Closed {
+            return;
+        }
+        let waiting = link.reset();
+        let Some(pool) = self.pools.get_mut(pool_index) else { return };
+        let Some(server) = pool.servers.get_mut(server_index) else { return };
+        let place = pool.config.servers.get(server_index).map_or_else(String::new, |server| server.address.to_string());
+        let counts = &mut server.counts;
+        if was_open {
+            counts.server_connections = counts.server_connections.saturating_sub(1);
+        }
+        match why {
+            LinkFailure::Eof => counts.server_eof += 1,
+            LinkFailure::TimedOut => counts.server_timedout += 1,
+            LinkFailure::Other(_) => counts.server_err += 1,
+        }
+        let was_spare = owner.is_none() && !server.links.contains(&index);
+        server.spare.retain(|spare| *spare != index);
+        // An idle connection that a server ends is no failure of it.
+        if !waiting.is_empty() || *why != LinkFailure::Eof {
+            pool.failed(server_index, self.now, self.wall);
+            let name = &pool.config.name;
+            self.work.messages.push(format!("pool '{name}': server {place}: {}, {} waited", why.text(), waiting.len()));
+        }
+        let error = format!("-ERR {} (server {place})\r\n", why.text());
+        for one in waiting {
+            if let Waiting::Answer { client, id, request, part, .. } = one {
+                self.complete((client, id, request, part), error.as_bytes());
+            }
+        }
+        if let Some((client, id)) = owner {
+            self.own_link_lost(client, id, index);
+        }
+        if was_spare && let Some(link) = self.links.get_mut(index) {
+            link.owner = Some((usize::MAX, 0));
+        }
+        self.work.close.push(index);
+    }
+}

@@ -1,0 +1,276 @@
+//! What clients ask.
+
+use std::borrow::Cow;
+
+use commands::server::Found;
+use resp::{Arguments, Progress, RequestParser};
+
+use super::{
+    Proxy, Waiting,
+    client::Pending,
+    merge::{Gathering, cursor_of},
+    own::Purpose,
+};
+use crate::route::{Merge, Route};
+
+/// Whether a request is done with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is on its way, or answered.
+    Now,
+    /// It has to wait for those before it.
+    Later,
+}
+
+/// A request with its words.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// As it is sent on.
+    pub bytes: &'a [u8],
+    /// Its words.
+    pub words: Arguments<'a>,
+    /// The command.
+    pub found: Found,
+}
+
+impl Proxy {
+    /// Runs what a client has sent, behind what came before.
+    pub fn received(&mut self, index: usize, bytes: &[u8]) {
+        let Some(client) = self.clients.get_mut(index) else { return };
+        let mut parser = std::mem::take(&mut client.parser);
+        let mut input = std::mem::take(&mut client.input);
+        let was_empty = input.is_empty();
+        if !was_empty {
+            input.extend_from_slice(bytes);
+        }
+        let consumed = self.run(index, &mut parser, if was_empty { bytes } else { &input });
+        if was_empty {
+            input.extend_from_slice(bytes.get(consumed..).unwrap_or_default());
+        } else if consumed >= input.len() {
+            input = Vec::new();
+        } else {
+            input.drain(..consumed);
+        }
+        if let Some(client) = self.clients.get_mut(index) {
+            (client.parser, client.input) = (parser, input);
+        }
+    }
+
+    /// Runs requests as long as there are whole ones, and says how many bytes they were.
+    fn run(&mut self, index: usize, parser: &mut RequestParser, buffer: &[u8]) -> usize {
+        let mut at = 0;
+        loop {
+            let Some(client) = self.clients.get(index) else { return buffer.len() };
+            if client.is_closing {
+                return buffer.len();
+            }
+            let rest = buffer.get(at..).unwrap_or_default();
+            if client.holds || rest.is_empty() {
+                return at;
+            }
+            match parser.parse(rest, &self.limits) {
+                Ok(Progress::Incomplete { .. }) => return at,
+                Ok(Progress::Empty { consumed }) => at += consumed,
+                Ok(Progress::Complete { consumed }) => {
+                    let words = parser.arguments(rest);
+                    if self.request(index, rest.get(..consumed).unwrap_or_default(), words) == Taken::Later {
+                        return at;
+                    }
+                    at += consumed;
+                }
+                Err(error) => {
+                    if let Some(client) = self.clients.get_mut(index) {
+                        client.answer(|out| error.write_reply(out));
+                        client.is_closing = true;
+                    }
+                    self.touch(index);
+                    return buffer.len();
+                }
+            }
+        }
+    }
+
+    fn request(&mut self, index: usize, bytes: &[u8], words: Arguments<'_>) -> Taken {
+        let first = [words.get(0).unwrap_or_default(), words.get(1).unwrap_or_default()];
+        let Some(found) = self.table.find(first.get(..words.len()).unwrap_or(&first)) else {
+            self.refuse(index, &unknown(words));
+            return Taken::Now;
+        };
+        let Some(client) = self.clients.get(index) else { return Taken::Now };
+        let is_open_to_all = || matches!(found.command.name, "AUTH" | "HELLO" | "QUIT" | "RESET");
+        if !client.is_authenticated && !is_open_to_all() {
+            self.refuse(index, "NOAUTH Authentication required.");
+            return Taken::Now;
+        }
+        if !found.command.takes(words.len()) {
+            self.refuse(index, &format!("ERR wrong number of arguments for '{}' command", found.full_name()));
+            return Taken::Now;
+        }
+        // Inline commands go on as arrays.
+        let bytes = if bytes.first() == Some(&b'*') {
+            Cow::Borrowed(bytes)
+        } else {
+            let mut array = Vec::new();
+            resp::encode_command(&mut array, &words.iter().collect::<Vec<_>>());
+            Cow::Owned(array)
+        };
+        let request = Request { bytes: &bytes, words, found };
+        match self.clients.get(index).and_then(|client| Some(client.own.as_ref()?.purpose)) {
+            Some(Purpose::Transaction { .. }) => return self.within_transaction(index, request),
+            Some(Purpose::Listening { .. }) => return self.while_listening(index, request),
+            _ => {}
+        }
+        self.by_route(index, request, self.routes.of(found.index))
+    }
+
+    fn by_route(&mut self, index: usize, request: Request<'_>, route: Route) -> Taken {
+        match route {
+            Route::Key(place) => match self.server_of(index, request.words.get(place).unwrap_or_default()) {
+                Ok(server) => self.forward(index, server, request.bytes, Pending::One),
+                Err(reason) => self.refuse(index, &reason),
+            },
+            Route::Keys => match self.server_of_all(index, request, false) {
+                Ok(server) => self.forward(index, server, request.bytes, Pending::One),
+                Err(reason) => self.refuse(index, &reason),
+            },
+            Route::Split(each, merge) => self.split(index, request, each, merge),
+            Route::Everywhere(merge) => self.everywhere(index, request.bytes, merge),
+            Route::First => match self.first_server(index) {
+                Ok(server) => self.forward(index, server, request.bytes, Pending::One),
+                Err(reason) => self.refuse(index, &reason),
+            },
+            Route::Scan => self.scan(index, request),
+            Route::Local => self.local(index, request),
+            Route::Blocking => return self.wait_for_server(index, request),
+            Route::Transaction => return self.transaction(index, request),
+            Route::Subscription => return self.listen(index, request),
+            Route::Refused(reason) => {
+                self.refuse(index, &format!("ERR '{}' cannot go through a proxy: {reason}", request.found.full_name()));
+            }
+        }
+        Taken::Now
+    }
+
+    /// Sends a request to a server, by a connection that clients share.
+    #[inline]
+    pub(super) fn forward(&mut self, index: usize, server: usize, request: &[u8], pending: Pending) {
+        let Some(client) = self.clients.get_mut(index) else { return };
+        let (id, pool) = (client.id, client.pool);
+        let number = client.wait(pending);
+        self.forward_part(pool, server, request, (index, id, number, 0));
+    }
+
+    /// Sends a part of a request; `answer` is the client, its number, the request's and the part's.
+    fn forward_part(&mut self, pool: usize, server: usize, request: &[u8], answer: (usize, u64, u64, u32)) {
+        let (client, id, number, part) = answer;
+        let Some(server) = self.pools.get_mut(pool).and_then(|pool| pool.servers.get_mut(server)) else { return };
+        server.counts.requests += 1;
+        server.counts.request_bytes += request.len() as u64;
+        let turn = usize::try_from(id).unwrap_or(0).checked_rem(server.links.len()).unwrap_or(0);
+        let Some(link) = server.links.get(turn).copied() else { return };
+        let waiting = Waiting::Answer { client, id, request: number, part, since: self.now };
+        self.send(link, request, Some(waiting));
+    }
+
+    /// Each server gets the keys that are its own.
+    fn split(&mut self, index: usize, request: Request<'_>, each: usize, merge: Merge) {
+        let words = request.words;
+        if !(words.len() - 1).is_multiple_of(each) {
+            let name = request.found.full_name();
+            self.refuse(index, &format!("ERR wrong number of arguments for '{name}' command"));
+            return;
+        }
+        // The server of each part, and the places of the words that go with it.
+        let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
+        let mut order = Vec::new();
+        for place in (1..words.len()).step_by(each) {
+            let server = match self.server_of(index, words.get(place).unwrap_or_default()) {
+                Ok(server) => server,
+                Err(reason) => return self.refuse(index, &reason),
+            };
+            let part = parts.iter().position(|(known, _)| *known == server).unwrap_or_else(|| {
+                parts.push((server, Vec::new()));
+                parts.len() - 1
+            });
+            if let Some((_, places)) = parts.get_mut(part) {
+                places.extend(place..place + each);
+            }
+            order.push(u32::try_from(part).unwrap_or(0));
+        }
+        if let [(server, _)] = parts.as_slice() {
+            return self.forward(index, *server, request.bytes, Pending::One);
+        }
+        let requests = parts.into_iter().map(|(server, places)| {
+            let mut bytes = Vec::new();
+            resp::encode_command_header(&mut bytes, places.len() + 1);
+            resp::encode_argument(&mut bytes, words.get(0).unwrap_or_default());
+            places.iter().for_each(|place| resp::encode_argument(&mut bytes, words.get(*place).unwrap_or_default()));
+            (server, bytes)
+        });
+        let requests: Vec<(usize, Vec<u8>)> = requests.collect();
+        self.gather(index, &requests, merge, order);
+    }
+
+    fn everywhere(&mut self, index: usize, request: &[u8], merge: Merge) {
+        let Some(pool) = self.clients.get(index).and_then(|client| self.pools.get(client.pool)) else { return };
+        let alive = pool.servers.iter().enumerate().filter(|(_, server)| server.ejected_until == 0);
+        let requests: Vec<(usize, Vec<u8>)> = alive.map(|(place, _)| (place, request.to_vec())).collect();
+        match requests.as_slice() {
+            [] => self.refuse_for_want_of_servers(index),
+            [(server, _)] => self.forward(index, *server, request, Pending::One),
+            requests => self.gather(index, requests, merge, Vec::new()),
+        }
+    }
+
+    /// Sends parts to servers, and makes one answer of what they reply.
+    fn gather(&mut self, index: usize, requests: &[(usize, Vec<u8>)], merge: Merge, order: Vec<u32>) {
+        let Some(client) = self.clients.get_mut(index) else { return };
+        let (id, pool) = (client.id, client.pool);
+        let gathering = Gathering::new(merge, requests.len(), order);
+        let number = client.wait(Pending::Many(Box::new(gathering)));
+        if let Some(pool) = self.pools.get_mut(pool) {
+            pool.counts.fragments += requests.len() as u64;
+        }
+        for (part, (server, bytes)) in (0..).zip(requests) {
+            self.forward_part(pool, *server, bytes, (index, id, number, part));
+        }
+    }
+
+    fn scan(&mut self, index: usize, request: Request<'_>) {
+        let Some(servers) = self.pool_of(index).map(|pool| pool.servers.len()) else { return };
+        let text = request.words.get(1).and_then(|word| std::str::from_utf8(word).ok());
+        let Some(cursor) = text.and_then(|text| text.parse::<u64>().ok()) else {
+            return self.refuse(index, "ERR invalid cursor");
+        };
+        let (server, cursor) = cursor_of(cursor, servers);
+        if self.pool_of(index).and_then(|pool| pool.servers.get(server)).is_none_or(|server| server.ejected_until > 0) {
+            return self.refuse(
+                index,
+                "ERR the server that this cursor leads to is ejected: scan again from 0 when it is back",
+            );
+        }
+        let mut bytes = Vec::new();
+        let words = request.words;
+        resp::encode_command_header(&mut bytes, words.len());
+        resp::encode_argument(&mut bytes, b"SCAN");
+        resp::encode_argument(&mut bytes, cursor.to_string().as_bytes());
+        words.from(2).iter().for_each(|word| resp::encode_argument(&mut bytes, word));
+        self.forward(index, server, &bytes, Pending::Scan { server, servers });
+    }
+}
+
+/// What Redis says of a command that it does not know.
+fn unknown(words: Arguments<'_>) -> String {
+    const LEN_MAX: usize = 128;
+    let text = |word: &[u8]| String::from_utf8_lossy(word.get(..LEN_MAX).unwrap_or(word)).into_owned();
+    let mut said =
+        format!("ERR unknown command '{}', with args beginning with: ", text(words.get(0).unwrap_or_default()));
+    let start = said.len();
+    for word in words.from(1).iter() {
+        if said.len() - start >= LEN_MAX {
+            break;
+        }
+        said.push_str(&format!("'{}' ", text(word)));
+    }
+    said.replace(['\r', '\n'], " ")
+}
