@@ -30,7 +30,8 @@ impl EventLoop {
             Ending::Terminate => &shared.settings.shutdown_on_sigterm,
         };
         shared.requests.shutdown_without_checkpoint = words.has("nosave");
-        let waits = if shared.debug.periodic_paused { &mut shared.shutdown.waits } else { &mut shared.shutdown.is_asked };
+        let waits =
+            if shared.debug.periodic_paused { &mut shared.shutdown.waits } else { &mut shared.shutdown.is_asked };
         *waits = true;
     }
 

@@ -416,7 +416,6 @@ pub const COMMANDS: &[Command] = &[
     absent(&["set", "ssl", "crl-file"], TLS),
     absent(&["set", "ssl", "ocsp-response"], TLS),
     absent(&["set", "ssl", "tls-key"], TLS),
-    absent(&["show", "cache"], "there is no cache of HAProxy's kind: Tidegate's is configured in VCL"),
     absent(&["show", "ssl", "ca-file"], TLS),
     absent(&["show", "ssl", "cert"], TLS),
     absent(&["show", "ssl", "crl-file"], TLS),
