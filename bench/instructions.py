@@ -30,6 +30,9 @@ CASES = {
     ),
     "own-answer": (GET, 'http-request return status 200 content-type text/plain string "hello world"'),
     "redirect": (GET, "http-request redirect location /elsewhere"),
+    # The cache answers; the object has been fetched before what is counted.
+    "hit": (GET, "vcl builtin\n  default_backend servers"),
+    "hit-program": (GET, f"vcl {pathlib.Path(__file__).resolve().parent}/hit.vcl\n  default_backend servers"),
 }
 CONFIGURATION = """
 global
@@ -44,6 +47,8 @@ frontend f
   bind 127.0.0.1:{port}
   {rules}
 backend servers
+  server s1 127.0.0.1:{origin}
+backend default
   server s1 127.0.0.1:{origin}
 """
 

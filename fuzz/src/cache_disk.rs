@@ -46,7 +46,7 @@ fn start(files: &MemoryFiles) -> usize {
             let mut cursor = Cursor::default();
             let mut context = Context::from_waker(Waker::noop());
             let mut length = 0;
-            while let Poll::Ready(Ok(Some(bytes))) = object.body().poll_next(&mut cursor, &mut context) {
+            while let Poll::Ready(Ok(Some(bytes))) = object.poll_next(&mut cursor, &mut context) {
                 length += bytes.len() as u64;
             }
             assert!(length <= SIZE && (object.body().is_broken() || object.body().length() == Some(length)));

@@ -109,6 +109,13 @@ fn pages() -> Vec<(String, String)> {
         index.push_str(&line);
     }
     pages.push((name.to_owned(), runtime_api));
+    let (modules, (total, supported)) = vcl::modules::reference::reference();
+    for (_, index) in pages.iter_mut().filter(|(name, _)| name == "README.md") {
+        let name = vcl::modules::reference::PAGE;
+        index.push_str("\n## VCL\n\n| Page | Names | Supported |\n|---|---|---|\n");
+        index.push_str(&format!("| [Modules of VCL]({name}) | {total} | {supported} |\n"));
+    }
+    pages.push((vcl::modules::reference::PAGE.to_owned(), modules));
     let store = store::reference::pages();
     for (_, index) in pages.iter_mut().filter(|(name, _)| name == "README.md") {
         index.push_str("\n## The store\n\n| Page | Names | Supported |\n|---|---|---|\n");

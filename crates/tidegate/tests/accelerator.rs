@@ -310,7 +310,9 @@ fn mistakes_are_shown_where_they_are() {
     for (program, more, why) in [
         ("vcl 4.1; sub vcl_recv { set req.foo = 1; }", "", "Symbol not found: 'req.foo'"),
         ("vcl 4.1; backend gone { .host = \"127.0.0.1\"; }", "", "backend 'gone'"),
-        ("vcl 4.1;", "storage file,/x,1m", "storage 'file,/x,1m' is of a kind that is not there: 'file'"),
+        ("vcl 4.1;", "storage flie,/x,1m", "storage 'flie,/x,1m' is of a kind that is not there: 'flie'"),
+        ("vcl 4.1;", "storage file,/x", "says no path, or not how large it may become"),
+        ("vcl 4.1;", "storage a=malloc storage a=malloc", "there are two storages 'a'"),
         ("vcl 4.1;", "param default_tttl=1", "unknown parameter 'default_tttl'"),
         ("vcl 4.1;", "sotrage malloc", "unknown argument 'sotrage'"),
         ("vcl 4.1; sub vcl_init { return (fail(\"no\")); }", "", "vcl_init of"),
@@ -348,4 +350,22 @@ fn varnishds_command_line_runs_it() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2));
     assert!(text.contains("Message from VCC-compiler:\nSymbol not found: 'req.foo'"), "{text}");
+}
+
+#[test]
+fn objects_go_by_the_keys_that_they_name() {
+    let (origin, count) = counting("xkey: news sports\r\n");
+    let program = "vcl 4.1; import xkey; sub vcl_recv { if (req.method == \"PURGE\") { set req.http.n = xkey.purge(req.http.key); \
+                   return (synth(200, req.http.n)); } }";
+    let site = Site::new(program, "", &origin);
+    assert_eq!((site.get("/a").text(), site.get("/a").text()), ("/a 1".to_owned(), "/a 1".to_owned()));
+    site.get("/b");
+    let purge = |key: &str| {
+        let answer = Wire::connect(site.front).ask(format!("PURGE / HTTP/1.1\r\nHost: a\r\nKey: {key}\r\n\r\n"));
+        answer.start_line().to_owned()
+    };
+    assert_eq!(purge("weather"), "HTTP/1.1 200 0");
+    assert_eq!(purge("sports"), "HTTP/1.1 200 2");
+    assert_eq!(site.get("/a").text(), "/a 3");
+    assert_eq!(count.load(SeqCst), 3);
 }

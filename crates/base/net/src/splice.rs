@@ -89,12 +89,12 @@ impl Splice {
         to: PlainSocket<'_>,
         limit: u64,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Spliced, Side>> {
+    ) -> Poll<Result<Spliced, CopyError>> {
         let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
         loop {
             if self.held == 0 {
                 let most = usize::try_from(limit).unwrap_or(usize::MAX).min(self.size);
-                ready!(from.poll_readable(context)).map_err(Side::From)?;
+                ready!(from.poll_readable(context)).map_err(CopyError::Read)?;
                 let taken = from.try_io(Interest::READABLE, |from| {
                     splice(from, None, self.write_end.as_fd(), None, most, flags).map_err(io::Error::from)
                 });
@@ -102,10 +102,10 @@ impl Splice {
                     Ok(0) => return Poll::Ready(Ok(Spliced::Ended)),
                     Ok(count) => self.held = count,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-                    Err(error) => return Poll::Ready(Err(Side::From(error))),
+                    Err(error) => return Poll::Ready(Err(CopyError::Read(error))),
                 }
             }
-            ready!(to.poll_writable(context)).map_err(Side::To)?;
+            ready!(to.poll_writable(context)).map_err(CopyError::Write)?;
             let given = to.try_io(Interest::WRITABLE, |to| {
                 splice(self.read_end.as_fd(), None, to, None, self.held, flags).map_err(io::Error::from)
             });
@@ -115,7 +115,7 @@ impl Splice {
                     return Poll::Ready(Ok(Spliced::Moved(count)));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(Side::To(error))),
+                Err(error) => return Poll::Ready(Err(CopyError::Write(error))),
             }
         }
     }
@@ -129,11 +129,11 @@ fn leaves_enough(descriptor: RawFd, limit: Option<u64>) -> bool {
 
 /// Which of two sockets failed.
 #[derive(Debug)]
-pub enum Side {
+pub enum CopyError {
     /// The one read from.
-    From(io::Error),
+    Read(io::Error),
     /// The one written to.
-    To(io::Error),
+    Write(io::Error),
 }
 
 #[cfg(test)]

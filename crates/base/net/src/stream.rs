@@ -271,6 +271,15 @@ impl Stream {
         }
     }
 
+    /// The user and the group of the process at the other end, for a unix socket.
+    #[must_use]
+    pub fn peer_credentials(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::Tcp(_) => None,
+            Self::Unix(stream) => stream.peer_cred().ok().map(|credentials| (credentials.uid(), credentials.gid())),
+        }
+    }
+
     /// This end's address, for TCP.
     #[must_use]
     pub fn local_address(&self) -> Option<SocketAddr> {

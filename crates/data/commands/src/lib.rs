@@ -1,6 +1,6 @@
-//! Redis without a socket: keyspace, types, commands, sessions.
+//! Redis without a socket: commands, sessions, scripts, settings.
 //!
-//! A [`Server`] is one shard. It is fed bytes of clients and the time, and gives bytes for clients and *effects*: the
+//! A [`Server`] runs the commands of one shard. It is fed bytes of clients and the time, and gives bytes for clients and *effects*: the
 //! commands that reproduce every change, in order, as Redis would propagate them. Nothing in here opens a socket or a
 //! file, reads a clock or draws a random number: `now` and a seed are arguments, what is not in memory comes through
 //! [`keyspace::Records`]. That is what makes a whole store run in a simulation.
@@ -33,7 +33,7 @@ use host::Stopwatch;
 use server::Setup;
 
 impl Server {
-    /// A shard with all commands. `key_seed` belongs to the tables that `records` reads; `seed` may be any number.
+    /// One with all commands. `key_seed` belongs to the tables that `records` reads; `seed` may be any number.
     pub fn new(
         settings: Settings,
         key_seed: u64,

@@ -4,7 +4,7 @@ use std::{ops::Range, rc::Rc};
 
 use bitflags::bitflags;
 
-use crate::{Bytes, sent::Sent};
+use crate::{Bytes, received_query::ReceivedQuery};
 
 bitflags! {
     /// Classes of keyspace events (`notify-keyspace-events`).
@@ -85,13 +85,13 @@ impl Encoded {
     }
 
     /// The same with one that came so, in the query that is given: it is not copied if it is long.
-    pub fn sent_word(&mut self, sent: Option<&Rc<Sent>>, place: usize, word: &[u8]) {
+    pub fn received_word(&mut self, sent: Option<&Rc<ReceivedQuery>>, place: usize, word: &[u8]) {
         let found = sent.and_then(|sent| Some((sent, sent.place(place)?)));
         match found.filter(|(_, range)| word.len() > LONG_WORD && range.len() == word.len()) {
             Some((sent, range)) => {
                 self.last.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
                 self.pieces.push(Part::Made(std::mem::take(&mut self.last)));
-                self.pieces.push(Part::Sent(Rc::clone(sent), range));
+                self.pieces.push(Part::Received(Rc::clone(sent), range));
                 self.last.extend_from_slice(b"\r\n");
             }
             None => self.word(word),
@@ -171,14 +171,14 @@ const WORD_BESIDE: usize = 64;
 enum Part {
     Made(Vec<u8>),
     /// A long word, where it came.
-    Sent(Rc<Sent>, Range<usize>),
+    Received(Rc<ReceivedQuery>, Range<usize>),
 }
 
 impl Part {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Made(bytes) => bytes,
-            Self::Sent(sent, place) => sent.bytes().get(place.clone()).unwrap_or_default(),
+            Self::Received(sent, place) => sent.bytes().get(place.clone()).unwrap_or_default(),
         }
     }
 }
@@ -218,14 +218,14 @@ impl Effects {
     }
 
     /// Appends a command on a database that came so, if it is known where.
-    pub fn push_sent(&mut self, db: usize, words: &[&[u8]], sent: Option<&Rc<Sent>>) {
+    pub fn push_received(&mut self, db: usize, words: &[&[u8]], sent: Option<&Rc<ReceivedQuery>>) {
         let long = words.iter().any(|word| word.len() > LONG_WORD);
         let Some(sent) = sent.filter(|_| long && self.depth == 0) else {
             return self.push(db, words.iter().copied());
         };
         let mut command = Encoded::default();
         command.command(words.len());
-        words.iter().enumerate().for_each(|(place, word)| command.sent_word(Some(sent), place, word));
+        words.iter().enumerate().for_each(|(place, word)| command.received_word(Some(sent), place, word));
         self.push_encoded(db, command);
     }
 

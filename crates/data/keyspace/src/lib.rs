@@ -16,13 +16,14 @@ pub mod long_double;
 pub mod number;
 pub mod random;
 pub mod rdb;
-pub mod sent;
+pub mod received_query;
+
 pub mod slot;
 pub mod space;
 pub mod value;
 
 pub use bytes::Bytes;
-pub use elements::{Collection, ElementRecords, Elements, ElementsCopy, Frozen, Source, Span, Trouble};
+pub use elements::{Collection, ElementRecords, Elements, ElementsCopy, Frozen, ReadFailure, Source, Span};
 pub use failure::Failure;
 pub use space::*;
 pub use value::Value;

@@ -17,7 +17,7 @@ const ELAPSED_MAX_MS: Millis = 20;
 
 /// What clients may add to the log.
 #[derive(Debug)]
-pub struct Pace {
+pub struct LogAllowance {
     /// Bytes of the log that the tables take in a millisecond, smoothed.
     drained: u64,
     /// Bytes that may still come in this millisecond; nothing if any number may.
@@ -25,7 +25,7 @@ pub struct Pace {
     at: Millis,
 }
 
-impl Pace {
+impl LogAllowance {
     /// Without a limit.
     pub fn new(now: Millis) -> Self {
         Self { drained: DRAINED_AT_FIRST, allowance: None, at: now }
@@ -88,9 +88,9 @@ mod tests {
 
     #[test]
     fn while_there_is_memory_any_number_may_come() {
-        let mut pace = Pace::new(0);
+        let mut pace = LogAllowance::new(0);
         for (used, bound) in [(MB, 0), (MB, 2 * MB), (MB, MB)] {
-            pace.refill(1, Pace::left(used, bound, bound * 2));
+            pace.refill(1, LogAllowance::left(used, bound, bound * 2));
             assert!(!pace.is_spent(TURN_MAX - 1) && pace.is_spent(TURN_MAX), "{used} of {bound}");
         }
     }
@@ -98,11 +98,11 @@ mod tests {
     #[test]
     fn less_may_come_the_fuller_memory_is() {
         for (used, allowed) in [(101, 1843), (112, 540), (113, 460), (124, 3), (125, 0), (200, 0)] {
-            let mut pace = Pace::new(0);
+            let mut pace = LogAllowance::new(0);
             for _ in 0..100 {
                 pace.drained(1000, 1);
             }
-            pace.refill(1, Pace::left(used * MB, 100 * MB, 125 * MB));
+            pace.refill(1, LogAllowance::left(used * MB, 100 * MB, 125 * MB));
             let found = pace.allowance.unwrap();
             let drained = pace.drained;
             assert!((995..=1005).contains(&drained), "{drained}");
@@ -112,16 +112,16 @@ mod tests {
 
     #[test]
     fn each_millisecond_brings_as_much() {
-        let mut pace = Pace::new(0);
-        pace.refill(1, Pace::left(101 * MB, 100 * MB, 125 * MB));
+        let mut pace = LogAllowance::new(0);
+        pace.refill(1, LogAllowance::left(101 * MB, 100 * MB, 125 * MB));
         let first = pace.allowance.unwrap();
         assert!(!pace.is_spent(first - 1) && pace.is_spent(first));
         pace.spend(first - 1);
-        pace.refill(1, Pace::left(101 * MB, 100 * MB, 125 * MB));
+        pace.refill(1, LogAllowance::left(101 * MB, 100 * MB, 125 * MB));
         assert_eq!(pace.allowance, Some(1), "the same millisecond");
-        pace.refill(3, Pace::left(101 * MB, 100 * MB, 125 * MB));
+        pace.refill(3, LogAllowance::left(101 * MB, 100 * MB, 125 * MB));
         assert!(pace.allowance.unwrap().abs_diff(2 * first) < 3);
-        pace.refill(1_000_000, Pace::left(101 * MB, 100 * MB, 125 * MB));
+        pace.refill(1_000_000, LogAllowance::left(101 * MB, 100 * MB, 125 * MB));
         assert!(pace.allowance.unwrap() < 21 * first, "a long pause does not add up");
     }
 }

@@ -96,7 +96,7 @@ struct Target {
 struct Targets(HashMap<String, Target>);
 
 /// Why keys did not arrive.
-enum Trouble {
+enum MigrationFailure {
     Connect,
     Write,
     Read(io::ErrorKind),
@@ -104,7 +104,7 @@ enum Trouble {
     Refused(String),
 }
 
-impl Trouble {
+impl MigrationFailure {
     fn text(&self) -> String {
         match self {
             Self::Connect => "IOERR error or timeout connecting to the client".into(),
@@ -136,7 +136,7 @@ impl Targets {
                 Ok(mut target) => {
                     let outcome = exchange(&mut target, migration, &mut accepted);
                     // After an I/O error what comes next belongs to nobody.
-                    if matches!(outcome, Ok(()) | Err(Trouble::Refused(_))) && self.0.len() < IDLE_MAX {
+                    if matches!(outcome, Ok(()) | Err(MigrationFailure::Refused(_))) && self.0.len() < IDLE_MAX {
                         target.used = Instant::now();
                         self.0.insert(address.clone(), target);
                     }
@@ -145,7 +145,8 @@ impl Targets {
                 Err(trouble) => Err(trouble),
             };
             trouble = outcome.err();
-            let again = was_kept && trouble.as_ref().is_some_and(Trouble::is_stale) && !accepted.contains(&true);
+            let again =
+                was_kept && trouble.as_ref().is_some_and(MigrationFailure::is_stale) && !accepted.contains(&true);
             if !again {
                 break;
             }
@@ -154,11 +155,11 @@ impl Targets {
     }
 }
 
-fn connect(migration: &Migration) -> Result<Target, Trouble> {
+fn connect(migration: &Migration) -> Result<Target, MigrationFailure> {
     let timeout = Duration::from_millis(migration.timeout_ms);
-    let port = port(&migration.port).ok_or(Trouble::Connect)?;
-    let addresses = (migration.host.as_str(), port).to_socket_addrs().map_err(|_| Trouble::Connect)?;
-    let mut trouble = Trouble::Connect;
+    let port = port(&migration.port).ok_or(MigrationFailure::Connect)?;
+    let addresses = (migration.host.as_str(), port).to_socket_addrs().map_err(|_| MigrationFailure::Connect)?;
+    let mut trouble = MigrationFailure::Connect;
     for address in addresses {
         match TcpStream::connect_timeout(&address, timeout) {
             Ok(stream) => {
@@ -166,7 +167,7 @@ fn connect(migration: &Migration) -> Result<Target, Trouble> {
                 return Ok(Target { stream, db: 0, used: Instant::now() });
             }
             // Redis does not look whether the connection came about before it writes.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => trouble = Trouble::Write,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => trouble = MigrationFailure::Write,
             Err(_) => {}
         }
     }
@@ -184,13 +185,13 @@ fn port(word: &str) -> Option<u16> {
 }
 
 /// Sends the keys and reads what the other server says of each.
-fn exchange(target: &mut Target, migration: &Migration, accepted: &mut [bool]) -> Result<(), Trouble> {
+fn exchange(target: &mut Target, migration: &Migration, accepted: &mut [bool]) -> Result<(), MigrationFailure> {
     let timeout = Some(Duration::from_millis(migration.timeout_ms));
     target
         .stream
         .set_read_timeout(timeout)
         .and_then(|()| target.stream.set_write_timeout(timeout))
-        .map_err(|_| Trouble::Write)?;
+        .map_err(|_| MigrationFailure::Write)?;
     let mut preludes = 0;
     let mut bytes = Vec::new();
     if let Some(credentials) = &migration.credentials {
@@ -206,7 +207,7 @@ fn exchange(target: &mut Target, migration: &Migration, accepted: &mut [bool]) -
         // Until it is known to have gone well.
         target.db = -1;
     }
-    target.stream.write_all(&bytes).map_err(|_| Trouble::Write)?;
+    target.stream.write_all(&bytes).map_err(|_| MigrationFailure::Write)?;
     for parcel in &migration.parcels {
         bytes.clear();
         let ttl = parcel.ttl.to_string();
@@ -215,7 +216,7 @@ fn exchange(target: &mut Target, migration: &Migration, accepted: &mut [bool]) -
             words.push(b"REPLACE");
         }
         encode_command(&mut bytes, &words);
-        target.stream.write_all(&bytes).map_err(|_| Trouble::Write)?;
+        target.stream.write_all(&bytes).map_err(|_| MigrationFailure::Write)?;
     }
     let mut replies = Replies { stream: &target.stream, parser: ReplyParser::new(), buffer: Vec::new() };
     let mut refused = None;
@@ -237,7 +238,7 @@ fn exchange(target: &mut Target, migration: &Migration, accepted: &mut [bool]) -
     if is_ready {
         target.db = migration.db;
     }
-    refused.map_or(Ok(()), |reason| Err(Trouble::Refused(reason)))
+    refused.map_or(Ok(()), |reason| Err(MigrationFailure::Refused(reason)))
 }
 
 struct Replies<'a> {
@@ -248,7 +249,7 @@ struct Replies<'a> {
 
 impl Replies<'_> {
     /// The next reply, if it is an error.
-    fn error(&mut self) -> Result<Option<String>, Trouble> {
+    fn error(&mut self) -> Result<Option<String>, MigrationFailure> {
         const PIECE: usize = 4096;
         loop {
             match self.parser.parse(&self.buffer, &ReplyLimits::default()) {
@@ -261,14 +262,14 @@ impl Replies<'_> {
                     });
                 }
                 Ok(_) => {}
-                Err(_) => return Err(Trouble::Read(io::ErrorKind::InvalidData)),
+                Err(_) => return Err(MigrationFailure::Read(io::ErrorKind::InvalidData)),
             }
             let mut piece = [0; PIECE];
             match self.stream.read(&mut piece) {
-                Ok(0) => return Err(Trouble::Read(io::ErrorKind::UnexpectedEof)),
+                Ok(0) => return Err(MigrationFailure::Read(io::ErrorKind::UnexpectedEof)),
                 Ok(len) => self.buffer.extend_from_slice(piece.get(..len).unwrap_or_default()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Trouble::Read(error.kind())),
+                Err(error) => return Err(MigrationFailure::Read(error.kind())),
             }
         }
     }

@@ -5,13 +5,15 @@ mod host;
 use std::sync::Arc;
 
 use cache::{
+    esi::Parser,
     index::{Digest, Fetch},
-    object::{Filler, Kind, Lifetime, Object, Variant},
+    object::{Filler, Kind, Lifetime, Object, Page, Variant},
     policy::{directives::ResponseDirectives, freshness, update, vary},
 };
 use http::{HeaderId, Headers, RequestHead, ResponseHead, Version};
 use vcl::{
     action::Action,
+    modules::FunctionId,
     run::{self, Backend as Target, Workspace},
     subroutine::Subroutine,
 };
@@ -20,6 +22,7 @@ use crate::{
     common::{Common, Connection, Record},
     fields,
     loaded::Loaded,
+    modules::xkey,
     output,
 };
 pub use host::Timeouts;
@@ -42,6 +45,8 @@ pub struct Order {
     pub(crate) is_background: bool,
     pub(crate) is_hitmiss: bool,
     pub(crate) is_pass: bool,
+    /// Whether what is passed becomes an object nevertheless: it goes into a page.
+    pub(crate) is_included: bool,
     pub(crate) is_hitpass: bool,
     pub(crate) xid: u64,
     pub(crate) is_head: bool,
@@ -81,6 +86,43 @@ pub struct Stored {
     pub fetch: Option<Fetch>,
     /// Whether that is done at once, or when the body is whole.
     pub streams: bool,
+    /// Looks for what the body includes, as it goes into the cache.
+    pub includes: Option<IncludeFinder>,
+}
+
+/// Finds what a page includes.
+#[derive(Debug)]
+pub struct IncludeFinder {
+    parser: Parser,
+    is_gzip: bool,
+}
+
+impl IncludeFinder {
+    /// Takes the next bytes of the body.
+    pub fn look_at(&mut self, bytes: &[u8]) {
+        self.parser.parse(bytes);
+    }
+
+    /// The body is over.
+    #[must_use]
+    pub fn finish(mut self) -> Reading {
+        match self.parser.finish() {
+            Some(plan) => Reading::Page(Page { plan, is_gzip: self.is_gzip }),
+            None if self.is_gzip => Reading::Packed,
+            None => Reading::Plain,
+        }
+    }
+}
+
+/// What a body was found to be that might have been a page.
+#[derive(Debug)]
+pub enum Reading {
+    /// It includes others.
+    Page(Page),
+    /// It does not; it is to be stored in gzip.
+    Packed,
+    /// It does not; it is to be stored as it is.
+    Plain,
 }
 
 /// Where an accepted body comes from.
@@ -110,10 +152,10 @@ pub struct Backend {
     loaded: Arc<Loaded>,
     host: BackendHost,
     workspace: Workspace,
-    original: RequestHead,
     client_request: Headers,
     fetch: Option<Fetch>,
     has_body: bool,
+    is_included: bool,
     is_head: bool,
 }
 
@@ -149,7 +191,8 @@ impl Backend {
             xid: order.xid,
             started: now,
             received: now,
-            request: request.clone(),
+            original: loaded.program.uses(FunctionId::StdRollback).then(|| Box::new(request.clone())),
+            request,
             response: ResponseHead::default(),
             body: Vec::new(),
             drops_body: false,
@@ -170,10 +213,10 @@ impl Backend {
             workspace: Workspace::new(loaded.settings.workspace_backend),
             loaded,
             host,
-            original: request,
             client_request: order.client_request,
             fetch: order.fetch,
             has_body,
+            is_included: order.is_included,
             is_head: order.is_head,
         }
     }
@@ -246,8 +289,7 @@ impl Backend {
     }
 
     fn ask(&mut self) -> Step {
-        let key = self.host.digest.map_or(Vec::new(), |digest| digest.0.to_vec());
-        let target = self.host.common.resolve(self.host.hint, &key);
+        let target = self.host.resolved(self.host.hint);
         match target.filter(|target| self.loaded.is_healthy(*target)) {
             Some(target) => {
                 self.host.asked = Some(target);
@@ -299,17 +341,22 @@ impl Backend {
             gzips: false,
             // Who asks for an encoding itself gets what the backend sends.
             gunzips: is_gzip && !settings.gzip && !self.host.is_pass,
+            has_includes: false,
             storage: None,
         };
     }
 
     fn accept(&mut self, passes_for: Option<f64>) -> Step {
-        let recoding = self.recoding();
-        if self.host.is_pass {
+        if self.has_no_body() {
+            let decisions = &mut self.host.decisions;
+            (decisions.gzips, decisions.gunzips, decisions.has_includes) = (false, false, false);
+        }
+        if self.host.is_pass && !self.is_included && !self.host.decisions.has_includes {
             let head = std::mem::take(&mut self.host.response);
             let body = AcceptedBody::Backend(Recoding::None);
             return Step::Accept(Box::new(Accepted { stored: None, head, body }));
         }
+        let (recoding, is_gzip) = (self.recoding(), self.delivers_gzip());
         let mut head = std::mem::take(&mut self.host.response);
         let length = head.headers.first_known(HeaderId::ContentLength).map(<[u8]>::to_vec);
         fields::keep_for_object(&mut head.headers);
@@ -317,18 +364,32 @@ impl Backend {
             Some(stale) => AcceptedBody::Stale(stale),
             None => AcceptedBody::Backend(recoding),
         };
-        match recoding {
-            Recoding::None => {
-                if let Some(length) = length {
-                    head.headers.add_known(HeaderId::ContentLength, &length);
-                }
-            }
-            Recoding::Gzip => head.headers.set(b"Content-Encoding", b"gzip"),
-            Recoding::Gunzip => {
-                head.headers.remove(b"content-encoding");
-            }
+        if recoding == Recoding::None
+            && let Some(length) = length
+        {
+            head.headers.add_known(HeaderId::ContentLength, &length);
+        }
+        if is_gzip {
+            head.headers.set(b"Content-Encoding", b"gzip");
+        } else if recoding == Recoding::Gunzip {
+            head.headers.remove(b"content-encoding");
         }
         self.store(head, body, passes_for)
+    }
+
+    fn has_no_body(&self) -> bool {
+        let response = &self.host.response;
+        let length = response.headers.first_known(HeaderId::ContentLength);
+        self.is_head
+            || matches!(response.status(), 100..=199 | 204 | 304)
+            || length.is_some_and(|length| length == b"0")
+    }
+
+    /// Whether who understands gzip gets the body in gzip.
+    fn delivers_gzip(&self) -> bool {
+        let (decisions, headers) = (&self.host.decisions, &self.host.response.headers);
+        let gzips = decisions.gzips && self.loaded.settings.gzip && !headers.contains(b"content-encoding");
+        gzips || fields::is_gzip(headers) && !decisions.gunzips
     }
 
     fn recoding(&self) -> Recoding {
@@ -337,8 +398,12 @@ impl Backend {
         if self.host.was_304 || self.is_head {
             return Recoding::None;
         }
-        if decisions.gunzips && is_gzip {
+        // NOTE: a page is stored plain, so that what it includes can be put between its bytes; gzip is made when it is delivered.
+        if is_gzip && (decisions.gunzips || decisions.has_includes) {
             return Recoding::Gunzip;
+        }
+        if decisions.has_includes {
+            return Recoding::None;
         }
         let is_plain = !self.host.response.headers.contains(b"content-encoding");
         if decisions.gzips && is_plain && self.loaded.settings.gzip { Recoding::Gzip } else { Recoding::None }
@@ -348,7 +413,9 @@ impl Backend {
     fn store(&mut self, head: ResponseHead, body: AcceptedBody, passes_for: Option<f64>) -> Step {
         let decisions = self.host.decisions;
         let lives = decisions.ttl + decisions.grace + decisions.keep > 0.0 && decisions.ttl >= 0.0;
-        let is_private = decisions.is_uncacheable || passes_for.is_some() || !lives;
+        let is_private = self.host.is_pass || decisions.is_uncacheable || passes_for.is_some() || !lives;
+        // What is replaced in a page is known when it is whole.
+        let streams = decisions.streams && !decisions.has_includes;
         let lifetime = Lifetime {
             origin: self.host.received - decisions.age,
             ttl: decisions.ttl,
@@ -363,7 +430,14 @@ impl Backend {
         };
         let storage = Arc::clone(storage);
         let varies = vary::names(&head.headers);
-        let started = Object::start(&self.loaded.cache, &storage, Kind::Ordinary, head, lifetime);
+        let includes = self.include_finder(&head, &body);
+        let transit = self.loaded.settings.transit_buffer;
+        let is_in_transit = is_private && streams && transit > 0 && matches!(body, AcceptedBody::Backend(_));
+        let started = if is_in_transit {
+            Object::start_transit(&self.loaded.cache, &storage, head, lifetime, transit)
+        } else {
+            Object::start(&self.loaded.cache, &storage, Kind::Ordinary, head, lifetime)
+        };
         let (object, filler) = match started {
             Ok(started) => started,
             Err(full) => {
@@ -372,6 +446,14 @@ impl Backend {
             }
         };
         object.set_xid(self.host.xid);
+        if fetch.is_some() && !is_private && self.loaded.program.imports("xkey") {
+            for key in xkey::keys_of(&object.head().headers) {
+                if object.add_tag(&self.loaded.cache, key).is_err() {
+                    self.host.common.record("FetchError", b"no room for the object's keys");
+                    return Step::Abandon;
+                }
+            }
+        }
         let fetch = match (fetch, is_private) {
             (Some(fetch), true) => {
                 self.mark(fetch, passes_for, decisions.ttl);
@@ -379,8 +461,16 @@ impl Backend {
             }
             (fetch, _) => fetch.map(|fetch| self.with_variant(fetch, varies)),
         };
-        let stored = Some(Stored { object, filler, fetch, streams: decisions.streams });
+        let stored = Some(Stored { object, filler, fetch, streams, includes });
         Step::Accept(Box::new(Accepted { stored, head: ResponseHead::default(), body }))
+    }
+
+    fn include_finder(&self, head: &ResponseHead, body: &AcceptedBody) -> Option<IncludeFinder> {
+        if !self.host.decisions.has_includes || !matches!(body, AcceptedBody::Backend(_)) {
+            return None;
+        }
+        let parser = Parser::new(self.loaded.settings.esi, self.host.request.target());
+        Some(IncludeFinder { parser, is_gzip: fields::is_gzip(&head.headers) })
     }
 
     fn with_variant(&self, mut fetch: Fetch, varies: Option<Vec<Vec<u8>>>) -> Fetch {
@@ -432,9 +522,6 @@ impl Backend {
         }
         self.host.retries += 1;
         self.host.body.clear();
-        let xid = self.host.xid;
-        self.host.request.clone_from(&self.original);
-        self.host.request.headers.set(b"X-Varnish", xid.to_string().as_bytes());
         self.begin()
     }
 
@@ -470,7 +557,7 @@ impl Backend {
                 let body = std::mem::take(&mut self.host.body);
                 let mut head = std::mem::take(&mut self.host.response);
                 head.headers.set(b"Content-Length", body.len().to_string().as_bytes());
-                if self.host.is_pass {
+                if self.host.is_pass && !self.is_included {
                     return Step::Accept(Box::new(Accepted { stored: None, head, body: AcceptedBody::Made(body) }));
                 }
                 self.store(head, AcceptedBody::Made(body), None)
@@ -481,6 +568,7 @@ impl Backend {
     }
 
     fn run(&mut self, subroutine: Subroutine) -> Option<Answered> {
+        self.host.common.subroutine = subroutine;
         let answer = run::run(&self.loaded.program, subroutine, &mut self.host, &self.workspace);
         let answered = match answer {
             Ok(answer) if answer.action == Action::Fail => None,

@@ -3,8 +3,9 @@
 //! [`Client::begin`] and each report of what came of a [`Step`] give the next step, until one ends the request.
 
 mod host;
+mod includes;
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 use cache::{
     index::{Digest, Fetch, Found, Outcome, Query, Waiting},
@@ -14,18 +15,23 @@ use http::{RequestHead, ResponseHead, Version};
 use sha2::{Digest as _, Sha256};
 use vcl::{
     action::Action,
+    modules::FunctionId,
     run::{self, Backend as Target, Workspace},
     subroutine::Subroutine,
 };
 
 use crate::{
-    backend::{Backend, Order},
-    common::{Common, Connection, Record, status_of},
+    backend::{Backend, Order, Recoding},
+    common::{Asked, Common, Connection, ConnectionWishes, Record, status_of},
     fields,
     loaded::Loaded,
     output::{self, Part},
 };
 use host::{ClientHost, LookupWishes};
+pub use includes::Includes;
+
+/// Gives numbers of transactions.
+pub type Numbers = Rc<dyn Fn() -> u64>;
 
 /// What is to be done next for a request.
 #[derive(Debug)]
@@ -75,8 +81,17 @@ pub enum DeliveredBody {
         object: Arc<Object>,
         /// Which part of it.
         part: Part,
-        /// Whether the client understands no gzip, and the object has nothing else.
-        gunzip: bool,
+        /// What is done to it: the client understands no gzip and the object has nothing else, or the other way round.
+        recoding: Recoding,
+    },
+    /// A page whose includes are replaced by what they name.
+    Page {
+        /// The page.
+        object: Arc<Object>,
+        /// Whether all of it is compressed.
+        gzip: bool,
+        /// How includes are asked for.
+        includes: Box<Includes>,
     },
     /// That of the response that was passed; [`Part::Nothing`] leaves it where it is.
     Passed(Part),
@@ -101,12 +116,14 @@ pub struct Client {
     /// The fetch that this request is to make, until `vcl_miss` has decided.
     fetch: Option<(Fetch, Option<Arc<Object>>)>,
     refresh: Option<Box<Order>>,
-    next_xid: Box<dyn FnMut() -> u64>,
+    next_xid: Numbers,
     is_hit: bool,
     is_head: bool,
     has_body: bool,
-    /// The request as it came, for a program that may hand it to another one.
-    original: Option<RequestHead>,
+    /// Whether another program has handed the request to this one, which cannot hand it on.
+    is_switched: bool,
+    /// Whether what is delivered has been passed.
+    is_passing: bool,
 }
 
 /// Why a program's answer does not lead on.
@@ -122,16 +139,21 @@ impl Client {
         request: RequestHead,
         connection: Connection,
         now: f64,
-        mut next_xid: impl FnMut() -> u64 + 'static,
+        next_xid: Numbers,
         has_body: bool,
     ) -> Self {
         let is_head = request.method() == b"HEAD";
-        let original = (!loaded.program.labels.is_empty()).then(|| request.clone());
+        let received = loaded.keeps_received.then(|| request.clone());
+        let mut common = Common::new(loaded, connection, now);
+        let length =
+            || std::str::from_utf8(request.headers.first_known(http::HeaderId::ContentLength)?).ok()?.parse().ok();
+        common.wishes.body_length = if has_body { length() } else { Some(0) };
         let host = ClientHost {
-            common: Common::new(loaded, connection, now),
+            common,
             xid: next_xid(),
             started: now,
             request,
+            original: None,
             backend_request: RequestHead::default(),
             response: ResponseHead::default(),
             body: Vec::new(),
@@ -146,6 +168,10 @@ impl Client {
             identity: None,
             storage: None,
             purged: None,
+            esi_level: 0,
+            received,
+            leaves_includes: false,
+            top: None,
         };
         Self {
             workspace: Workspace::new(loaded.settings.workspace_client),
@@ -153,24 +179,28 @@ impl Client {
             host,
             fetch: None,
             refresh: None,
-            next_xid: Box::new(next_xid),
+            next_xid,
             is_hit: false,
             is_head,
             has_body,
-            original,
+            is_switched: false,
+            is_passing: false,
         }
     }
 
     /// The first step.
     pub fn begin(&mut self) -> Step {
         self.forward_address();
+        if self.loaded.program.uses(FunctionId::StdRollback) {
+            self.host.original = Some(Box::new(self.host.request.clone()));
+        }
         self.receive()
     }
 
     /// The program that takes the request over, as it came; `None` if no program has that label.
     pub fn switched(&mut self, loaded: Option<&Arc<Loaded>>) -> Step {
-        // NOTE: it is taken, so that a program that was switched to cannot switch again.
-        let (Some(loaded), Some(original)) = (loaded, self.original.take()) else {
+        let received = self.host.received.clone().filter(|_| !self.is_switched);
+        let (Some(loaded), Some(received)) = (loaded, received) else {
             self.host.common.record("VCL_Error", b"return(vcl) to a label that is gone, or not from the active VCL");
             return self.synth(503, b"VCL failed");
         };
@@ -179,7 +209,8 @@ impl Client {
         self.loaded = Arc::clone(loaded);
         self.host.common.loaded = Arc::clone(loaded);
         self.workspace = Workspace::new(loaded.settings.workspace_client);
-        self.host.request = original;
+        self.is_switched = true;
+        self.host.request = received;
         self.begin()
     }
 
@@ -222,6 +253,12 @@ impl Client {
         self.refresh.take()
     }
 
+    /// What the program has asked of the connection and the request's body.
+    #[must_use]
+    pub fn wishes(&self) -> ConnectionWishes {
+        self.host.common.wishes
+    }
+
     /// What is to be logged since the last time.
     pub fn take_log(&mut self) -> Vec<Record> {
         std::mem::take(&mut self.host.common.log)
@@ -252,7 +289,10 @@ impl Client {
     }
 
     fn receive(&mut self) -> Step {
-        self.host.hint = self.loaded.program.default_backend.map(Target::Declared);
+        // NOTE: what a program has set before a restart stays, as in Varnish.
+        if self.host.restarts == 0 {
+            self.host.hint = self.loaded.program.default_backend.map(Target::Declared);
+        }
         if self.host.restarts > self.loaded.settings.max_restarts {
             return self.synth(503, b"Service Unavailable");
         }
@@ -278,6 +318,11 @@ impl Client {
         match answer.action {
             Action::Hash => self.lookup(false),
             Action::Pass => self.pass(),
+            Action::Pipe if self.host.esi_level > 0 => {
+                let said = b"vcl_recv{} returns pipe for ESI included object.  Doing pass.";
+                self.host.common.record("VCL_Error", said);
+                self.pass()
+            }
             Action::Pipe => self.pipe(),
             Action::Purge => self.purge(),
             Action::Vcl => match answer.label {
@@ -374,6 +419,7 @@ impl Client {
             is_background,
             is_hitmiss: self.host.is_hitmiss,
             is_pass: false,
+            is_included: false,
             is_hitpass: false,
             xid: (self.next_xid)(),
             is_head: false,
@@ -400,10 +446,15 @@ impl Client {
             is_background: false,
             is_hitmiss: false,
             is_pass: true,
+            is_included: self.host.esi_level > 0,
             is_hitpass: self.host.is_hitpass,
             xid: (self.next_xid)(),
             is_head: self.is_head,
         };
+        self.is_passing = true;
+        if order.is_included {
+            return Step::Fetch(Box::new(order));
+        }
         Step::Pass(Box::new(Backend::new(order, self.host.common.now, self.has_body)))
     }
 
@@ -416,7 +467,8 @@ impl Client {
         if answer.action != Action::Pipe {
             return self.elsewhere(&answer);
         }
-        let backend = self.host.common.resolve(self.host.hint, b"");
+        let url = self.host.request.target();
+        let backend = self.host.common.resolve(self.host.hint, &Asked { key: b"", url, digest: self.host.digest });
         Step::Pipe(Box::new(Pipe { backend, request: std::mem::take(&mut self.host.backend_request) }))
     }
 
@@ -430,26 +482,49 @@ impl Client {
 
     fn deliver_object(&mut self) -> Step {
         let Some(object) = self.host.object.clone() else { return self.synth(503, b"Service Unavailable") };
-        let now = self.host.common.now;
+        let (now, settings) = (self.host.common.now, &self.loaded.settings);
+        let (gzip_is_on, ranges) = (settings.gzip, settings.ranges);
         self.host.response = object.head().clone();
         self.host.response.set_version(Version::Http11);
         self.head_of_delivery(Some(&object), now);
-        let gunzip = self.loaded.settings.gzip
-            && fields::is_gzip(&object.head().headers)
-            && !fields::accepts_gzip(&self.host.request.headers);
-        if gunzip {
-            self.host.response.headers.remove(b"content-encoding");
-            self.host.response.headers.remove(b"content-length");
+        if ranges && object.head().status() == 200 && !self.is_passing {
+            self.host.response.headers.set(b"Accept-Ranges", b"bytes");
+        }
+        let is_gzip = fields::is_gzip(&object.head().headers);
+        if gzip_is_on && is_gzip && !fields::accepts_gzip(&self.host.request.headers) {
             weaken_tag(&mut self.host.response.headers);
         }
         let outcome = self.run(Subroutine::Deliver);
         if let Some(step) = self.after_deliver(outcome) {
             return step;
         }
-        let length = if gunzip { None } else { known_length(&object) };
-        let part =
-            output::finish(&self.host.request, &mut self.host.response, length, self.loaded.settings.ranges, now);
-        self.end(DeliveredBody::Object { object, part, gunzip })
+        let is_unpacked = gzip_is_on && is_gzip && !fields::accepts_gzip(&self.host.request.headers);
+        let recoding = match object.page() {
+            None if is_unpacked => Recoding::Gunzip,
+            Some(page) if page.is_gzip && !is_unpacked => Recoding::Gzip,
+            _ => Recoding::None,
+        };
+        if is_unpacked {
+            self.host.response.headers.remove(b"content-encoding");
+        }
+        let is_page = object.page().is_some() && !self.host.leaves_includes;
+        let length = if is_page || recoding != Recoding::None { None } else { known_length(&object) };
+        if length.is_none() {
+            self.host.response.headers.remove(b"content-length");
+        }
+        if is_page {
+            weaken_tag(&mut self.host.response.headers);
+        }
+        let ranges = ranges && self.host.esi_level == 0;
+        let part = output::finish(&self.host.request, &mut self.host.response, length, ranges, now);
+        if !is_page {
+            return self.end(DeliveredBody::Object { object, part, recoding });
+        }
+        if self.is_head || part == Part::Nothing {
+            return self.end(DeliveredBody::Made(Vec::new()));
+        }
+        let includes = Box::new(Includes::of(self, recoding == Recoding::Gzip));
+        self.end(DeliveredBody::Page { object, gzip: recoding == Recoding::Gzip, includes })
     }
 
     /// Fields that say where a response comes from.
@@ -502,9 +577,9 @@ impl Client {
         self.host.digest = None;
         self.host.is_hitmiss = false;
         self.host.is_hitpass = false;
-        self.host.lookup = LookupWishes::default();
         self.fetch = None;
         self.is_hit = false;
+        self.is_passing = false;
         self.receive()
     }
 
@@ -524,7 +599,7 @@ impl Client {
         let outcome = if has_failed { Err(Wrong::Failed) } else { self.run(Subroutine::Synth) };
         match outcome {
             Ok(answer) if answer.action == Action::Restart => {
-                if self.host.restarts < self.loaded.settings.max_restarts {
+                if self.host.restarts <= self.loaded.settings.max_restarts {
                     return self.restart();
                 }
             }
@@ -550,6 +625,7 @@ impl Client {
     }
 
     fn run(&mut self, subroutine: Subroutine) -> Result<Answered, Wrong> {
+        self.host.common.subroutine = subroutine;
         let answer = run::run(&self.loaded.program, subroutine, &mut self.host, &self.workspace);
         let answered = match answer {
             Ok(answer) if answer.action == Action::Fail => Err(Wrong::Failed),

@@ -5,15 +5,23 @@ use std::{
     sync::Arc,
 };
 
-use cache::bans::Expression;
+use cache::{bans::Expression, index::Digest};
 use http::Headers;
 use vcl::{
-    program::{HeaderRef, StorageIndex},
+    program::{HeaderRef, ObjectIndex, StorageIndex},
     run::{Backend, Failure, Value, Workspace},
+    subroutine::Subroutine,
     variables::{StorageVariable, Variable},
 };
 
-use crate::loaded::Loaded;
+use crate::{
+    directors::{
+        Choice, Director, ShardParameters, ShardTask,
+        shard::{Change, REPLICAS},
+        shard_key,
+    },
+    loaded::{Loaded, Made},
+};
 
 /// The client's connection, as VCL asks about it.
 #[derive(Clone, Debug, Default)]
@@ -27,11 +35,15 @@ pub struct Connection {
     /// This end of it (`local.ip`).
     pub local: Option<SocketAddr>,
     /// The name of the listening socket (`local.socket`).
-    pub socket: String,
-    /// Its address as it was given (`local.endpoint`).
-    pub endpoint: String,
+    pub socket: Option<Arc<str>>,
+    /// Its address as it was given (`local.endpoint`); that of this end if it is `None`.
+    pub endpoint: Option<Arc<str>>,
     /// The number of the session (`sess.xid`).
     pub xid: u64,
+    /// The user and the group at the other end of a unix socket.
+    pub credentials: Option<(u32, u32)>,
+    /// What the PROXY protocol, version 2, said beside addresses.
+    pub proxy_tlvs: Option<Arc<[u8]>>,
 }
 
 /// A record for the log, by its tag in Varnish's log.
@@ -50,18 +62,75 @@ pub(crate) struct Common {
     pub(crate) connection: Connection,
     /// When the task that runs now was woken.
     pub(crate) now: f64,
-    /// A number that is different for each request, from 0 to 1.
-    pub(crate) random: f64,
     pub(crate) cookies: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) ban_error: Option<String>,
     pub(crate) log: Vec<Record>,
+    /// What runs now.
+    pub(crate) subroutine: Subroutine,
+    pub(crate) wishes: ConnectionWishes,
+    /// What this task has said of shard directors and their parameters.
+    pub(crate) shard_task: ShardTask,
+    /// Changes of shard directors that wait for their rings to be made anew: at the end of the task at last.
+    pub(crate) shard_changes: Vec<(ObjectIndex, Change)>,
+}
+
+/// What a program asks of the connection and the request's body, and what is known of that.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnectionWishes {
+    /// `std.cache_req_body(size)`: a body of so many bytes at most is kept, so that it can be sent again.
+    pub cached_body: Option<u64>,
+    /// `std.set_ip_tos(tos)`
+    pub tos: Option<u8>,
+    /// The length of the request's body, where its head says it.
+    pub body_length: Option<u64>,
+}
+
+impl Drop for Common {
+    fn drop(&mut self) {
+        while let Some((director, _)) = self.shard_changes.first() {
+            self.reconfigure_shard(*director, REPLICAS);
+        }
+    }
 }
 
 impl Common {
     pub(crate) fn new(loaded: &Arc<Loaded>, connection: Connection, now: f64) -> Self {
         let loaded = Arc::clone(loaded);
-        let random = (now * 1e6).rem_euclid(9973.0) / 9973.0;
-        Self { loaded, connection, now, random, cookies: Vec::new(), ban_error: None, log: Vec::new() }
+        Self {
+            loaded,
+            connection,
+            now,
+            cookies: Vec::new(),
+            ban_error: None,
+            log: Vec::new(),
+            subroutine: Subroutine::Init,
+            wishes: ConnectionWishes::default(),
+            shard_task: ShardTask::default(),
+            shard_changes: Vec::new(),
+        }
+    }
+
+    /// Makes the ring of a shard director anew, with the changes that wait; whether it has backends.
+    pub(crate) fn reconfigure_shard(&mut self, director: ObjectIndex, replicas: i64) -> bool {
+        let (own, others) = std::mem::take(&mut self.shard_changes).into_iter().partition(|(of, _)| *of == director);
+        self.shard_changes = others;
+        let changes: Vec<Change> = Vec::into_iter(own).map(|(_, change)| change).collect();
+        let loaded = Arc::clone(&self.loaded);
+        let Some(Made::Director(Director::Shard(shard))) = loaded.made(director) else { return false };
+        let (notes, has_backends) = shard.reconfigure(&changes, replicas);
+        let name = loaded.name_of(Backend::Object(director)).unwrap_or_default();
+        for note in notes {
+            self.record("Notice", format!("vmod_directors: shard {name}: {note}").as_bytes());
+        }
+        if !has_backends {
+            self.record("Error", format!("vmod_directors: shard {name}: .reconfigure() no backends").as_bytes());
+        }
+        has_backends
+    }
+
+    /// Notes when something was reached (`std.timestamp()`).
+    pub(crate) fn timestamp(&mut self, label: &[u8]) {
+        self.record("Timestamp", label);
     }
 
     pub(crate) fn record(&mut self, tag: &'static str, text: &[u8]) {
@@ -81,8 +150,12 @@ impl Common {
             Variable::ServerIp => address(self.connection.server),
             Variable::RemoteIp => address(self.connection.remote),
             Variable::LocalIp => address(self.connection.local),
-            Variable::LocalSocket => text(workspace, self.connection.socket.as_bytes())?,
-            Variable::LocalEndpoint => text(workspace, self.connection.endpoint.as_bytes())?,
+            Variable::LocalSocket => text(workspace, self.connection.socket.as_deref().unwrap_or_default().as_bytes())?,
+            Variable::LocalEndpoint => match (&self.connection.endpoint, self.connection.local) {
+                (Some(endpoint), _) => text(workspace, endpoint.as_bytes())?,
+                (None, Some(local)) => text(workspace, local.to_string().as_bytes())?,
+                (None, None) => Value::String(Some(&[])),
+            },
             Variable::SessXid => text(workspace, self.connection.xid.to_string().as_bytes())?,
             Variable::ServerHostname => text(workspace, settings.hostname.as_bytes())?,
             Variable::ServerIdentity => text(workspace, settings.identity.as_bytes())?,
@@ -102,8 +175,18 @@ impl Common {
         }
     }
 
-    pub(crate) fn resolve(&self, backend: Option<Backend>, key: &[u8]) -> Option<Backend> {
-        self.loaded.resolve(backend?, key, self.random)
+    /// The backend that is asked in the end. `digest` is that of a request to a backend.
+    pub(crate) fn resolve(&self, backend: Option<Backend>, asked: &Asked<'_>) -> Option<Backend> {
+        let loaded = &self.loaded;
+        loaded.resolve(backend?, |director, object| {
+            let mut shard = ShardParameters::default();
+            if let (Some(object), Director::Shard(_)) = (object, director) {
+                let wishes = self.shard_task.of_director(object, director.associated(), |set| loaded.shard_set(set));
+                shard = wishes.complete();
+                shard.key = shard_key(shard.by, shard.key, asked.url, asked.digest);
+            }
+            Choice { key: asked.key, random: loaded.draw(self.now), now: self.now, shard }
+        })
     }
 
     /// Bans what a text says; what is wrong with it is kept for `std.ban_error()`.
@@ -122,6 +205,16 @@ impl Common {
             }
         }
     }
+}
+
+/// What a director may go by.
+pub(crate) struct Asked<'a> {
+    /// What decides for a director of VCL 3 that goes by a key.
+    pub(crate) key: &'a [u8],
+    /// The URL.
+    pub(crate) url: &'a [u8],
+    /// The key of the cache, for a request to a backend.
+    pub(crate) digest: Option<Digest>,
 }
 
 /// A text of the host's as a value.

@@ -23,6 +23,7 @@ pub mod client;
 mod common;
 pub mod directors;
 pub mod fields;
+pub mod lasting;
 pub mod load;
 pub mod loaded;
 pub mod machine;
@@ -33,4 +34,4 @@ pub mod section;
 pub mod settings;
 pub mod shared;
 
-pub use common::{Connection, Record};
+pub use common::{Connection, ConnectionWishes, Record};

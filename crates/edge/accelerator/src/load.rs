@@ -39,6 +39,7 @@ pub fn load(program: Arc<Program>, parts: Parts) -> Result<Arc<Loaded>, Failure>
 pub fn unload(loaded: &Arc<Loaded>) -> Result<(), Failure> {
     let workspace = Workspace::new(loaded.settings.workspace_client);
     let mut host = InitHost { common: Common::new(loaded, Connection::default(), 0.0) };
+    host.common.subroutine = Subroutine::Fini;
     run::run(&loaded.program, Subroutine::Fini, &mut host, &workspace).map(|_| ())
 }
 
@@ -54,6 +55,7 @@ pub fn try_to_load(program: &Arc<Program>, settings: &Settings) -> Result<(), Fa
         cache: Cache::new(),
         storages: Arc::new(storages),
         backends: Arc::new(AllHealthy),
+        lasting: Arc::default(),
     };
     load(Arc::clone(program), parts).map(|_| ())
 }

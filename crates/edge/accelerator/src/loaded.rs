@@ -1,6 +1,6 @@
 //! A program with what it makes when it is loaded: directors, and what stands for its backends.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cache::{index::Cache, storage::Stevedore};
 use vcl::{
@@ -9,14 +9,24 @@ use vcl::{
 };
 
 use crate::{
-    directors::{Director, Policy},
+    directors::{Choice, Director, Members, Neighbours, Policy, Wishes},
+    lasting::Lasting,
     settings::Settings,
 };
+
+/// How deep directors may choose one another.
+const DEPTH_MAX: usize = 16;
 
 /// What the world around knows of backends.
 pub trait Backends: Send + Sync {
     /// Whether a backend of the program may be asked.
     fn is_healthy(&self, backend: BackendIndex) -> bool;
+
+    /// When that changed, in seconds since 1970; 0 if it never did.
+    fn changed(&self, backend: BackendIndex) -> f64 {
+        let _ = backend;
+        0.0
+    }
 }
 
 /// All of them may be asked.
@@ -64,18 +74,24 @@ pub struct Loaded {
     pub cache: Arc<Cache>,
     /// Storages.
     pub storages: Arc<Storages>,
+    /// Whether requests are kept as they came: for what pages include, and for other programs.
+    pub(crate) keeps_received: bool,
     backends: Arc<dyn Backends>,
     /// Objects of modules, by their index.
     objects: Arc<[OnceLock<Made>]>,
     /// Directors of VCL 3.
     directors: Arc<[Director]>,
+    /// What outlives the program.
+    pub lasting: Arc<Lasting>,
 }
 
 /// An object of a module.
 #[derive(Debug)]
 pub(crate) enum Made {
     Director(Director),
-    Blob(Vec<u8>),
+    /// `directors.shard_param`, as `vcl_init` left it.
+    ShardParameters(Mutex<Wishes>),
+    Blob(Arc<[u8]>),
 }
 
 impl std::fmt::Debug for Loaded {
@@ -96,6 +112,25 @@ pub struct Parts {
     pub storages: Arc<Storages>,
     /// What is known of backends.
     pub backends: Arc<dyn Backends>,
+    /// What earlier programs left.
+    pub lasting: Arc<Lasting>,
+}
+
+impl Neighbours for Loaded {
+    fn is_healthy(&self, backend: Backend) -> bool {
+        Self::is_healthy(self, backend)
+    }
+
+    fn changed(&self, backend: Backend) -> f64 {
+        match backend {
+            Backend::Declared(index) => self.backends.changed(index),
+            Backend::Host(_) => 0.0,
+            _ => {
+                let members = self.director(backend).map(Director::members).unwrap_or_default();
+                members.into_iter().map(|member| self.changed(member)).fold(0.0, f64::max)
+            }
+        }
+    }
 }
 
 impl Loaded {
@@ -103,8 +138,22 @@ impl Loaded {
     pub(crate) fn new(program: Arc<Program>, parts: Parts) -> Arc<Self> {
         let directors = program.directors.iter().map(declared_director).collect();
         let objects = program.objects.iter().map(|_| OnceLock::new()).collect();
-        let Parts { name, settings, cache, storages, backends } = parts;
-        Arc::new(Self { name, program, settings, cache, storages, backends, objects, directors })
+        let Parts { name, settings, cache, storages, backends, lasting } = parts;
+        // NOTE: a word in a comment costs a copy of each request's head, and nothing else.
+        let may_include = program.sources.iter().any(|source| source.name != "Builtin" && source.text.contains("esi"));
+        let keeps_received = may_include || !program.labels.is_empty();
+        Arc::new(Self {
+            keeps_received,
+            name,
+            program,
+            settings,
+            cache,
+            storages,
+            backends,
+            objects,
+            directors,
+            lasting,
+        })
     }
 
     /// The same program, with what it has made, under other parameters: for requests that begin from now on.
@@ -113,12 +162,14 @@ impl Loaded {
         Arc::new(Self {
             name: self.name.clone(),
             program: Arc::clone(&self.program),
+            keeps_received: self.keeps_received,
             settings,
             cache: Arc::clone(&self.cache),
             storages: Arc::clone(&self.storages),
             backends: Arc::clone(&self.backends),
             objects: Arc::clone(&self.objects),
             directors: Arc::clone(&self.directors),
+            lasting: Arc::clone(&self.lasting),
         })
     }
 
@@ -138,18 +189,53 @@ impl Loaded {
         }
     }
 
-    /// The backend that is asked in the end, through any directors.
-    #[must_use]
-    pub fn resolve(&self, backend: Backend, key: &[u8], random: f64) -> Option<Backend> {
-        const DEPTH_MAX: usize = 16;
+    /// The backend that is asked in the end, through any directors. `choice` says what each of them goes by.
+    pub(crate) fn resolve<'c>(
+        &self,
+        backend: Backend,
+        choice: impl Fn(&Director, Option<ObjectIndex>) -> Choice<'c>,
+    ) -> Option<Backend> {
         let mut backend = backend;
         for _ in 0..DEPTH_MAX {
-            match backend {
+            let object = match backend {
                 Backend::Declared(_) | Backend::Host(_) => return Some(backend),
-                _ => backend = self.director(backend)?.choose(key, random, |member| self.is_healthy(member))?,
-            }
+                Backend::Object(object) => Some(object),
+                Backend::Director(_) => None,
+            };
+            let director = self.director(backend)?;
+            backend = director.choose(&choice(director, object), self)?;
         }
         None
+    }
+
+    /// A number from 0 to 1, by chance.
+    pub(crate) fn draw(&self, now: f64) -> f64 {
+        self.lasting.draw(now)
+    }
+
+    /// The backend or director of a name.
+    pub(crate) fn named(&self, name: &str) -> Option<Backend> {
+        let place = |found: Option<usize>| found.and_then(|place| u32::try_from(place).ok());
+        if let Some(place) = place(self.program.backends.iter().position(|backend| backend.name == name)) {
+            return Some(Backend::Declared(BackendIndex(place)));
+        }
+        let object = place(self.program.objects.iter().position(|object| object.name == name))?;
+        let object = ObjectIndex(object);
+        matches!(self.made(object), Some(Made::Director(_))).then_some(Backend::Object(object))
+    }
+
+    /// What `vcl_init` left of a set of parameters for shard directors.
+    pub(crate) fn shard_set(&self, set: ObjectIndex) -> Wishes {
+        match self.made(set) {
+            Some(Made::ShardParameters(wishes)) => *wishes.lock().unwrap_or_else(PoisonError::into_inner),
+            _ => Wishes::default(),
+        }
+    }
+
+    pub(crate) fn set_shard_set(&self, set: ObjectIndex, said: Wishes) {
+        if let Some(Made::ShardParameters(wishes)) = self.made(set) {
+            *wishes.lock().unwrap_or_else(PoisonError::into_inner) = said;
+        }
     }
 
     /// The name of a backend or director that the program does not declare as a backend.
@@ -167,6 +253,12 @@ impl Loaded {
         }
     }
 
+    /// What kind of director one is (`round-robin`); nothing for a backend.
+    #[must_use]
+    pub fn kind_of(&self, director: Backend) -> Option<&'static str> {
+        self.director(director).map(Director::kind)
+    }
+
     /// What a director chooses from; nothing for a backend.
     #[must_use]
     pub fn members(&self, director: Backend) -> Option<Vec<Backend>> {
@@ -178,7 +270,7 @@ impl Loaded {
             Backend::Director(place) => self.directors.get(place as usize),
             Backend::Object(index) => match self.made(index)? {
                 Made::Director(director) => Some(director),
-                Made::Blob(_) => None,
+                Made::ShardParameters(_) | Made::Blob(_) => None,
             },
             _ => None,
         }
@@ -198,12 +290,12 @@ fn declared_director(declared: &vcl::program::Director) -> Director {
     let policy = match declared.policy {
         DeclaredPolicy::Random => Policy::Random,
         DeclaredPolicy::RoundRobin => Policy::RoundRobin,
-        DeclaredPolicy::Client | DeclaredPolicy::Hash => Policy::Hash,
+        DeclaredPolicy::Client | DeclaredPolicy::Hash => Policy::OldHash,
         DeclaredPolicy::Fallback => Policy::Fallback { sticky: false },
     };
-    let director = Director::new(policy);
+    let members = Members::new(policy);
     for (index, weight) in &declared.members {
-        director.add(Backend::Declared(*index), *weight);
+        members.add(Backend::Declared(*index), *weight);
     }
-    director
+    Director::Members(members)
 }

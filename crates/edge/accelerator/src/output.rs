@@ -38,9 +38,6 @@ pub fn finish(request: &RequestHead, response: &mut ResponseHead, length: Option
         }
     }
     let Some(length) = length else { return Part::Whole };
-    if ranges && response.status() == 200 {
-        response.headers.set(b"accept-ranges", b"bytes");
-    }
     if ranges && response.status() == 200 && request.method() == b"GET" {
         match range::wanted(&request.headers, &response.headers, length, now) {
             Wanted::Whole => {}

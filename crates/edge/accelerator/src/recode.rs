@@ -49,6 +49,24 @@ impl Recoder {
         }
     }
 
+    /// Gives out what can be given of what has been taken.
+    ///
+    /// # Errors
+    /// As [`Recoder::push`].
+    pub fn flush(&mut self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Plain => Ok(Vec::new()),
+            Self::Gzip(encoder) => {
+                encoder.flush()?;
+                Ok(std::mem::take(encoder.get_mut()))
+            }
+            Self::Gunzip(decoder) => {
+                decoder.flush()?;
+                Ok(std::mem::take(decoder.get_mut()))
+            }
+        }
+    }
+
     /// What comes out at the end.
     ///
     /// # Errors

@@ -1,5 +1,9 @@
 //! What the machines are told beside the program: the parameters of varnishd(1) that they follow.
 
+/// What `transit_buffer` is where nothing is said. NOTE: Varnish has no bound of its own there, so that a slow client of a large
+/// response fills the storage.
+const TRANSIT_BYTES: u64 = 256 << 10;
+
 /// Parameters; seconds where nothing else is said.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -17,6 +21,12 @@ pub struct Settings {
     pub max_retries: u32,
     /// `max_esi_depth`
     pub max_esi_depth: u32,
+    /// `feature`: what begins with `esi_`.
+    pub esi: cache::esi::Settings,
+    /// `transit_buffer`: bytes that wait for the client of a response that is for it alone; 0 for as many as there is room for.
+    pub transit_buffer: u64,
+    /// `ban_lurker_age`, `ban_lurker_batch` and `ban_lurker_sleep`
+    pub lurker: cache::bans::LurkerSettings,
     /// `http_gzip_support`
     pub gzip: bool,
     /// `http_range_support`
@@ -41,6 +51,9 @@ impl Default for Settings {
             max_restarts: 4,
             max_retries: 4,
             max_esi_depth: 5,
+            esi: cache::esi::Settings::default(),
+            transit_buffer: TRANSIT_BYTES,
+            lurker: cache::bans::LurkerSettings::default(),
             gzip: true,
             ranges: true,
             workspace_client: 64 << 10,
@@ -67,7 +80,7 @@ impl Settings {
     /// Why it cannot be set.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), NotSet> {
         let seconds = || duration(value).ok_or(NotSet::Invalid);
-        let number = || value.parse().map_err(|_| NotSet::Invalid);
+        let number = || value.parse::<u32>().map_err(|_| NotSet::Invalid);
         match name {
             "default_ttl" => self.default_ttl = seconds()?,
             "default_grace" => self.default_grace = seconds()?,
@@ -76,6 +89,11 @@ impl Settings {
             "max_restarts" => self.max_restarts = number()?,
             "max_retries" => self.max_retries = number()?,
             "max_esi_depth" => self.max_esi_depth = number()?,
+            "feature" => self.set_features(value)?,
+            "transit_buffer" => self.transit_buffer = bytes(value).ok_or(NotSet::Invalid)? as u64,
+            "ban_lurker_age" => self.lurker.age = seconds()?,
+            "ban_lurker_batch" => self.lurker.batch = number()? as usize,
+            "ban_lurker_sleep" => self.lurker.sleep = seconds()?,
             "http_gzip_support" => self.gzip = switch(value).ok_or(NotSet::Invalid)?,
             "http_range_support" => self.ranges = switch(value).ok_or(NotSet::Invalid)?,
             "workspace_client" => self.workspace_client = bytes(value).ok_or(NotSet::Invalid)?,
@@ -85,8 +103,31 @@ impl Settings {
         Ok(())
     }
 
+    /// Switches features on (`+NAME`) and off (`-NAME`); of `feature`'s names those that say how pages with ESI are read.
+    fn set_features(&mut self, value: &str) -> Result<(), NotSet> {
+        for word in value.split(',').map(str::trim) {
+            let (is_on, name) = match word.split_at_checked(1) {
+                Some(("+", name)) => (true, name),
+                Some(("-", name)) => (false, name),
+                _ if matches!(word, "none" | "default") => {
+                    self.esi = cache::esi::Settings::default();
+                    continue;
+                }
+                _ => return Err(NotSet::Invalid),
+            };
+            match name {
+                "esi_disable_xml_check" => self.esi.disable_xml_check = is_on,
+                "esi_ignore_other_elements" => self.esi.ignore_other_elements = is_on,
+                "esi_remove_bom" => self.esi.remove_bom = is_on,
+                "esi_ignore_https" => self.esi.ignore_https = is_on,
+                _ => return Err(NotSet::Invalid),
+            }
+        }
+        Ok(())
+    }
+
     /// The parameters that [`Settings::set`] knows.
-    pub const NAMES: [&str; 11] = [
+    pub const NAMES: [&str; 16] = [
         "default_ttl",
         "default_grace",
         "default_keep",
@@ -94,6 +135,11 @@ impl Settings {
         "max_restarts",
         "max_retries",
         "max_esi_depth",
+        "feature",
+        "transit_buffer",
+        "ban_lurker_age",
+        "ban_lurker_batch",
+        "ban_lurker_sleep",
         "http_gzip_support",
         "http_range_support",
         "workspace_client",

@@ -3,7 +3,7 @@
 //! These types carry HAProxy's settings after parsing: numbers are in range and defaults are filled in. Parsing text
 //! into them is the business of `haproxycfg`.
 
-use crate::ServerId;
+use crate::{ServerId, probe::Window};
 
 /// Greatest weight a server line may give.
 pub const WEIGHT_MAX: u32 = 256;
@@ -227,6 +227,8 @@ pub struct CheckConfig {
     pub rise: u32,
     /// Bad checks needed to go down, at least 1.
     pub fall: u32,
+    /// Results are counted in a window instead, as Varnish does; `rise` and `fall` follow from it.
+    pub window: Option<Window>,
 }
 
 impl Default for CheckConfig {
@@ -237,6 +239,7 @@ impl Default for CheckConfig {
             downinter_ms: None,
             rise: CHECK_RISE_DEFAULT,
             fall: CHECK_FALL_DEFAULT,
+            window: None,
         }
     }
 }

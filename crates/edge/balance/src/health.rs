@@ -12,6 +12,7 @@
 
 use crate::agent::AgentReply;
 use crate::config::CheckConfig;
+use crate::probe::{ProbeHistory, Reached};
 use crate::rng::Rng;
 
 /// Checks with a shorter interval than this do not count when first checks are spread, in milliseconds.
@@ -258,6 +259,8 @@ pub(crate) struct Check {
     pub(crate) paused: bool,
     pub(crate) in_progress: bool,
     pub(crate) health: u32,
+    /// Results that are counted in a window: then `health` is how many of them are good.
+    pub(crate) probes: Option<Box<ProbeHistory>>,
     pub(crate) status: CheckStatus,
     pub(crate) result: CheckResult,
     pub(crate) code: u16,
@@ -272,13 +275,25 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn new(config: Option<CheckConfig>, disabled: bool) -> Self {
-        let config = config.map(|config| CheckConfig { rise: config.rise.max(1), fall: config.fall.max(1), ..config });
+        let config = config.map(|config| match config.window {
+            None => CheckConfig { rise: config.rise.max(1), fall: config.fall.max(1), ..config },
+            Some(window) => {
+                let (size, threshold) = (u32::from(window.size), u32::from(window.threshold));
+                CheckConfig { rise: threshold, fall: size - threshold + 1, ..config }
+            }
+        });
+        let probes = config.and_then(|config| config.window).map(|window| Box::new(ProbeHistory::new(window)));
+        let health = match &probes {
+            Some(probes) => probes.good_count(),
+            None => config.unwrap_or_default().rise,
+        };
         Self {
             config,
             enabled: config.is_some(),
             paused: disabled,
             in_progress: false,
-            health: if disabled { 0 } else { config.unwrap_or_default().rise },
+            health: if disabled { 0 } else { health },
+            probes,
             status: CheckStatus::Initializing,
             result: CheckResult::Unknown,
             code: 0,
@@ -325,8 +340,28 @@ impl Check {
         }
     }
 
+    /// Counts a result in the window.
+    fn count_in_window(&mut self, is_good: bool) -> Option<bool> {
+        let probes = self.probes.as_mut()?;
+        let reached = match self.status {
+            _ if is_good => Reached::GoodAnswer,
+            CheckStatus::Layer7Status | CheckStatus::Layer7Response => Reached::Answer,
+            CheckStatus::SocketError
+            | CheckStatus::Layer4Timeout
+            | CheckStatus::Layer4Connection
+            | CheckStatus::Analyze => Reached::Nothing,
+            _ => Reached::Server,
+        };
+        probes.record(reached, self.duration_ms);
+        let before = std::mem::replace(&mut self.health, probes.good_count());
+        Some(before != self.health)
+    }
+
     /// Counts a bad check. Returns whether that changed anything.
     pub(crate) fn count_bad(&mut self) -> bool {
+        if let Some(has_changed) = self.count_in_window(false) {
+            return has_changed;
+        }
         if self.health == 0 {
             return false;
         }
@@ -339,6 +374,9 @@ impl Check {
 
     /// Counts a good check. Returns whether that changed anything.
     pub(crate) fn count_good(&mut self) -> bool {
+        if let Some(has_changed) = self.count_in_window(true) {
+            return has_changed;
+        }
         if self.health >= self.top() {
             return false;
         }

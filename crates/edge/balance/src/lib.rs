@@ -34,6 +34,7 @@ mod lb;
 pub mod message;
 mod order;
 mod pool;
+pub mod probe;
 mod retry;
 mod rng;
 mod server;

@@ -202,9 +202,11 @@ impl Server {
         let minconn = if config.minconn == 0 { maxconn } else { config.minconn };
         let admin =
             if config.disabled { AdminState::CONFIG_MAINT.with(AdminState::FORCED_MAINT) } else { AdminState::READY };
-        let state = if config.disabled { OperationalState::Stopped } else { OperationalState::Running };
-        let standing = Standing { state, admin, weight: 0 };
         let check = Check::new(config.check, config.disabled);
+        // One whose results are counted in a window may have too few at the start.
+        let is_down = config.disabled || check.probes.as_ref().is_some_and(|probes| !probes.is_healthy());
+        let state = if is_down { OperationalState::Stopped } else { OperationalState::Running };
+        let standing = Standing { state, admin, weight: 0 };
         let agent = config.agent.map(|agent| Box::new(Check::new(Some(agent), false)));
         Self {
             number,

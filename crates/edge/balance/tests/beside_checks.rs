@@ -108,6 +108,7 @@ fn results_lead_to_the_same_states_and_words() {
             downinter_ms: (number % 3 == 0).then_some(15),
             rise: 1 + number % 4,
             fall: 1 + number / 4 % 4,
+            window: None,
         };
         let checked = ServerConfig {
             name: "s1".to_owned(),

@@ -278,6 +278,10 @@ impl Mark {
     pub(crate) fn number(&self) -> u64 {
         self.number.load(Relaxed)
     }
+
+    pub(crate) fn has_passed(&self, ban: u64) -> bool {
+        self.number() >= ban
+    }
 }
 
 impl Ban {

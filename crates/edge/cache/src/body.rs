@@ -1,8 +1,12 @@
 //! A body that one task fills and any number read, on whatever threads they are.
 //!
 //! Chunks are shared: whoever delivers them copies nothing, and an object that has left the cache stays readable to its readers.
+//!
+//! A body in transit is for one reader alone: what it has read is gone, and who fills it waits as long as more than a bound waits for
+//! the reader (`transit_buffer`). So a slow client holds the server back instead of filling memory.
 
 use std::{
+    collections::VecDeque,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -47,21 +51,37 @@ pub struct Body {
     disk: Option<Arc<Disk>>,
     /// Whether a piece was not what had been written.
     is_damaged: AtomicBool,
+    /// Bytes that may wait for the one reader of a body in transit.
+    transit_bytes_max: Option<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Arriving {
     chunks: Vec<Chunk>,
     broken: bool,
+    /// What waits of a body in transit, of which no chunk stands in `chunks`.
+    transit: Transit,
     /// One for each reader that waits; all are woken by each chunk.
     readers: Slab<Waker>,
     round: u64,
+}
+
+/// A body that is gone as soon as it has been read.
+#[derive(Debug, Default)]
+struct Transit {
+    chunks: VecDeque<Bytes>,
+    bytes: u64,
+    has_ended: bool,
+    /// Who fills it, while there is no room.
+    filler: Option<Waker>,
 }
 
 /// Where a reader is.
 #[derive(Debug, Default)]
 pub struct Cursor {
     next: usize,
+    /// Bytes that it has read.
+    bytes: u64,
     /// Its waker's place, and the round that it is of.
     waiting: Option<(u64, usize)>,
 }
@@ -79,6 +99,11 @@ impl Body {
     /// One that arrives on a disk.
     pub(crate) fn on_disk(disk: Option<&Arc<Disk>>) -> Self {
         Self { disk: disk.cloned(), ..Self::default() }
+    }
+
+    /// One in transit, of which at most about so many bytes wait for its reader.
+    pub(crate) fn in_transit(bytes_max: u64) -> Self {
+        Self { transit_bytes_max: Some(bytes_max), ..Self::default() }
     }
 
     /// One that a former process has stored.
@@ -128,15 +153,54 @@ impl Body {
         self.is_damaged.store(true, Relaxed);
     }
 
+    /// Whether it is gone as soon as it has been read.
+    #[must_use]
+    pub fn is_in_transit(&self) -> bool {
+        self.transit_bytes_max.is_some()
+    }
+
+    /// Ready as long as there is room for more; one that is not in transit always has room.
+    pub fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(bytes_max) = self.transit_bytes_max else { return Poll::Ready(()) };
+        let mut arriving = self.lock();
+        if arriving.transit.bytes < bytes_max {
+            return Poll::Ready(());
+        }
+        arriving.transit.filler = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Wakes who waits for room: its reader has left.
+    pub fn leave(&self) {
+        if self.is_in_transit() {
+            let filler = self.lock().transit.filler.take();
+            filler.into_iter().for_each(Waker::wake);
+        }
+    }
+
     /// The next chunk, `None` after the last one. Where it has not arrived yet, the reader is woken when it has.
     ///
     /// # Errors
     /// The fetch failed, or the disk has something else than was written.
-    pub fn poll_next(&self, cursor: &mut Cursor, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Broken>> {
+    pub(crate) fn poll_next(
+        &self,
+        cursor: &mut Cursor,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, Broken>> {
         if let Some(whole) = self.whole.get() {
             return Poll::Ready(self.load(cursor.take_of(whole)));
         }
         let mut arriving = self.lock();
+        if let Some(chunk) = arriving.transit.chunks.pop_front() {
+            arriving.transit.bytes -= chunk.len() as u64;
+            let filler = arriving.transit.filler.take();
+            drop(arriving);
+            filler.into_iter().for_each(Waker::wake);
+            return Poll::Ready(Ok(Some(chunk)));
+        }
+        if arriving.transit.has_ended {
+            return Poll::Ready(Ok(None));
+        }
         if let Some(chunk) = cursor.take(&arriving.chunks) {
             // NOTE: a disk is not waited for with the lock.
             drop(arriving);
@@ -174,6 +238,18 @@ impl Body {
         }
     }
 
+    /// What it has in memory, when nobody has the body any more.
+    pub(crate) fn take_memory(&mut self) -> impl Iterator<Item = Bytes> + use<> {
+        let arriving = self.arriving.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let left = std::mem::take(&mut arriving.chunks);
+        let whole = match self.whole.take() {
+            Some(Whole::Memory(chunks)) => chunks.into_vec(),
+            Some(Whole::Disk(_) | Whole::Mixed(_)) | None => Vec::new(),
+        };
+        let memory = |chunk| if let Chunk::Memory(bytes) = chunk { Some(bytes) } else { None };
+        whole.into_iter().chain(left.into_iter().filter_map(memory))
+    }
+
     pub(crate) fn push(&self, chunk: Bytes) {
         let bytes = chunk.len() as u64;
         self.add(Chunk::Memory(chunk), bytes);
@@ -186,12 +262,22 @@ impl Body {
     fn add(&self, chunk: Chunk, bytes: u64) {
         let mut arriving = self.lock();
         self.arrived.fetch_add(bytes, Relaxed);
-        arriving.chunks.push(chunk);
+        match chunk {
+            Chunk::Memory(chunk) if self.is_in_transit() => {
+                arriving.transit.chunks.push_back(chunk);
+                arriving.transit.bytes += bytes;
+            }
+            chunk => arriving.chunks.push(chunk),
+        }
         wake(arriving);
     }
 
     pub(crate) fn finish(&self) {
         let mut arriving = self.lock();
+        if self.is_in_transit() {
+            arriving.transit.has_ended = true;
+            return wake(arriving);
+        }
         let chunks = std::mem::take(&mut arriving.chunks);
         let _ = self.whole.set(Whole::of(chunks, self.disk.is_some()));
         wake(arriving);
@@ -223,12 +309,23 @@ impl Whole {
 }
 
 impl Cursor {
+    /// Notes a chunk that has been read.
+    pub(crate) fn note(&mut self, chunk: &Bytes) {
+        self.bytes += chunk.len() as u64;
+    }
+
     fn take_of(&mut self, whole: &Whole) -> Option<Chunk> {
         match whole {
             Whole::Memory(chunks) => self.take(chunks).map(Chunk::Memory),
             Whole::Disk(chunks) => self.take(chunks).map(Chunk::Disk),
             Whole::Mixed(chunks) => self.take(chunks),
         }
+    }
+
+    /// Bytes that it has read.
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        self.bytes
     }
 
     fn take<C: Clone>(&mut self, chunks: &[C]) -> Option<C> {

@@ -1,8 +1,11 @@
 //! What a cache stores: the head of a response, its times and its body.
 
-use std::sync::{
-    Arc, Mutex, OnceLock, PoisonError,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+    task::{Context, Poll, ready},
 };
 
 use bytes::{Bytes, BytesMut};
@@ -11,7 +14,8 @@ use http::ResponseHead;
 use crate::{
     Time,
     bans::Mark,
-    body::Body,
+    body::{Body, Broken, Cursor},
+    esi::Plan,
     index::{Cache, Digest, bytes_of_tag},
     storage::{
         CHUNK_BYTES_MAX, Reservation, Slot, Stevedore, StorageFull,
@@ -21,6 +25,16 @@ use crate::{
 
 /// What a body's chunks are at least, where its length is not known.
 const CHUNK_BYTES_MIN: usize = 4 << 10;
+
+/// What a chunk of a body in transit is at most: its memory is free again when all of it has been read.
+const TRANSIT_CHUNK_BYTES_MAX: usize = 32 << 10;
+
+/// What an object takes in the index, in the order of expiry and in the queue of its storage, and what the allocator adds to all its
+/// parts.
+const INDEX_BYTES: usize = 320;
+
+/// Pieces of bodies that are at least so large are divided rather than to leave much of them unused.
+const DIVIDED_BYTES_MIN: usize = 32 << 10;
 
 /// What an object says to who finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,9 +122,20 @@ pub struct Object {
     /// Its place in its storage's queues.
     pub(crate) slot: Slot,
     tags: Mutex<Vec<Box<[u8]>>>,
+    /// What is replaced in its body when it is delivered.
+    page: OnceLock<Box<Page>>,
     /// What it has of a disk.
     share: Option<Box<DiskShare>>,
     reservation: Reservation,
+}
+
+/// A body with Edge Side Includes. It is stored without compression, whatever its head says.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// What is to be done with it.
+    pub plan: Plan,
+    /// Whether it was compressed when it came, or was to be: who understands gzip gets gzip, as the head says.
+    pub is_gzip: bool,
 }
 
 /// Where an object stands in the index.
@@ -133,11 +158,37 @@ impl Object {
         head: ResponseHead,
         lifetime: Lifetime,
     ) -> Result<(Arc<Self>, Filler), StorageFull> {
-        let bytes = size_of::<Self>() + head.headers.memory_bytes();
+        Self::start_with(cache, storage, kind, (head, Body::on_disk(storage.disk())), lifetime)
+    }
+
+    /// Begins an object for one reader, which is gone as soon as it has been read; who fills it is to wait for
+    /// [`Filler::poll_room`].
+    ///
+    /// # Errors
+    /// As [`Object::start`].
+    pub fn start_transit(
+        cache: &Arc<Cache>,
+        storage: &Arc<Stevedore>,
+        head: ResponseHead,
+        lifetime: Lifetime,
+        bytes_max: u64,
+    ) -> Result<(Arc<Self>, Filler), StorageFull> {
+        let body = if storage.disk().is_some() { Body::on_disk(storage.disk()) } else { Body::in_transit(bytes_max) };
+        Self::start_with(cache, storage, Kind::Ordinary, (head, body), lifetime)
+    }
+
+    fn start_with(
+        cache: &Arc<Cache>,
+        storage: &Arc<Stevedore>,
+        kind: Kind,
+        (head, body): (ResponseHead, Body),
+        lifetime: Lifetime,
+    ) -> Result<(Arc<Self>, Filler), StorageFull> {
+        let bytes = size_of::<Self>() + INDEX_BYTES + head.headers.memory_bytes();
         let object = Arc::new(Self {
             kind,
             head: OnceLock::from(head),
-            body: Body::on_disk(storage.disk()),
+            body,
             fresh_until: AtomicU64::new(lifetime.fresh_until().to_bits()),
             lifetime: Mutex::new(lifetime),
             hits: AtomicU64::new(0),
@@ -149,6 +200,7 @@ impl Object {
             frequency: AtomicU32::new(0),
             slot: Slot::default(),
             tags: Mutex::default(),
+            page: OnceLock::new(),
             share: storage.disk().map(|disk| Box::new(DiskShare::new(disk))),
             reservation: storage.reserve(cache, bytes)?,
         });
@@ -173,7 +225,7 @@ impl Object {
     ) -> Result<Arc<Self>, StorageFull> {
         let length = usize::try_from(body.arrived()).unwrap_or(usize::MAX);
         let of_tags: usize = tags.iter().map(|tag| bytes_of_tag(tag)).sum();
-        let bytes = (size_of::<Self>() + of_tags).saturating_add(length);
+        let bytes = (size_of::<Self>() + INDEX_BYTES + of_tags).saturating_add(length);
         Ok(Arc::new(Self {
             kind: Kind::Ordinary,
             head: OnceLock::new(),
@@ -189,6 +241,7 @@ impl Object {
             frequency: AtomicU32::new(0),
             slot: Slot::default(),
             tags: Mutex::new(tags),
+            page: OnceLock::new(),
             share: Some(Box::new(share)),
             reservation: storage.reserve(cache, bytes)?,
         }))
@@ -221,6 +274,27 @@ impl Object {
     #[must_use]
     pub fn body(&self) -> &Body {
         &self.body
+    }
+
+    /// The next chunk of the body, `None` after the last one. Where it has not arrived yet, the reader is woken when it has.
+    ///
+    /// # Errors
+    /// The fetch failed, or the disk has something else than was written.
+    pub fn poll_next(&self, cursor: &mut Cursor, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Broken>> {
+        let next = ready!(self.body.poll_next(cursor, context));
+        if let Ok(Some(chunk)) = &next {
+            cursor.note(chunk);
+            if self.body.is_in_transit() {
+                self.reservation.shrink(chunk.len());
+            }
+        }
+        Poll::Ready(next)
+    }
+
+    /// What is replaced in the body when it is delivered; none for nearly all objects.
+    #[must_use]
+    pub fn page(&self) -> Option<&Page> {
+        self.page.get().map(|page| &**page)
     }
 
     /// How long it lives.
@@ -329,6 +403,14 @@ impl Object {
     }
 }
 
+/// The memory of the body serves the next one.
+impl Drop for Object {
+    fn drop(&mut self) {
+        let chunks = self.body.take_memory();
+        self.reservation.storage().give_back(chunks);
+    }
+}
+
 /// Fills an object's body. One that is dropped before [`Filler::finish`] breaks the body: who has read a part is told, and nobody
 /// finds the object any more.
 #[derive(Debug)]
@@ -347,6 +429,47 @@ impl Filler {
     #[must_use]
     pub fn object(&self) -> &Arc<Object> {
         &self.object
+    }
+
+    /// An object like this one, of which nothing has come: in its place, as long as nobody else has it.
+    ///
+    /// # Errors
+    /// As [`Object::start`].
+    pub fn begin_again(&self) -> Result<(Arc<Object>, Self), StorageFull> {
+        let old = &self.object;
+        let (object, filler) = Object::start(&self.cache, old.storage(), old.kind, old.head().clone(), old.lifetime())?;
+        object.set_xid(old.xid());
+        for tag in old.tags() {
+            object.add_tag(&self.cache, &tag)?;
+        }
+        Ok((object, filler))
+    }
+
+    /// Ready as long as there is room for more of a body in transit; others always have room.
+    pub fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.object.body.poll_room(context)
+    }
+
+    /// Whether the object is in the index, or has been: it is for everybody.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.object.place.get().is_some()
+    }
+
+    /// Whether somebody else has the object.
+    #[must_use]
+    pub fn has_readers(&self) -> bool {
+        Arc::strong_count(&self.object) > 1
+    }
+
+    /// Says what is replaced in the body when it is delivered; before it is whole.
+    ///
+    /// # Errors
+    /// As [`Filler::write`].
+    pub fn set_page(&mut self, page: Page) -> Result<(), StorageFull> {
+        self.object.reservation.grow(&self.cache, page.plan.memory_bytes())?;
+        let _ = self.object.page.set(Box::new(page));
+        Ok(())
     }
 
     /// Bytes that have been written so far.
@@ -440,8 +563,8 @@ impl Filler {
         } else if !self.buffer.is_empty() && unused > self.buffer.len() / 4 {
             // A last chunk that is much too large for what it holds is copied into one that is not.
             let exact = Bytes::copy_from_slice(&self.buffer);
-            self.buffer = BytesMut::new();
-            self.object.reservation.shrink(unused);
+            let capacity = std::mem::take(&mut self.buffer).capacity();
+            self.object.reservation.shrink(capacity.saturating_sub(allocated(exact.len())));
             self.object.body.push(exact);
         } else {
             self.flush();
@@ -459,7 +582,8 @@ impl Filler {
         } else {
             usize::try_from(arrived).unwrap_or(usize::MAX).max(wanted).max(CHUNK_BYTES_MIN)
         };
-        let mut bytes = guess.min(CHUNK_BYTES_MAX);
+        let most = if self.object.body.is_in_transit() { TRANSIT_CHUNK_BYTES_MAX } else { CHUNK_BYTES_MAX };
+        let mut bytes = piece_bytes(guess).min(most);
         if let Some(share) = self.object.share() {
             let extent = self.object.storage().allocate(&self.cache, bytes as u64)?;
             share.add_extent(extent);
@@ -467,9 +591,26 @@ impl Filler {
             bytes = bytes.min(usize::try_from(extent.length).unwrap_or(bytes));
         }
         self.object.reservation.grow(&self.cache, bytes)?;
-        self.buffer = BytesMut::with_capacity(bytes);
+        self.buffer = self.object.storage().piece(bytes);
         Ok(())
     }
+}
+
+/// What the allocator gives for so many bytes: it has four sizes for each power of two (jemalloc). What is counted is what is taken.
+fn allocated(bytes: usize) -> usize {
+    bytes.checked_next_multiple_of(step_of(bytes)).unwrap_or(bytes)
+}
+
+fn step_of(bytes: usize) -> usize {
+    1 << bytes.saturating_sub(1).max(1).ilog2().saturating_sub(2).max(4)
+}
+
+/// Bytes of a piece of a body of which so many are to come: a size that the allocator has, with little left over.
+fn piece_bytes(wanted: usize) -> usize {
+    let whole = allocated(wanted);
+    let is_wasteful = wanted >= DIVIDED_BYTES_MIN && whole - wanted > wanted / 16;
+    // The rest comes in a piece of its own.
+    if is_wasteful { whole - step_of(wanted) } else { whole }
 }
 
 impl Drop for Filler {
@@ -478,6 +619,25 @@ impl Drop for Filler {
             self.flush();
             self.object.body.fail();
             self.cache.remove(&self.object);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_of_the_allocators_sizes() {
+        for (wanted, allocated_bytes, piece) in [
+            (1, 16, 16),
+            (512, 512, 512),
+            (513, 640, 640),
+            (10_000, 10_240, 10_240),
+            (100_009, 112 << 10, 96 << 10),
+            (256 << 10, 256 << 10, 256 << 10),
+        ] {
+            assert_eq!((allocated(wanted), piece_bytes(wanted)), (allocated_bytes, piece), "{wanted}");
         }
     }
 }

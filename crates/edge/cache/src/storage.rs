@@ -5,6 +5,7 @@
 
 pub mod disk;
 mod eviction;
+mod pool;
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -12,12 +13,18 @@ use std::sync::{
 };
 
 use crate::{index::Cache, object::Object};
+use bytes::{Bytes, BytesMut};
 use disk::{Disk, Extent};
 use eviction::Queues;
 pub(crate) use eviction::{FREQUENCY_MAX, Slot};
+use pool::Pool;
 
 /// What a piece of a body is at most (`fetch_maxchunksize`).
 pub(crate) const CHUNK_BYTES_MAX: usize = 256 << 10;
+
+/// Of its bound, a storage keeps this part of what has left for what comes, and no more bytes than that.
+const POOL_SHARE: u64 = 32;
+const POOL_BYTES_MAX: usize = 16 << 20;
 
 /// Objects that leave at most for one that needs room (`nuke_limit`).
 const EVICTED_AT_ONCE_MAX: usize = 50;
@@ -62,6 +69,7 @@ pub struct Stevedore {
     limit: u64,
     used: AtomicU64,
     queues: Mutex<Queues>,
+    pool: Pool,
     disk: Option<Arc<Disk>>,
     /// What it counts.
     pub counters: StorageCounters,
@@ -85,6 +93,7 @@ impl Stevedore {
             limit,
             used: AtomicU64::new(0),
             queues: Mutex::new(Queues::default()),
+            pool: Pool::default(),
             disk,
             counters: StorageCounters::default(),
         }
@@ -140,6 +149,18 @@ impl Stevedore {
     /// An object has left the index.
     pub(crate) fn dismiss(&self, object: &Object) {
         self.queues().remove(object);
+    }
+
+    /// Memory for a piece of a body.
+    pub(crate) fn piece(&self, bytes: usize) -> BytesMut {
+        let kept = if bytes >= pool::PIECE_BYTES_MIN { self.pool.take(bytes) } else { None };
+        kept.unwrap_or_else(|| BytesMut::with_capacity(bytes))
+    }
+
+    /// Takes the memory of a body that has left.
+    pub(crate) fn give_back(&self, chunks: impl Iterator<Item = Bytes>) {
+        let share = usize::try_from(self.limit / POOL_SHARE).unwrap_or(usize::MAX);
+        self.pool.give(chunks, share.min(POOL_BYTES_MAX));
     }
 
     fn take(&self, cache: &Cache, bytes: u64) -> Result<(), StorageFull> {

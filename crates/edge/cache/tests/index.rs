@@ -173,18 +173,18 @@ fn readers_have_a_body_while_it_arrives() {
     let waker = Waker::from(Arc::clone(&counting));
     let mut context = Context::from_waker(&waker);
     let mut cursor = Cursor::default();
-    assert!(object.body().poll_next(&mut cursor, &mut context).is_pending());
-    assert!(object.body().poll_next(&mut cursor, &mut context).is_pending());
+    assert!(object.poll_next(&mut cursor, &mut context).is_pending());
+    assert!(object.poll_next(&mut cursor, &mut context).is_pending());
     filler.write(b"one").unwrap();
     assert_eq!(counting.0.load(Relaxed), 0);
     filler.flush();
     assert_eq!(counting.0.load(Relaxed), 1, "a reader that has asked twice is woken once");
     assert!(
-        matches!(object.body().poll_next(&mut cursor, &mut context), Poll::Ready(Ok(Some(chunk))) if &chunk[..] == b"one")
+        matches!(object.poll_next(&mut cursor, &mut context), Poll::Ready(Ok(Some(chunk))) if &chunk[..] == b"one")
     );
-    assert!(object.body().poll_next(&mut cursor, &mut context).is_pending());
+    assert!(object.poll_next(&mut cursor, &mut context).is_pending());
     filler.finish();
-    assert!(matches!(object.body().poll_next(&mut cursor, &mut context), Poll::Ready(Ok(None))));
+    assert!(matches!(object.poll_next(&mut cursor, &mut context), Poll::Ready(Ok(None))));
 }
 
 #[test]
@@ -200,8 +200,8 @@ fn a_body_that_breaks_is_found_by_nobody() {
     drop(filler);
     let mut context = Context::from_waker(Waker::noop());
     let mut cursor = Cursor::default();
-    assert!(matches!(object.body().poll_next(&mut cursor, &mut context), Poll::Ready(Ok(Some(_)))));
-    assert!(matches!(object.body().poll_next(&mut cursor, &mut context), Poll::Ready(Err(_))));
+    assert!(matches!(object.poll_next(&mut cursor, &mut context), Poll::Ready(Ok(Some(_)))));
+    assert!(matches!(object.poll_next(&mut cursor, &mut context), Poll::Ready(Err(_))));
     assert!(matches!(place.cache.lookup(&query), Found::Miss { .. }));
     drop(object);
     assert_eq!(place.memory.used(), 0);

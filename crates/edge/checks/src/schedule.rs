@@ -54,6 +54,9 @@ pub fn prepare(instance: &Instance) {
     let spread = instance.config.global.max_spread_checks.unwrap_or_default().as_millis();
     let delays = balance::health::first_check_delays_ms(&intervals, u32::try_from(spread).unwrap_or(u32::MAX));
     for ((proxy, server, kind), delay_ms) in checked(instance).zip(delays) {
+        // Varnish asks at once: a backend that has too few good answers at the start waits for that.
+        let is_windowed = kind == CheckKind::Health && proxy.farm().probes(id(&server)).is_some();
+        let delay_ms = if is_windowed { 0 } else { delay_ms };
         proxy.farm().schedule_check(id(&server), kind, now_ms + delay_ms);
     }
     events::follow_all(instance, now_ms);

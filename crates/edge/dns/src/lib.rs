@@ -14,7 +14,6 @@ mod query;
 mod records;
 mod response;
 mod section;
-mod service;
 mod types;
 
 pub use choice::{Network, Options};

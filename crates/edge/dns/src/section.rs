@@ -11,6 +11,7 @@
 //! made of), and waiters (`do-resolve`). A resolution that nobody asks for any more is dropped.
 
 mod questions;
+mod service;
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -18,6 +19,8 @@ use std::{
 };
 
 use self::questions::address;
+use service::Service;
+
 use crate::{
     Answer, Asked, Counters, Fault, Kind, Name, Options, Record, ServerKey, Servers, Settings, Transmit, Updater,
     WaiterKey,
@@ -25,7 +28,6 @@ use crate::{
     decode_response,
     records::Records,
     response,
-    service::Service,
 };
 
 /// Bytes of a message's header, and of the shortest record: together they bound the records of an answer.

@@ -1,8 +1,8 @@
 //! Where a body ends in the bytes that pass.
 
+use crate::body_length::BodyLength;
 use crate::chunked::ChunkedDecoder;
 use crate::error::ParseError;
-use crate::framing::BodyLength;
 use crate::limits::Limits;
 
 /// Follows one body of whatever framing.

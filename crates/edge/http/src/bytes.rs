@@ -142,5 +142,20 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
+/// `number` in decimal, written into the end of `digits`.
+pub(crate) fn decimal(number: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut rest = number;
+    let mut start = digits.len();
+    for (index, place) in digits.iter_mut().enumerate().rev() {
+        *place = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+        start = index;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    digits.get(start..).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,8 @@
 //!
 //! The decisions are HAProxy's. Nothing is compressed here: this only looks at heads and changes them.
 
+use crate::body_length::BodyLength;
 use crate::bytes::TOKEN;
-use crate::framing::BodyLength;
 use crate::header_id::HeaderId;
 use crate::method::Method;
 use crate::request::RequestHead;

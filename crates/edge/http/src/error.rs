@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The party that sent the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum Sender {
     /// A client, sending requests.
     Client,
     /// A server, sending responses.
@@ -123,10 +123,10 @@ impl ParseError {
 
     /// The status to answer the client with: 400, 414, 431 or 505 when the client is to blame, 502 when the server is.
     #[must_use]
-    pub fn status(&self, blame: Side) -> u16 {
+    pub fn status(&self, blame: Sender) -> u16 {
         match blame {
-            Side::Client => self.kind.client_status(),
-            Side::Server => 502,
+            Sender::Client => self.kind.client_status(),
+            Sender::Server => 502,
         }
     }
 }

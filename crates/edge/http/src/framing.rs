@@ -1,42 +1,12 @@
-//! How long a message body is: RFC 9112 section 6.3, without its lenient branches.
+//! How long the body of a message is: RFC 9112 section 6.3, without its lenient branches.
 
-use crate::error::ParseErrorKind;
+use crate::body_length::{BodyLength, Framing, parse_content_length};
+use crate::bytes::decimal;
 use crate::header_id::HeaderId;
 use crate::headers::{Headers, bit};
 use crate::method::Method;
 use crate::request::RequestHead;
 use crate::response::ResponseHead;
-
-/// What the head, as it was received, says about the body.
-///
-/// The parser keeps it in the head apart from the fields: rules may edit Content-Length, but the bytes on the connection
-/// end where the sender said.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Framing {
-    pub(crate) length: Option<u64>,
-    pub(crate) chunked: bool,
-}
-
-/// How the end of a body is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyLength {
-    /// There is no body: the message ends with its head.
-    None,
-    /// This many bytes.
-    Exact(u64),
-    /// Chunks up to one of size zero, and trailers.
-    Chunked,
-    /// Everything up to the end of the connection. Only responses.
-    UntilClose,
-}
-
-impl BodyLength {
-    /// Whether no byte belongs to the body.
-    #[must_use]
-    pub fn is_empty(self) -> bool {
-        matches!(self, BodyLength::None | BodyLength::Exact(0))
-    }
-}
 
 /// How the body of a parsed request ends. Never until close.
 #[must_use]
@@ -144,34 +114,6 @@ fn only(headers: &Headers, id: HeaderId) -> Found<'_> {
         (Some(value), None) => Found::One(value),
         (Some(_), Some(_)) => Found::Several,
     }
-}
-
-/// The number that a Content-Length value says: only digits, no list, no sign.
-///
-/// At most 18 digits: the largest number that no receiver can overflow, however it stores it.
-pub(crate) fn parse_content_length(value: &[u8]) -> Result<u64, ParseErrorKind> {
-    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
-        return Err(ParseErrorKind::InvalidLength);
-    }
-    if value.len() > 18 {
-        return Err(ParseErrorKind::LengthTooLarge);
-    }
-    Ok(value.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
-}
-
-/// `number` in decimal, written into the end of `digits`.
-pub(crate) fn decimal(number: u64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut rest = number;
-    let mut start = digits.len();
-    for (index, place) in digits.iter_mut().enumerate().rev() {
-        *place = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-        start = index;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    digits.get(start..).unwrap_or_default()
 }
 
 #[cfg(test)]

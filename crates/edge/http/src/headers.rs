@@ -6,8 +6,8 @@
 //! A field whose bytes stand in the arena exactly as they go on the wire (`name: value CR LF`) is marked as such. Parsed
 //! lines nearly always do, and added ones are laid down that way, so writing the block is copying a few long runs.
 
+use crate::bytes::decimal;
 use crate::bytes::{BLOCK, Block};
-use crate::framing::decimal;
 use crate::header_id::HeaderId;
 
 /// A range of bytes in an arena.

@@ -3,6 +3,7 @@
 
 mod basic_auth;
 mod body;
+mod body_length;
 mod bytes;
 mod chunked;
 mod compression;
@@ -28,6 +29,7 @@ mod version;
 
 pub use basic_auth::{basic_authorization, basic_credentials};
 pub use body::{BodyTracker, Tracked};
+pub use body_length::BodyLength;
 pub use chunked::{
     ChunkPart, ChunkProgress, ChunkedDecoder, write_chunk, write_chunk_end, write_chunk_start, write_last_chunk,
 };
@@ -38,9 +40,9 @@ pub use connection::{
 };
 pub use cookies::{CookiePiece, CookiePieces, cookie_pieces, cookies, set_cookie, set_cookie_pieces};
 pub use date::{HTTP_DATE_LEN, http_date};
-pub use error::{ParseError, ParseErrorKind, Side};
+pub use error::{ParseError, ParseErrorKind, Sender};
 pub use framing::{
-    BodyLength, begins_tunnel, enforce_framing, enforce_request_framing, enforce_response_framing, request_body_length,
+    begins_tunnel, enforce_framing, enforce_request_framing, enforce_response_framing, request_body_length,
     response_body_length,
 };
 pub use header_id::HeaderId;

@@ -8,9 +8,9 @@
 //! The parser works line by line and remembers where it stopped, both in the line and in the head, so a client that
 //! sends one byte at a time costs one look at each byte. What it decides does not depend on how the bytes arrived.
 
+use crate::body_length::{Framing, parse_content_length};
 use crate::bytes::{self, TOKEN, find_colon};
-use crate::error::{ParseError, ParseErrorKind as Kind, Side};
-use crate::framing::{Framing, parse_content_length};
+use crate::error::{ParseError, ParseErrorKind as Kind, Sender};
 use crate::header_id::HeaderId;
 use crate::headers::{Headers, Span};
 use crate::limits::Limits;
@@ -149,7 +149,7 @@ impl State {
                     self.check_host(window, head)?;
                     return Ok(self.complete(window, head));
                 }
-                self.field(&line, limits, Side::Client, head.version, &mut head.headers)?;
+                self.field(&line, limits, Sender::Client, head.version, &mut head.headers)?;
             } else if line.bytes.is_empty() {
                 self.empty_lines += 1;
                 if self.empty_lines > EMPTY_LINES_MAX {
@@ -185,7 +185,7 @@ impl State {
                 head.headers.adopt(window.get(..self.line_start).unwrap_or_default());
                 return Ok(Parsed::Complete { consumed: self.line_start });
             } else {
-                self.field(&line, limits, Side::Server, head.version, &mut head.headers)?;
+                self.field(&line, limits, Sender::Server, head.version, &mut head.headers)?;
             }
         }
         self.first_word_is_possible(window, &version)?;
@@ -260,7 +260,7 @@ impl State {
         &mut self,
         line: &Line<'_>,
         limits: &Limits,
-        side: Side,
+        side: Sender,
         version: Version,
         headers: &mut Headers,
     ) -> Result<(), ParseError> {
@@ -292,7 +292,7 @@ impl State {
         let framing = match id {
             HeaderId::ContentLength => self.content_length(value),
             HeaderId::TransferEncoding => self.transfer_encoding(value, version),
-            HeaderId::Host if side == Side::Client => self.host(value, start + value_at, limits),
+            HeaderId::Host if side == Sender::Client => self.host(value, start + value_at, limits),
             _ => Ok(()),
         };
         if let Err((kind, at)) = framing {

@@ -1,6 +1,6 @@
 //! The head of a request.
 
-use crate::framing::Framing;
+use crate::body_length::Framing;
 use crate::header_id::HeaderId;
 use crate::headers::{Headers, Part, Span};
 use crate::method::Method;

@@ -1,6 +1,6 @@
 //! The head of a response.
 
-use crate::framing::Framing;
+use crate::body_length::Framing;
 use crate::headers::{Headers, Part, Span};
 use crate::request::write_fields;
 use crate::status::reason_phrase;

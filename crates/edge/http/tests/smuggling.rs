@@ -7,7 +7,7 @@ mod corpus;
 
 use http::{
     BodyLength, BodyTracker, Limits, Method, ParseError, ParseErrorKind, Parsed, RequestHead, RequestParser,
-    ResponseHead, ResponseParser, Side, request_body_length, response_body_length,
+    ResponseHead, ResponseParser, Sender, request_body_length, response_body_length,
 };
 
 use corpus::{Case, cases};
@@ -16,7 +16,7 @@ const REQUESTS: &str = include_str!("smuggling/requests.txt");
 const RESPONSES: &str = include_str!("smuggling/responses.txt");
 
 /// Reads a message that arrives in pieces with these ends, and says what becomes of it in the words of the corpus.
-fn outcome(side: Side, method: Method, input: &[u8], ends: &[usize]) -> String {
+fn outcome(side: Sender, method: Method, input: &[u8], ends: &[usize]) -> String {
     let limits = Limits::default();
     let (mut request, mut request_head) = (RequestParser::new(), RequestHead::new());
     let (mut response, mut response_head) = (ResponseParser::new(), ResponseHead::new());
@@ -26,8 +26,8 @@ fn outcome(side: Side, method: Method, input: &[u8], ends: &[usize]) -> String {
     for end in ends {
         if tracker.is_none() {
             let parsed = match side {
-                Side::Client => request.parse(&input[..*end], &limits, &mut request_head),
-                Side::Server => response.parse(&input[..*end], &limits, &mut response_head),
+                Sender::Client => request.parse(&input[..*end], &limits, &mut request_head),
+                Sender::Server => response.parse(&input[..*end], &limits, &mut response_head),
             };
             match parsed {
                 Ok(Parsed::Incomplete) => continue,
@@ -35,8 +35,8 @@ fn outcome(side: Side, method: Method, input: &[u8], ends: &[usize]) -> String {
                 Err(ParseError { kind, offset }) => return format!("{} at {offset}", kind.name()),
             }
             length = match side {
-                Side::Client => request_body_length(&request_head),
-                Side::Server => response_body_length(&response_head, method),
+                Sender::Client => request_body_length(&request_head),
+                Sender::Server => response_body_length(&response_head, method),
             };
         }
         let tracker = tracker.get_or_insert_with(|| BodyTracker::new(length, &limits));
@@ -59,7 +59,7 @@ fn outcome(side: Side, method: Method, input: &[u8], ends: &[usize]) -> String {
 }
 
 /// What is not as expected of a case, given at once, byte by byte and in two pieces.
-fn mistakes(side: Side, case: &Case) -> Vec<String> {
+fn mistakes(side: Sender, case: &Case) -> Vec<String> {
     let Case { name, expected, bytes } = case;
     let (method, expected) = match expected.strip_prefix("to ").and_then(|rest| rest.split_once(": ")) {
         Some((method, expected)) => (Method::of(method.as_bytes()), expected),
@@ -78,13 +78,13 @@ fn mistakes(side: Side, case: &Case) -> Vec<String> {
 
 #[test]
 fn requests() {
-    let mistakes: Vec<_> = cases(REQUESTS).iter().flat_map(|case| mistakes(Side::Client, case)).collect();
+    let mistakes: Vec<_> = cases(REQUESTS).iter().flat_map(|case| mistakes(Sender::Client, case)).collect();
     assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
 }
 
 #[test]
 fn responses() {
-    let mistakes: Vec<_> = cases(RESPONSES).iter().flat_map(|case| mistakes(Side::Server, case)).collect();
+    let mistakes: Vec<_> = cases(RESPONSES).iter().flat_map(|case| mistakes(Sender::Server, case)).collect();
     assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use balance::{
     Algorithm as FarmAlgorithm, CheckConfig, FarmConfig, HashConfig, HashType, ProxyType, RetryPolicy, ServerConfig,
-    ServerId, UriOptions,
+    ServerId, UriOptions, probe::Window,
 };
 use haproxycfg::model::{
     self, Algorithm, Config, Proxy, ProxyIndex, ProxyKind, ServerAddress, ServerIndex, ServerPort,
@@ -22,7 +22,7 @@ use net::Target;
 use crate::{
     caches::LiveCache,
     capture::LastCapture,
-    counters::Side,
+    counters::SideCounters,
     instance::Instance,
     limits::hard_maxconn,
     process::Process,
@@ -137,13 +137,13 @@ impl Assembly<'_> {
             .map(|(bind, number)| LiveListener {
                 name: bind.name.as_deref().map_or_else(|| format!("sock-{number}").into(), Into::into),
                 id: bind.id.unwrap_or(number),
-                side: Arc::new(Side::new(workers)),
+                side: Arc::new(SideCounters::new(workers)),
             })
             .collect();
-        let side = |pick: fn(&LiveProxy) -> &Arc<Side>| {
+        let side = |pick: fn(&LiveProxy) -> &Arc<SideCounters>| {
             before
                 .filter(|before| before.frontend.traffic.iter().count() == workers)
-                .map_or_else(|| Arc::new(Side::new(workers)), |before| Arc::clone(pick(before)))
+                .map_or_else(|| Arc::new(SideCounters::new(workers)), |before| Arc::clone(pick(before)))
         };
         LiveProxy {
             index,
@@ -207,7 +207,7 @@ impl Assembly<'_> {
             agent: Mutex::new(Agent::of(server)),
             target_epoch: AtomicU64::new(same_place.map_or(0, |before| before.target_epoch.load(Relaxed))),
             port_map: AtomicI32::new(same_place.map_or(PORT_AS_CONFIGURED, |before| before.port_map.load(Relaxed))),
-            side: before.map_or_else(|| Arc::new(Side::new(self.workers)), |before| Arc::clone(&before.side)),
+            side: before.map_or_else(|| Arc::new(SideCounters::new(self.workers)), |before| Arc::clone(&before.side)),
             connections: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.connections)),
             idle: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.idle)),
             last_session_ms: AtomicU64::new(before.map_or(0, |before| before.last_session_ms.load(Relaxed))),
@@ -271,6 +271,18 @@ fn variable_limits(sizes: [usize; 5]) -> sample::VariableLimits {
     let [global, process, session, transaction, request_response] =
         sizes.map(|size| Some(size).filter(|size| *size > 0));
     sample::VariableLimits { global, process, session, transaction, request_response }
+}
+
+/// How results of checks are counted, for one that says `window` or `threshold`.
+fn window(server: &model::Server) -> Option<Window> {
+    /// Varnish's, where one of them is not said.
+    const STANDARD: (u8, u8) = (8, 3);
+    if server.window.is_none() && server.threshold.is_none() {
+        return None;
+    }
+    let threshold = server.threshold.unwrap_or(STANDARD.1);
+    let size = server.window.unwrap_or(STANDARD.0.max(threshold));
+    Some(Window::new(size.into(), threshold.into(), server.initial.map(u32::from)))
 }
 
 fn milliseconds(time: Duration) -> u32 {
@@ -356,6 +368,7 @@ pub fn server_config(config: &Config, server: &model::Server) -> ServerConfig {
             downinter_ms: server.downinter.map(milliseconds),
             rise: server.rise,
             fall: server.fall,
+            window: window(server),
         }),
         // Neither fast nor slow, and one word is enough.
         agent: server.agent_check.then(|| CheckConfig {
@@ -364,6 +377,7 @@ pub fn server_config(config: &Config, server: &model::Server) -> ServerConfig {
             downinter_ms: None,
             rise: 1,
             fall: 1,
+            window: None,
         }),
         observe: server.observe,
         error_limit: server.error_limit,

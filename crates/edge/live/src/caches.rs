@@ -1,10 +1,18 @@
 //! `cache` sections that run.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use ::accelerator::section::Limits;
 use cache::{index::Cache, storage::Stevedore};
 use haproxycfg::model::CacheSection;
+
+/// Objects that are removed in one go, between which the control thread does something else.
+const EXPIRED_AT_ONCE_MAX: usize = 500;
+/// How often it is looked for such objects. Whoever asks for one of them does not find it meanwhile.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// A `cache` section.
 #[derive(Debug)]
@@ -34,5 +42,12 @@ impl LiveCache {
         };
         let storage = Arc::new(Stevedore::malloc(&spec.name, spec.bytes));
         Arc::new(Self { spec: spec.clone(), limits, cache: Cache::new(), storage })
+    }
+
+    /// Removes what is over, and says when to come again.
+    pub fn tend(&self) -> Duration {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+        let (count, _) = self.cache.expire(now, EXPIRED_AT_ONCE_MAX);
+        if count == EXPIRED_AT_ONCE_MAX { Duration::ZERO } else { PAUSE }
     }
 }

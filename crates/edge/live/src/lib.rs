@@ -32,7 +32,7 @@ pub mod upkeep;
 pub mod variables;
 
 pub use self::{
-    counters::{Side, Traffic},
+    counters::{SideCounters, Traffic},
     instance::{Instance, Shared},
     limits::WORKERS_MAX,
     process::{CompressionLimits, Process, ProcessRates, WakeSessions},

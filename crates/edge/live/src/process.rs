@@ -16,7 +16,7 @@ use tokio::{runtime::RuntimeMetrics, sync::Notify};
 use crate::{
     background::Background,
     changes::Changes,
-    counters::{ProcessTraffic, Side, Traffic},
+    counters::{ProcessTraffic, SideCounters, Traffic},
     rates::RateWindow,
 };
 
@@ -217,7 +217,7 @@ impl Process {
     }
 
     /// The rate of one number of a side.
-    pub fn per_second(&self, side: &Side, number: fn(&Traffic) -> u64, window: &RateWindow) -> i64 {
+    pub fn per_second(&self, side: &SideCounters, number: fn(&Traffic) -> u64, window: &RateWindow) -> i64 {
         let now = self.milliseconds(Instant::now());
         i64::try_from(window.rate(side.traffic.sum(number), now)).unwrap_or(i64::MAX)
     }

@@ -12,7 +12,7 @@ use haproxycfg::model::{self, ProxyIndex, ServerIndex};
 use net::Target;
 use telemetry::Gauge;
 
-use crate::{counters::Side, process::Process};
+use crate::{counters::SideCounters, process::Process};
 
 /// A server that runs.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub struct LiveServer {
     /// How its agent is asked; a command may change it.
     pub agent: Mutex<Agent>,
     /// Numbers.
-    pub side: Arc<Side>,
+    pub side: Arc<SideCounters>,
     /// Connections open to it, in use or idle.
     pub connections: Arc<Gauge>,
     /// Idle connections in all workers' pools.
@@ -128,7 +128,7 @@ impl LiveServer {
             port_map: AtomicI32::new(PORT_AS_CONFIGURED),
             check_place: Mutex::new(CheckPlace { address: config.check_address.clone(), port: config.check_port }),
             agent: Mutex::new(Agent::of(&config)),
-            side: Arc::new(Side::new(workers)),
+            side: Arc::new(SideCounters::new(workers)),
             connections: Arc::default(),
             idle: Arc::default(),
             last_session_ms: AtomicU64::new(0),

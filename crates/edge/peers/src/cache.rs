@@ -15,7 +15,7 @@ pub struct SendCache {
 
 /// How a word is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum CachedWord {
     /// By the number that it has.
     Known(usize),
     /// With the number that it gets.
@@ -24,9 +24,9 @@ pub(crate) enum Sent {
 
 impl SendCache {
     /// How to send a word. Numbers are counted from 1.
-    pub(crate) fn send(&mut self, word: &Arc<str>) -> Sent {
+    pub(crate) fn send(&mut self, word: &Arc<str>) -> CachedWord {
         if let Some(place) = self.places.get(word) {
-            return Sent::Known(place + 1);
+            return CachedWord::Known(place + 1);
         }
         let place = self.next;
         self.next = (place + 1) % ENTRIES;
@@ -38,7 +38,7 @@ impl SendCache {
             None => self.words.push(Arc::clone(word)),
         }
         self.places.insert(Arc::clone(word), place);
-        Sent::New(place + 1)
+        CachedWord::New(place + 1)
     }
 
     /// A word was not sent after all.
@@ -94,14 +94,14 @@ mod tests {
         let word = |number: usize| -> Arc<str> { number.to_string().into() };
         let mut cache = SendCache::default();
         for number in 0..ENTRIES {
-            assert_eq!(cache.send(&word(number)), Sent::New(number + 1));
+            assert_eq!(cache.send(&word(number)), CachedWord::New(number + 1));
         }
-        assert_eq!(cache.send(&word(0)), Sent::Known(1));
-        assert_eq!(cache.send(&word(1_000)), Sent::New(1));
-        assert_eq!(cache.send(&word(0)), Sent::New(2));
+        assert_eq!(cache.send(&word(0)), CachedWord::Known(1));
+        assert_eq!(cache.send(&word(1_000)), CachedWord::New(1));
+        assert_eq!(cache.send(&word(0)), CachedWord::New(2));
         cache.forget(&word(0));
-        assert_eq!(cache.send(&word(0)), Sent::New(3));
-        assert_eq!(cache.send(&word(1_000)), Sent::Known(1));
+        assert_eq!(cache.send(&word(0)), CachedWord::New(3));
+        assert_eq!(cache.send(&word(1_000)), CachedWord::Known(1));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stick::{DataType, Definition, KeyType, Kind, Layout, StoredValue, Update};
 
 use crate::{
-    cache::{ReceiveCache, SendCache, Sent},
+    cache::{CachedWord, ReceiveCache, SendCache},
     message,
     table::RemoteTable,
     varint::{self, Reader},
@@ -82,7 +82,7 @@ pub(crate) fn encode(
             }
             StoredValue::Word(None) => varint::put(&mut payload, 0),
             StoredValue::Word(Some(word)) => {
-                if let Sent::New(_) = put_word(&mut payload, word, cache) {
+                if let CachedWord::New(_) = put_word(&mut payload, word, cache) {
                     new_word = Some(word);
                 }
             }
@@ -98,12 +98,12 @@ pub(crate) fn encode(
     true
 }
 
-fn put_word(payload: &mut Vec<u8>, word: &Arc<str>, cache: &mut SendCache) -> Sent {
+fn put_word(payload: &mut Vec<u8>, word: &Arc<str>, cache: &mut SendCache) -> CachedWord {
     let sent = cache.send(word);
     let mut inner = Vec::with_capacity(word.len() + 4);
     match sent {
-        Sent::Known(number) => varint::put(&mut inner, number as u64),
-        Sent::New(number) => {
+        CachedWord::Known(number) => varint::put(&mut inner, number as u64),
+        CachedWord::New(number) => {
             varint::put(&mut inner, number as u64);
             varint::put(&mut inner, word.len() as u64);
             inner.extend_from_slice(word.as_bytes());

@@ -17,7 +17,7 @@ pub use self::{
     parking::keep as keep_parking,
     registry::{Handle, Order},
     session::{
-        borrow::{OtherWorkers, Plea},
+        borrow::{IdleConnectionRequest, OtherWorkers},
         pages::{PageReply, PageRequest, Pages},
     },
     worker::{Neighbours, Worker},

@@ -21,7 +21,7 @@ use std::{
 use live::LiveServer;
 use net::{Socket, Target};
 
-use crate::session::{Protocol, Wire, kept::Kept};
+use crate::session::{Protocol, Wire, pinned::PinnedConnections};
 
 /// A connection to a server, with what decides whether it may be used again.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub struct ServerConnection {
     /// Which HTTP it speaks.
     pub protocol: Protocol,
     /// The next one of those that are kept for the same client.
-    pub(crate) next: Kept,
+    pub(crate) next: PinnedConnections,
     need: Rc<Need>,
     is_idle: bool,
     worker: usize,
@@ -192,7 +192,7 @@ impl ServerPool {
             greeting: 0,
             ends: (None, None),
             protocol: Protocol::default(),
-            next: Kept::default(),
+            next: PinnedConnections::default(),
             need,
             is_idle: false,
             worker: self.worker,

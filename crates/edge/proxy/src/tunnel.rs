@@ -23,7 +23,7 @@ use std::{
 use live::{LiveServer, ShutCause};
 use net::{
     Buffer, BufferPool, Deadline, Stream,
-    splice::{Side, Splice, Spliced},
+    splice::{CopyError, Splice, Spliced},
 };
 
 use crate::{
@@ -142,11 +142,11 @@ impl Direction {
         to: &Stream,
         setup: &TunnelSetup<'_>,
         context: &mut Context<'_>,
-    ) -> Poll<Result<(), Side>> {
+    ) -> Poll<Result<(), CopyError>> {
         loop {
             while !self.buffer.is_empty() {
                 let allowed = ready!(self.poll_allowed(context));
-                ready!(to.poll_writable(context)).map_err(Side::To)?;
+                ready!(to.poll_writable(context)).map_err(CopyError::Write)?;
                 match to.try_write(self.buffer.bytes().get(..allowed).unwrap_or_default()) {
                     Ok(count) => {
                         if let Some(stages) = &mut self.stages {
@@ -156,7 +156,7 @@ impl Direction {
                         self.moved += count as u64;
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(error) => return Poll::Ready(Err(Side::To(error))),
+                    Err(error) => return Poll::Ready(Err(CopyError::Write(error))),
                 }
             }
             if self.ended {
@@ -178,7 +178,7 @@ impl Direction {
                 continue;
             }
             setup.pool.reclaim(&mut self.buffer);
-            ready!(from.poll_readable(context)).map_err(Side::From)?;
+            ready!(from.poll_readable(context)).map_err(CopyError::Read)?;
             setup.pool.lend(&mut self.buffer);
             match from.try_fill(&mut self.buffer) {
                 Ok(0) => self.ended = true,
@@ -193,7 +193,7 @@ impl Direction {
                 }
                 Ok(_) => self.full_reads = 0,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(Side::From(error))),
+                Err(error) => return Poll::Ready(Err(CopyError::Read(error))),
             }
         }
     }
@@ -227,16 +227,16 @@ pub async fn run(
             && let Poll::Ready(Err(side)) = up.poll(client, server, &setup, context)
         {
             return Poll::Ready(match side {
-                Side::From(error) => TunnelEnd::ClientError(error),
-                Side::To(error) => TunnelEnd::ServerError(error),
+                CopyError::Read(error) => TunnelEnd::ClientError(error),
+                CopyError::Write(error) => TunnelEnd::ServerError(error),
             });
         }
         if !down.done
             && let Poll::Ready(Err(side)) = down.poll(server, client, &setup, context)
         {
             return Poll::Ready(match side {
-                Side::From(error) => TunnelEnd::ServerError(error),
-                Side::To(error) => TunnelEnd::ClientError(error),
+                CopyError::Read(error) => TunnelEnd::ServerError(error),
+                CopyError::Write(error) => TunnelEnd::ClientError(error),
             });
         }
         if client_first.is_none() && (up.ended || down.ended) {

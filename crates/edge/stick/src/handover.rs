@@ -23,9 +23,6 @@ const ENTRY: u8 = 2;
 /// Bytes of a number at most: 64 bits by sevens.
 const NUMBER_LEN_MAX: usize = 10;
 
-/// What an entry holds.
-pub type Values = Vec<(DataType, u32, StoredValue)>;
-
 /// The bytes are not what [`Writer`] makes. What was read before counts all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the contents of stick tables are malformed")]

@@ -14,9 +14,8 @@ use crate::{
     definition::Definition,
     dictionary::Dictionary,
     entry::Entry,
-    handover::Values,
     shard::{Oldest, Shard},
-    updates::{Learned, Update, Updates},
+    updates::{Learned, Update, Updates, Values},
 };
 
 /// Most shards of a table.

@@ -14,6 +14,9 @@ use crate::{
     frequency::{Frequency, tick},
 };
 
+/// What an entry holds.
+pub type Values = Vec<(DataType, u32, StoredValue)>;
+
 /// A value, in the form in which peers exchange it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredValue {

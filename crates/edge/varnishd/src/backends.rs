@@ -63,10 +63,12 @@ fn write_backend(text: &mut String, name: &str, backend: &Backend, program: &Pro
         None => {}
     }
     if let Some(probe) = probe {
-        let threshold = u32::from(probe.threshold.max(1));
-        // So many bad answers in a row leave fewer good ones in the window than the threshold asks for.
-        let fall = (u32::from(probe.window) + 1).saturating_sub(threshold).max(1);
-        let _ = write!(text, " check inter {} rise {threshold} fall {fall}", milliseconds(probe.interval));
+        let (window, threshold, initial) = (probe.window.max(1), probe.threshold.max(1), probe.initial);
+        let _ = write!(
+            text,
+            " check inter {} window {window} threshold {threshold} initial {initial}",
+            milliseconds(probe.interval)
+        );
     }
     text.push_str("\n\n");
 }

@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use crate::{
     action::Action,
-    modules::{Class, Function, Method},
+    modules::{Class, Function, FunctionId, Method},
     pattern::Pattern,
     source::{Sources, Span},
     subroutine::Subroutine,
@@ -64,6 +64,10 @@ pub struct Program {
     pub storages: Vec<String>,
     /// Names of programs that it hands requests to.
     pub labels: Vec<String>,
+    /// Modules that it imports.
+    pub modules: Vec<String>,
+    /// Functions of modules that stand in it, each once.
+    pub functions: Vec<FunctionId>,
     /// All routines.
     pub routines: Vec<Routine>,
     /// Which routine each subroutine of the cache is, in the order of [`Subroutine::ALL`].
@@ -76,6 +80,18 @@ impl Program {
     pub fn entry(&self, subroutine: Subroutine) -> Option<&Routine> {
         let index = self.entries.get(subroutine as usize)?;
         self.routine(*index)
+    }
+
+    /// Whether it imports a module.
+    #[must_use]
+    pub fn imports(&self, module: &str) -> bool {
+        self.modules.iter().any(|imported| imported == module)
+    }
+
+    /// Whether a function of a module stands in it.
+    #[must_use]
+    pub fn uses(&self, function: FunctionId) -> bool {
+        self.functions.contains(&function)
     }
 
     /// One routine.

@@ -13,6 +13,7 @@ mod network;
 mod origin;
 mod peer;
 mod scene;
+mod site;
 mod store;
 mod wire;
 
@@ -36,6 +37,7 @@ pub use self::{
     origin::{Origin, ok},
     peer::{Peer, nginx, nginx_at, python},
     scene::{Scene, beside_haproxy, server_and_end},
+    site::{Site, Varnish},
     store::{RedisClient, Store},
     wire::{Answer, Wire},
 };

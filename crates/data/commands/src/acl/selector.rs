@@ -274,7 +274,7 @@ impl Selector {
             }
         }
         if !self.all_channels
-            && let Some(channels) = Channels::of(found)
+            && let Some(channels) = found.command.channels
         {
             for (place, channel) in words.iter().enumerate().skip(1).take(channels.at_most) {
                 if !self.allows_channel(channel, channels.are_patterns) {
@@ -306,24 +306,6 @@ impl Selector {
 /// Whether a channel is among those of some patterns.
 pub(crate) fn allows_channel<'a>(mut known: impl Iterator<Item = &'a Bytes>, channel: &[u8], is_pattern: bool) -> bool {
     known.any(|known| if is_pattern { known.as_slice() == channel } else { glob::matches(known, channel) })
-}
-
-/// The channels among a command's words.
-struct Channels {
-    at_most: usize,
-    are_patterns: bool,
-}
-
-impl Channels {
-    fn of<H>(found: Found<H>) -> Option<Self> {
-        let (at_most, are_patterns) = match found.command.name {
-            "SUBSCRIBE" | "SSUBSCRIBE" => (usize::MAX, false),
-            "PSUBSCRIBE" => (usize::MAX, true),
-            "PUBLISH" | "SPUBLISH" => (1, false),
-            _ => return None,
-        };
-        found.container.is_none().then_some(Self { at_most, are_patterns })
-    }
 }
 
 /// A command by its name, a subcommand by `container|name`.

@@ -50,6 +50,7 @@ pub const COMMANDS: &[Command] = &[Command::new("ACL", -2, |_| Err(Failure::Synt
             .syntax("[operation<count:integer|RESET>]"),
         admin("SAVE", 2, save).docs("6.0.0", "O(N) for N users", "Writes all users into their file."),
         admin("SETUSER", -3, setuser)
+            .secrets(|words, places| places.extend(2..words.len()))
             .docs("6.0.0", "O(N) for N rules", "Makes a user or changes it, all rules or none.")
             .syntax("username [rule...]"),
         admin("USERS", 2, users).docs("6.0.0", "O(N) for N users", "The names of all users."),

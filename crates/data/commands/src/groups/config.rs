@@ -23,6 +23,7 @@ pub const COMMANDS: &[Command] = &[Command::new("CONFIG", -2, |_| Err(Failure::S
             .docs("2.0.0", "O(N) for N settings", "The settings whose names match a pattern.")
             .syntax("parameter{parameter}..."),
         Command::new("SET", -4, set)
+            .secrets(passwords)
             .flags(FLAGS)
             .group(GROUP, Categories::empty())
             .docs("2.0.0", "O(N) for N settings", "Changes settings: all or none.")
@@ -76,6 +77,20 @@ fn get(context: &mut Context<'_>) -> Result<(), Failure> {
         context.reply.bulk(&value);
     }
     Ok(())
+}
+
+/// The places of passwords among names and values.
+fn passwords(words: &[&[u8]], places: &mut Vec<usize>) {
+    places.extend(
+        (2..words.len()).step_by(2).filter(|at| words.get(*at).is_some_and(|name| is_secret(name))).map(|at| at + 1),
+    );
+}
+
+/// Whether a setting holds a password.
+fn is_secret(name: &[u8]) -> bool {
+    ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"]
+        .iter()
+        .any(|secret| name.eq_ignore_ascii_case(secret.as_bytes()))
 }
 
 fn set(context: &mut Context<'_>) -> Result<(), Failure> {

@@ -43,11 +43,13 @@ pub const COMMANDS: &[Command] = &[
         "Closes the connection.",
     ),
     Command::new("AUTH", -2, auth)
+        .secrets(|words, places| places.extend(1..words.len().min(3)))
         .flags(EASY.union(Flags::NOSCRIPT).union(Flags::NO_AUTH).union(Flags::ALLOW_BUSY))
         .group(GROUP, Categories::CONNECTION)
         .docs("1.0.0", "O(N) for N passwords of the user", "Says who the client is.")
         .syntax("[username@6.0.0] password"),
     Command::new("HELLO", -1, hello)
+        .secrets(hello_secrets)
         .flags(EASY.union(Flags::NOSCRIPT).union(Flags::NO_AUTH).union(Flags::ALLOW_BUSY))
         .group(GROUP, Categories::CONNECTION)
         .docs("6.0.0", "O(1)", "Chooses the protocol's version, and says who client and server are.")
@@ -132,6 +134,13 @@ pub(super) fn set_name(context: &mut Context<'_>, name: &[u8]) -> Result<(), Fai
     }
     context.session.name = Bytes::from_slice(name);
     Ok(())
+}
+
+/// The name and the password of `HELLO`.
+fn hello_secrets(words: &[&[u8]], places: &mut Vec<usize>) {
+    if let Some(place) = words.iter().skip(2).position(|word| word.eq_ignore_ascii_case(b"AUTH")) {
+        places.extend([place + 3, place + 4]);
+    }
 }
 
 fn hello(context: &mut Context<'_>) -> Result<(), Failure> {

@@ -7,7 +7,7 @@ use crate::{
     groups::help,
     pubsub::Medium,
     server::Command,
-    table::{Access, Categories, Flags, KeySpec},
+    table::{Access, Categories, ChannelWords, Flags, KeySpec},
 };
 
 const GROUP: &str = "pubsub";
@@ -23,6 +23,7 @@ const SEND: Flags =
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("SUBSCRIBE", -2, |context| subscribe(context, Medium::Channel, b"subscribe"))
+        .channels(ChannelWords::ALL)
         .flags(LISTEN)
         .group(GROUP, Categories::PUBSUB)
         .docs("2.0.0", "O(N) for N channels", "Listens to channels.")
@@ -33,6 +34,7 @@ pub const COMMANDS: &[Command] = &[
         .docs("2.0.0", "O(N) for N channels", "Listens to channels no more; without names, to none.")
         .syntax("[channel...]"),
     Command::new("PSUBSCRIBE", -2, |context| subscribe(context, Medium::Pattern, b"psubscribe"))
+        .channels(ChannelWords::PATTERNS)
         .flags(LISTEN)
         .group(GROUP, Categories::PUBSUB)
         .docs("2.0.0", "O(N) for N patterns", "Listens to all channels whose names match patterns.")
@@ -43,6 +45,7 @@ pub const COMMANDS: &[Command] = &[
         .docs("2.0.0", "O(N) for N patterns", "Listens by patterns no more; without patterns, by none.")
         .syntax("[pattern:pattern...]"),
     Command::new("SSUBSCRIBE", -2, |context| subscribe(context, Medium::Shard, b"ssubscribe"))
+        .channels(ChannelWords::ALL)
         .flags(LISTEN)
         .keys(&[KeySpec::range(1, -1, 1, Access::NOT_KEY)])
         .group(GROUP, Categories::PUBSUB)
@@ -55,11 +58,13 @@ pub const COMMANDS: &[Command] = &[
         .docs("7.0.0", "O(N) for N channels", "Listens to sharded channels no more; without names, to none.")
         .syntax("[shardchannel...]"),
     Command::new("PUBLISH", 3, |context| publish(context, Medium::Channel))
+        .channels(ChannelWords::ONE)
         .flags(SEND)
         .group(GROUP, Categories::PUBSUB)
         .docs("2.0.0", "O(N+M) for N listeners and M patterns", "Sends a message to whoever listens to a channel.")
         .syntax("channel message"),
     Command::new("SPUBLISH", 3, |context| publish(context, Medium::Shard))
+        .channels(ChannelWords::ONE)
         .flags(SEND)
         .keys(&[KeySpec::one(1, Access::NOT_KEY)])
         .group(GROUP, Categories::PUBSUB)

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use keyspace::{Bytes, Failure, Millis, sent::Sent};
+use keyspace::{Bytes, Failure, Millis, received_query::ReceivedQuery};
 use resp::{Limits, Progress, Reply, RequestParser};
 use smallvec::SmallVec;
 
@@ -218,7 +218,7 @@ impl Server {
         let rest = run.query.get(run.at..).unwrap_or_default();
         let is_long = consumed > BYTES_COPIED_MAX || run.parser.arguments(rest).len() > WORDS_COPIED_MAX;
         if is_long && let Some(ranges) = run.parser.take_ranges() {
-            let sent = Rc::new(Sent::new(std::mem::take(&mut run.query), run.at, ranges));
+            let sent = Rc::new(ReceivedQuery::new(std::mem::take(&mut run.query), run.at, ranges));
             session.sent = Some(Rc::clone(&sent));
             let flow = if self.begin_wide(session, &sent) {
                 Flow::Done
@@ -228,7 +228,7 @@ impl Server {
             };
             session.sent = None;
             let at = if flow == Flow::Postponed { run.at } else { run.at + consumed };
-            (run.query, run.at) = Sent::give_back(sent, at);
+            (run.query, run.at) = ReceivedQuery::give_back(sent, at);
             return flow;
         }
         let mut words: WordList<'_> = run.parser.arguments(rest).iter().collect();

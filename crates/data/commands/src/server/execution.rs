@@ -1,6 +1,6 @@
 //! A command that may run is called: from a client, a transaction, a script, the log, or because a key changed.
 
-use keyspace::{Failure, Keys, Millis, Trouble, failure::until_zero, sent::Sent};
+use keyspace::{Failure, Keys, Millis, ReadFailure, failure::until_zero, received_query::ReceivedQuery};
 use resp::Reply;
 
 use crate::{
@@ -83,7 +83,7 @@ impl Server {
             let mut context = Context { words: Words(words), reply, keys, session, shared: &mut self.shared };
             (found.command.handler)(&mut context)
         };
-        let outcome = self.keyspace.take_trouble().map_or(outcome, |trouble| Err(self.failure_of(trouble)));
+        let outcome = self.keyspace.take_read_failure().map_or(outcome, |trouble| Err(self.failure_of(trouble)));
         if outcome.is_err() {
             // Nothing of it comes later either.
             self.shared.cancel_portions(session);
@@ -146,7 +146,7 @@ impl Server {
 
     /// Begins a command of very many words that are keys, if the first of them tell all there is to know: a list of them all would
     /// take longer than anything else that is done in this turn. Returns false if it has to be begun as any other.
-    pub(super) fn begin_wide(&mut self, session: &mut Session, sent: &Sent) -> bool {
+    pub(super) fn begin_wide(&mut self, session: &mut Session, sent: &ReceivedQuery) -> bool {
         let is_plain = session.transaction.is_none()
             && !session.access.restricted
             && session.reply_mode == ReplyMode::On
@@ -231,7 +231,7 @@ impl Server {
                 self.effects.push_encoded(db, encoded);
             }
         } else if self.changes.dirty != dirty && found.command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
-            self.effects.push_sent(db, words, session.sent.as_ref());
+            self.effects.push_received(db, words, session.sent.as_ref());
         }
     }
 
@@ -275,14 +275,14 @@ impl Server {
 
     /// The error of a command that met what cannot be read, whatever it has made of that itself. Nothing of it is propagated.
     #[cold]
-    pub(super) fn failure_of(&mut self, trouble: Trouble) -> Failure {
+    pub(super) fn failure_of(&mut self, trouble: ReadFailure) -> Failure {
         match trouble {
-            Trouble::Refused(failure) => {
+            ReadFailure::Refused(failure) => {
                 self.changes.instead = Some(Vec::new());
                 self.changes.encoded = None;
                 failure
             }
-            Trouble::Halved(reason) => {
+            ReadFailure::Halved(reason) => {
                 let failure = Failure::owned(reason.clone());
                 self.shared.condition.broken = Some(reason);
                 failure

@@ -62,7 +62,7 @@ impl Server {
             let Some(key) = words.get(place) else { continue };
             if Keys::new(&mut self.keyspace, session.db, self.now, &mut self.changes).is_at_hand(key) {
                 if self.keyspace.is_cold {
-                    self.ask_for_elements(session, found.command.name, place, words);
+                    self.ask_for_elements(session, found.command, place, words);
                 }
                 continue;
             }

@@ -77,12 +77,12 @@ pub(crate) struct Pending {
     session: SessionId,
     db: usize,
     copy: bool,
-    keys: Vec<Sent>,
+    keys: Vec<SentKey>,
 }
 
 /// A key as it was when it left.
 #[derive(Debug)]
-struct Sent {
+struct SentKey {
     key: Bytes,
     expire_at: Millis,
     digest: Digest,
@@ -90,7 +90,7 @@ struct Sent {
     checksum: Option<[u8; 8]>,
 }
 
-impl Sent {
+impl SentKey {
     fn of(parcel: &Parcel) -> Self {
         let checksum = parcel.payload.last_chunk().filter(|_| parcel.is_stream).copied();
         Self { key: parcel.key.clone(), expire_at: parcel.expire_at, digest: parcel.digest, checksum }
@@ -119,7 +119,7 @@ impl Shared {
         if let Some(blocked) = &mut session.blocked {
             blocked.migration = migration.number;
         }
-        let keys = migration.parcels.iter().map(Sent::of);
+        let keys = migration.parcels.iter().map(SentKey::of);
         self.migrations.pending.push(Pending {
             number: migration.number,
             session: session.id,

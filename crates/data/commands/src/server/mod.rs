@@ -1,4 +1,4 @@
-//! A shard: sessions, keys, and what runs commands.
+//! The command engine of a shard: sessions, keys, and what runs commands.
 //!
 //! Whoever owns it ([the contract]):
 //! 1. [`connect`](Server::connect)s sessions and puts what they send into [`input`](Server::input),
@@ -93,7 +93,7 @@ pub struct Setup {
     pub stopwatch: Stopwatch,
 }
 
-/// A shard.
+/// Sessions and keys of one shard, and what runs commands on them.
 #[derive(Debug)]
 pub struct Server {
     /// The keys.
@@ -111,7 +111,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A shard that has the commands of a table.
+    /// One with the commands of a table.
     pub fn with_table(table: Table, setup: Setup) -> Self {
         let Setup { settings, key_seed, seed, now, records, stopwatch } = setup;
         let mut keyspace = Keyspace::new(settings.databases.0 as usize, key_seed, records);

@@ -11,45 +11,17 @@ const REDACTED: &[u8] = b"(redacted)";
 
 /// A command's words without its secrets, as logs may show them.
 pub(crate) fn redacted<'a>(found: Found, words: &[&'a [u8]]) -> Vec<Cow<'a, [u8]>> {
-    let name = found.command.name;
-    let container = found.container.map(|container| container.name);
     let mut shown: Vec<Cow<'a, [u8]>> = words.iter().map(|word| Cow::Borrowed(*word)).collect();
-    let mut hide = |from: usize, count: usize| {
-        shown.iter_mut().skip(from).take(count).for_each(|word| *word = Cow::Borrowed(REDACTED));
-    };
-    match (container, name) {
-        (None, "AUTH") => hide(1, 2),
-        (None, "HELLO") => {
-            let is_auth = |word: &&[u8]| word.eq_ignore_ascii_case(b"AUTH");
-            if let Some(place) = words.iter().skip(2).position(is_auth) {
-                hide(place + 3, 2);
-            }
+    let mut places = Vec::new();
+    if let Some(secrets) = found.command.secrets {
+        secrets(words, &mut places);
+    }
+    for place in places {
+        if let Some(word) = shown.get_mut(place) {
+            *word = Cow::Borrowed(REDACTED);
         }
-        (Some("ACL"), "SETUSER") => hide(2, usize::MAX),
-        (Some("CONFIG"), "SET") => {
-            for at in (2..words.len()).step_by(2) {
-                if words.get(at).is_some_and(|word| is_secret(word)) {
-                    hide(at + 1, 1);
-                }
-            }
-        }
-        (None, "MIGRATE") => {
-            for (name, count) in [(&b"AUTH"[..], 1), (b"AUTH2", 2)] {
-                if let Some(place) = words.iter().skip(6).position(|word| word.eq_ignore_ascii_case(name)) {
-                    hide(place + 7, count);
-                }
-            }
-        }
-        _ => {}
     }
     shown
-}
-
-/// Whether a setting holds a password.
-fn is_secret(name: &[u8]) -> bool {
-    ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"]
-        .iter()
-        .any(|secret| name.eq_ignore_ascii_case(secret.as_bytes()))
 }
 
 /// Appends bytes between double quotes, with those escaped that cannot be printed.

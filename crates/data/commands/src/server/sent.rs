@@ -5,25 +5,25 @@
 
 use std::{ops::Range, rc::Rc};
 
-use keyspace::{Bytes, sent::Sent};
+use keyspace::{Bytes, received_query::ReceivedQuery};
 
 /// The words of a command that goes on over turns.
 #[derive(Debug)]
 pub(super) struct TaskWords {
     /// The first one: it may have had another name.
     name: Bytes,
-    sent: Rc<Sent>,
+    sent: Rc<ReceivedQuery>,
 }
 
 impl TaskWords {
     /// These; `sent` has them if they came as they are.
-    pub(super) fn new(words: &[&[u8]], sent: Option<Rc<Sent>>) -> Self {
+    pub(super) fn new(words: &[&[u8]], sent: Option<Rc<ReceivedQuery>>) -> Self {
         let name = Bytes::from_slice(words.first().copied().unwrap_or_default());
-        Self { name, sent: sent.unwrap_or_else(|| Rc::new(Sent::copied(words))) }
+        Self { name, sent: sent.unwrap_or_else(|| Rc::new(ReceivedQuery::copied(words))) }
     }
 
     /// Where they are.
-    pub(super) fn sent(&self) -> &Rc<Sent> {
+    pub(super) fn sent(&self) -> &Rc<ReceivedQuery> {
         &self.sent
     }
 
@@ -62,7 +62,7 @@ mod tests {
     fn words_stay_where_they_came() {
         let text = b"PING\r\n*3\r\n$3\r\nfoo\r\n$1\r\nx\r\n$0\r\n\r\nGET y\r\n";
         for is_taken in [false, true] {
-            let sent = Rc::new(Sent::new(text.to_vec(), 6, vec![8..11, 17..18, 24..24]));
+            let sent = Rc::new(ReceivedQuery::new(text.to_vec(), 6, vec![8..11, 17..18, 24..24]));
             let words = TaskWords::new(&[b"MGET", b"x", b""], Some(Rc::clone(&sent)));
             assert_eq!(words.len(), 3);
             assert_eq!(words.all(), [b"MGET".as_slice(), b"x", b""], "it has its own name");
@@ -71,9 +71,9 @@ mod tests {
             assert_eq!(words.each(0..9, 2).collect::<Vec<_>>(), [b"foo".as_slice(), b""]);
             if !is_taken {
                 drop(words);
-                assert_eq!(Sent::give_back(sent, 32), (text.to_vec(), 32));
+                assert_eq!(ReceivedQuery::give_back(sent, 32), (text.to_vec(), 32));
             } else {
-                assert_eq!(Sent::give_back(sent, 32), (b"GET y\r\n".to_vec(), 0));
+                assert_eq!(ReceivedQuery::give_back(sent, 32), (b"GET y\r\n".to_vec(), 0));
             }
         }
         let words = TaskWords::new(&[b"MGET", b"one", b"", b"two"], None);

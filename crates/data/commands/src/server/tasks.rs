@@ -26,7 +26,7 @@
 
 use std::{collections::VecDeque, ops::Range, rc::Rc};
 
-use keyspace::{Bytes, Failure, Keys, Millis, Trouble, Value};
+use keyspace::{Bytes, Failure, Keys, Millis, ReadFailure, Value};
 use resp::{Protocol, Reply};
 
 use crate::{
@@ -572,9 +572,9 @@ impl Server {
         let keys = Keys::new(&mut self.keyspace, task.db, task.now, &mut self.changes);
         let mut context = Context { words: Words(&words), reply, keys, session, shared: &mut self.shared };
         let progress = if is_full { Err(OUT_OF_MEMORY) } else { task.work.step(&mut context, budget) };
-        let progress = match self.keyspace.take_trouble() {
-            Some(Trouble::Refused(failure)) if had_changed => {
-                Err(self.failure_of(Trouble::Halved(failure.to_string())))
+        let progress = match self.keyspace.take_read_failure() {
+            Some(ReadFailure::Refused(failure)) if had_changed => {
+                Err(self.failure_of(ReadFailure::Halved(failure.to_string())))
             }
             Some(trouble) => Err(self.failure_of(trouble)),
             None => progress,

@@ -10,9 +10,9 @@ use keyspace::{
     value::{Stream, stream::Id},
 };
 
-use crate::{Session, SessionId};
+use crate::{Session, SessionId, table::ElementWords};
 
-use super::Server;
+use super::{Command, Server};
 
 /// Elements to be read off the loop, for a client that waits.
 #[derive(Debug)]
@@ -41,33 +41,6 @@ pub enum Wanted {
     },
 }
 
-/// Commands whose words name elements: from which word on, and each how many words. More than elements does no harm.
-const NAMES_ELEMENTS: &[(&str, usize, usize)] = &[
-    ("HDEL", 2, 1),
-    ("HEXISTS", 2, usize::MAX),
-    ("HGET", 2, usize::MAX),
-    ("HINCRBY", 2, usize::MAX),
-    ("HINCRBYFLOAT", 2, usize::MAX),
-    ("HMGET", 2, 1),
-    ("HMSET", 2, 2),
-    ("HSET", 2, 2),
-    ("HSETNX", 2, usize::MAX),
-    ("HSTRLEN", 2, usize::MAX),
-    ("SADD", 2, 1),
-    ("SISMEMBER", 2, usize::MAX),
-    ("SMISMEMBER", 2, 1),
-    ("SMOVE", 3, usize::MAX),
-    ("SREM", 2, 1),
-    ("ZADD", 3, 1),
-    ("ZINCRBY", 3, usize::MAX),
-    ("ZMSCORE", 2, 1),
-    ("ZRANK", 2, usize::MAX),
-    ("ZREM", 2, 1),
-    ("ZREVRANK", 2, usize::MAX),
-    ("ZSCORE", 2, usize::MAX),
-];
-/// Commands that name entries of a stream: from which word on.
-const NAMES_ENTRIES: &[(&str, usize)] = &[("XACK", 3), ("XCLAIM", 5), ("XDEL", 2)];
 /// How many elements of a command are read together; it reads others itself.
 const WARMUP_MAX: usize = 1_000;
 
@@ -78,17 +51,18 @@ const NODES_OF_RANGE: usize = 4;
 
 impl Server {
     /// Asks for the elements of a collection that a command begins with, if they are records. The key is one of its words.
-    pub(super) fn ask_for_elements(&mut self, session: &mut Session, command: &str, place: usize, words: &[&[u8]]) {
+    pub(super) fn ask_for_elements(&mut self, session: &mut Session, command: &Command, place: usize, words: &[&[u8]]) {
+        let Some(elements) = command.elements else { return };
         let Some(key) = words.get(place) else { return };
         let keys = Keys::new(&mut self.keyspace, session.db, self.now, &mut self.changes);
         let mut wanted = Vec::new();
         match keys.held(key) {
-            Some(Value::Stream(stream)) => of_stream(stream, command, place, words, &mut wanted),
+            Some(Value::Stream(stream)) => of_stream(stream, elements, place, words, &mut wanted),
             Some(value) => {
                 if let Some(named) = value.named()
-                    && let Some((_, first, step)) = NAMES_ELEMENTS.iter().find(|(name, ..)| *name == command)
+                    && let ElementWords::Names { first, step } = elements
                 {
-                    let names = words.iter().skip(*first).step_by(*step).take(WARMUP_MAX);
+                    let names = words.iter().skip(first).step_by(step).take(WARMUP_MAX);
                     let names = names.map(|name| named.record(name)).collect();
                     wanted.push((named.elements().collection(), Wanted::Named(names)));
                 }
@@ -123,42 +97,51 @@ fn id_in(word: &[u8]) -> Option<Id> {
     }
 }
 
-fn of_stream(stream: &Stream, command: &str, place: usize, words: &[&[u8]], wanted: &mut Vec<(Collection, Wanted)>) {
+/// The nodes of a stream that a command reads, and what is pending in its group.
+fn of_stream(
+    stream: &Stream,
+    elements: ElementWords,
+    place: usize,
+    words: &[&[u8]],
+    wanted: &mut Vec<(Collection, Wanted)>,
+) {
     let mut want_nodes = |id: Id, backwards: bool, count: usize| {
         if let Some((of, from)) = stream.record_of(id) {
             wanted.push((of, Wanted::Some { from, backwards, count }));
         }
     };
-    // The node that an id is in begins with it or before it.
-    match command {
-        "XRANGE" | "XREAD" | "XREADGROUP" => {
-            if let Some(id) = begin_of(stream, command, place, words) {
+    let begin = match elements {
+        ElementWords::Range { .. } => words.get(2).and_then(|word| id_in(word)),
+        ElementWords::Streams => read_from(stream, place, words),
+        ElementWords::Names { .. } | ElementWords::Entries { .. } => None,
+    };
+    match elements {
+        ElementWords::Range { backwards: true } => {
+            if let Some(id) = begin {
+                want_nodes(id, true, NODES_OF_RANGE);
+            }
+        }
+        ElementWords::Range { backwards: false } | ElementWords::Streams => {
+            if let Some(id) = begin {
+                // The node that an id is in begins with it or before it.
                 want_nodes(id, true, 1);
                 want_nodes(id, false, NODES_OF_RANGE);
             }
         }
-        "XREVRANGE" => {
-            if let Some(id) = words.get(2).and_then(|word| id_in(word)) {
-                want_nodes(id, true, NODES_OF_RANGE);
-            }
-        }
-        _ => {
-            let Some((_, first)) = NAMES_ENTRIES.iter().find(|(name, _)| *name == command) else { return };
-            let ids: Vec<Id> = words.iter().skip(*first).take(WARMUP_MAX).map_while(|word| id_in(word)).collect();
-            if command != "XACK" {
+        ElementWords::Entries { first, are_read, are_pending } => {
+            let ids: Vec<Id> = words.iter().skip(first).take(WARMUP_MAX).map_while(|word| id_in(word)).collect();
+            if are_read {
                 ids.iter().take(NODES_MAX).for_each(|id| want_nodes(*id, true, 1));
             }
-            let group = words.get(2).filter(|_| command != "XDEL").and_then(|name| stream.groups.get(*name));
+            let group = words.get(2).filter(|_| are_pending).and_then(|name| stream.groups.get(*name));
             wanted.extend(group.and_then(|group| group.records_of(&ids)).map(|(of, names)| (of, Wanted::Named(names))));
         }
+        ElementWords::Names { .. } => {}
     }
 }
 
-/// The id that a reading command begins at, or behind.
-fn begin_of(stream: &Stream, command: &str, place: usize, words: &[&[u8]]) -> Option<Id> {
-    if command == "XRANGE" {
-        return id_in(words.get(2)?);
-    }
+/// The id behind which a stream is read.
+fn read_from(stream: &Stream, place: usize, words: &[&[u8]]) -> Option<Id> {
     // The ids stand behind the keys, one for each.
     let streams = words.iter().position(|word| word.eq_ignore_ascii_case(b"STREAMS"))?;
     match words.get(place + words.len().saturating_sub(streams + 1) / 2) {

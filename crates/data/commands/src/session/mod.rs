@@ -8,7 +8,7 @@ use std::{
     rc::Rc,
 };
 
-use keyspace::{Bytes, Millis, sent::Sent};
+use keyspace::{Bytes, Millis, received_query::ReceivedQuery};
 use resp::{Protocol, RequestParser};
 
 use crate::{acl::User, table::CommandName};
@@ -228,7 +228,7 @@ pub struct Session {
     /// The rest of the reply that is being given. It counts as something that is being loaded.
     pub portions: Option<Box<Unfinished>>,
     /// The query whose command runs, if it is long: one that goes on over turns takes it over.
-    pub sent: Option<Rc<Sent>>,
+    pub sent: Option<Rc<ReceivedQuery>>,
     /// A command must not wait: it runs in a transaction or a script.
     pub deny_blocking: bool,
     /// The command in run is run again because a key that it waits for has changed.

@@ -23,7 +23,7 @@ pub use frozen::Frozen;
 pub(crate) use gather::Gathers;
 pub use records::ElementRecords;
 pub(crate) use source::KeyPlace;
-pub use source::{Source, Trouble};
+pub use source::{ReadFailure, Source};
 pub(crate) use writer::Writer;
 
 use std::{

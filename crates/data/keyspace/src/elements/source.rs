@@ -11,7 +11,7 @@ use crate::{Failure, hash_index::Location};
 
 /// What becomes of a command that met a key or an element that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
+pub enum ReadFailure {
     /// It changed nothing: this is its answer.
     Refused(Failure),
     /// It had changed something already.
@@ -28,7 +28,7 @@ pub struct Source {
     /// How often records were looked at or changed by commands.
     pub(crate) accesses: Cell<u32>,
     has_failed: Cell<bool>,
-    failure: RefCell<Option<Trouble>>,
+    failure: RefCell<Option<ReadFailure>>,
     /// Elements that the command has changed.
     pub(super) changed: Cell<u64>,
     /// Keys that it is changing.
@@ -111,7 +111,7 @@ impl Source {
         self.soiled.set(0);
         self.soiled_last.set(None);
         if self.has_failed() {
-            self.take_trouble();
+            self.take_read_failure();
         }
     }
 
@@ -163,14 +163,14 @@ impl Source {
 
     /// Why an element could not be read, if that was so since this was asked last.
     pub(crate) fn take_failure(&self) -> Option<String> {
-        self.take_trouble().map(|trouble| match trouble {
-            Trouble::Refused(failure) => failure.to_string(),
-            Trouble::Halved(reason) => reason,
+        self.take_read_failure().map(|trouble| match trouble {
+            ReadFailure::Refused(failure) => failure.to_string(),
+            ReadFailure::Halved(reason) => reason,
         })
     }
 
     /// What became of the command that has just run, if it met a key or an element that cannot be read.
-    pub(crate) fn take_trouble(&self) -> Option<Trouble> {
+    pub(crate) fn take_read_failure(&self) -> Option<ReadFailure> {
         self.has_failed.set(false);
         self.failure.borrow_mut().take()
     }
@@ -185,7 +185,7 @@ impl Source {
         if self.has_failed.replace(true) {
             return;
         }
-        let trouble = if is_whole { Trouble::Refused(Failure::owned(reason)) } else { Trouble::Halved(reason) };
+        let trouble = if is_whole { ReadFailure::Refused(Failure::owned(reason)) } else { ReadFailure::Halved(reason) };
         *self.failure.borrow_mut() = Some(trouble);
     }
 }

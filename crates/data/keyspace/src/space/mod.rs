@@ -43,7 +43,7 @@ use std::{collections::VecDeque, rc::Rc};
 
 use crate::{
     Bytes, Failure, Millis, Value,
-    elements::{ElementRecords, Elements, Source, Trouble},
+    elements::{ElementRecords, Elements, ReadFailure, Source},
     rdb, slot,
     value::Descriptor,
 };
@@ -420,12 +420,12 @@ impl Keyspace {
     /// Forgets that something could not be read: nothing hangs on it.
     #[cold]
     pub fn forgive(&self) {
-        self.take_trouble();
+        self.take_read_failure();
     }
 
     /// What became of the command that has just run, if it met a key or an element that cannot be read.
-    pub fn take_trouble(&self) -> Option<Trouble> {
-        self.records.as_ref().filter(|source| source.has_failed())?.take_trouble()
+    pub fn take_read_failure(&self) -> Option<ReadFailure> {
+        self.records.as_ref().filter(|source| source.has_failed())?.take_read_failure()
     }
 
     /// What a key's record has as a value; nothing if it cannot be understood.

@@ -16,7 +16,7 @@ use super::{
     packed::Packed,
 };
 pub(super) use nodes::{ALL as NODES, LETTER, delete_node, put_node};
-use nodes::{Kept, Nodes, Spread};
+use nodes::{Nodes, RecordedNodes, Spread};
 
 /// An end of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl List {
     /// Has its nodes become records, as checkpoints take them.
     pub(super) fn keep(&mut self, elements: Elements, seed: u64) {
         if let Nodes::Whole(nodes, kept) = &mut self.nodes {
-            *kept = Some(Box::new(Kept::of_new(elements, seed, nodes.len())));
+            *kept = Some(Box::new(RecordedNodes::of_new(elements, seed, nodes.len())));
         }
     }
 
@@ -123,7 +123,7 @@ impl List {
             len += count;
             Packed::from_bytes(bytes, count)
         });
-        let kept = Kept::of_records(elements, seed, positions, parts);
+        let kept = RecordedNodes::of_records(elements, seed, positions, parts);
         Self { nodes: Nodes::Whole(nodes, Some(Box::new(kept))), len }
     }
 
@@ -139,12 +139,12 @@ impl List {
     }
 
     /// Its nodes with what their records do not have, if they are records and in memory.
-    pub(super) fn kept(&self) -> Option<(&VecDeque<Packed>, &Kept)> {
+    pub(super) fn kept(&self) -> Option<(&VecDeque<Packed>, &RecordedNodes)> {
         if let Nodes::Whole(nodes, Some(kept)) = &self.nodes { Some((nodes, kept)) } else { None }
     }
 
     /// The same to be changed.
-    pub(super) fn kept_mut(&mut self) -> Option<(&VecDeque<Packed>, &mut Kept)> {
+    pub(super) fn kept_mut(&mut self) -> Option<(&VecDeque<Packed>, &mut RecordedNodes)> {
         if let Nodes::Whole(nodes, Some(kept)) = &mut self.nodes { Some((nodes, kept)) } else { None }
     }
 

@@ -41,6 +41,8 @@ pub struct Client {
     pub name: Vec<u8>,
     /// Nothing more is run until all requests before are answered.
     pub holds: bool,
+    /// A server takes its requests too slowly: nothing more is run until it has taken most of them.
+    pub is_throttled: bool,
     /// A connection to a server that it has for itself, if it has one.
     pub own: Option<Box<Own>>,
     /// It stands among those that have something to be sent.
@@ -81,6 +83,7 @@ impl Client {
             is_authenticated,
             name: Vec::new(),
             holds: false,
+            is_throttled: false,
             own: None,
             is_dirty: false,
         }
@@ -91,8 +94,15 @@ impl Client {
     pub fn is_paused(&self) -> bool {
         self.pending.len() >= WAITING_MAX
             || self.output.len() - self.sent >= OUTPUT_MAX
-            || self.holds
+            || self.is_held()
             || self.is_closing
+    }
+
+    /// Whether none of its requests is to be run for now.
+    #[inline]
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.holds || self.is_throttled
     }
 
     /// Puts a request behind the others, and says its number.

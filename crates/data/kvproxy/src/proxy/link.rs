@@ -29,7 +29,12 @@ pub struct Link {
     pub opened_at: u64,
     /// It stands among those that have something to be sent.
     pub is_dirty: bool,
+    /// Clients, by place and number, that wait until the server has taken most of what is to be sent.
+    pub throttled: Vec<(usize, u64)>,
 }
+
+/// Bytes that wait to be sent to a server before clients that send it more are held up.
+pub const OUTPUT_MAX: usize = 16 * 1024 * 1024;
 
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +82,7 @@ impl Link {
             waiting: VecDeque::new(),
             opened_at: 0,
             is_dirty: false,
+            throttled: Vec::new(),
         }
     }
 
@@ -88,6 +94,12 @@ impl Link {
         self.input = Vec::new();
         self.scanner = FrameScanner::default();
         std::mem::take(&mut self.waiting)
+    }
+
+    /// Bytes that wait to be sent.
+    #[inline]
+    pub fn unsent(&self) -> usize {
+        self.output.len() - self.sent
     }
 
     /// Since when somebody waits for it, in milliseconds.

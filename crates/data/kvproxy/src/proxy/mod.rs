@@ -20,6 +20,9 @@ mod replies;
 mod requests;
 mod transactions;
 
+#[cfg(test)]
+mod tests;
+
 use commands::server::Table;
 use resp::{Limits, Protocol, Reply};
 use slab::Slab;
@@ -271,8 +274,17 @@ impl Proxy {
         self.answer(index, |reply| reply.error(reason));
     }
 
+    /// A connection that was open, if it was, is no more.
+    fn count_closed(&mut self, index: usize) {
+        let Some(link) = self.links.get(index).filter(|link| link.state == LinkState::Open) else { return };
+        if let Some(server) = self.pools.get_mut(link.pool).and_then(|pool| pool.servers.get_mut(link.server)) {
+            server.counts.server_connections = server.counts.server_connections.saturating_sub(1);
+        }
+    }
+
     /// A connection of a client's own is not needed any more.
     fn close_link(&mut self, index: usize) {
+        self.count_closed(index);
         if let Some(link) = self.links.get_mut(index) {
             link.reset();
             link.owner.get_or_insert((usize::MAX, 0));

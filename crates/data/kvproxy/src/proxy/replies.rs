@@ -178,18 +178,18 @@ impl Proxy {
     pub fn link_failed(&mut self, index: usize, why: &LinkFailure) {
         let Some(link) = self.links.get_mut(index) else { return };
         let (pool_index, server_index, owner) = (link.pool, link.server, link.owner);
-        let was_open = link.state == LinkState::Open;
         if link.state == LinkState::Closed {
             return;
         }
+        self.count_closed(index);
+        let Some(link) = self.links.get_mut(index) else { return };
         let waiting = link.reset();
+        let throttled = std::mem::take(&mut link.throttled);
+        self.unthrottle(throttled);
         let Some(pool) = self.pools.get_mut(pool_index) else { return };
         let Some(server) = pool.servers.get_mut(server_index) else { return };
         let place = pool.config.servers.get(server_index).map_or_else(String::new, |server| server.address.to_string());
         let counts = &mut server.counts;
-        if was_open {
-            counts.server_connections = counts.server_connections.saturating_sub(1);
-        }
         match why {
             LinkFailure::Eof => counts.server_eof += 1,
             LinkFailure::TimedOut => counts.server_timedout += 1,

@@ -8,6 +8,7 @@ use resp::{Arguments, Progress, RequestParser};
 use super::{
     Proxy, Waiting,
     client::Pending,
+    link::OUTPUT_MAX,
     merge::{Gathering, cursor_of},
     own::Purpose,
 };
@@ -65,7 +66,7 @@ impl Proxy {
                 return buffer.len();
             }
             let rest = buffer.get(at..).unwrap_or_default();
-            if client.holds || rest.is_empty() {
+            if client.is_held() || rest.is_empty() {
                 return at;
             }
             match parser.parse(rest, &self.limits) {
@@ -140,6 +141,7 @@ impl Proxy {
                 Err(reason) => self.refuse(index, &reason),
             },
             Route::Scan => self.scan(index, request),
+            Route::Local if request.found.command.name == "RESET" && !self.is_alone(index) => return Taken::Later,
             Route::Local => self.local(index, request),
             Route::Blocking => return self.wait_for_server(index, request),
             Route::Transaction => return self.transaction(index, request),
@@ -170,6 +172,38 @@ impl Proxy {
         let Some(link) = server.links.get(turn).copied() else { return };
         let waiting = Waiting::Answer { client, id, request: number, part, since: self.now };
         self.send(link, request, Some(waiting));
+        self.throttle(client, id, link);
+    }
+
+    /// Holds a client up that sends more than a server takes.
+    #[inline]
+    pub(super) fn throttle(&mut self, place: usize, id: u64, link: usize) {
+        let Some(link) = self.links.get_mut(link).filter(|link| link.unsent() > OUTPUT_MAX) else { return };
+        if let Some(client) = self.clients.get_mut(place)
+            && !client.is_throttled
+        {
+            client.is_throttled = true;
+            link.throttled.push((place, id));
+        }
+    }
+
+    /// A server has taken something: clients that were held up go on once it has taken most of it.
+    #[inline]
+    pub fn link_sent(&mut self, index: usize) {
+        let Some(link) = self.links.get_mut(index) else { return };
+        if !link.throttled.is_empty() && link.unsent() <= OUTPUT_MAX / 2 {
+            let throttled = std::mem::take(&mut link.throttled);
+            self.unthrottle(throttled);
+        }
+    }
+
+    pub(super) fn unthrottle(&mut self, clients: Vec<(usize, u64)>) {
+        for (place, id) in clients {
+            if let Some(client) = self.clients.get_mut(place).filter(|client| client.id == id) {
+                client.is_throttled = false;
+                self.work.resume.push(place);
+            }
+        }
     }
 
     /// Each server gets the keys that are its own.

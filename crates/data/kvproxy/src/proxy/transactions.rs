@@ -22,7 +22,7 @@ const DISCARD: &[u8] = b"*1\r\n$7\r\nDISCARD\r\n";
 
 impl Proxy {
     /// Whether all requests of a client are answered; if not, the next one waits for that.
-    fn is_alone(&mut self, index: usize) -> bool {
+    pub(super) fn is_alone(&mut self, index: usize) -> bool {
         let Some(client) = self.clients.get_mut(index) else { return false };
         client.holds = !client.is_settled();
         !client.holds

@@ -377,7 +377,7 @@ impl Worker {
         let Some(connection) = self.links.get_mut(index).and_then(Option::as_mut) else { return };
         let Some(link) = self.proxy.links.get_mut(index).filter(|link| link.state == LinkState::Open) else { return };
         match send(connection, &mut link.output, &mut link.sent) {
-            Ok(()) => {}
+            Ok(()) => self.proxy.link_sent(index),
             Err(error) => self.proxy.link_failed(index, &LinkFailure::Other(plain(&error))),
         }
     }

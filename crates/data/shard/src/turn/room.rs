@@ -6,7 +6,7 @@ use crate::{
     Persistence, Shard, Workers,
     disk_bound::{self, DiskBound, Step},
     long_queries::LongQueries,
-    pace::Pace,
+    pace::LogAllowance,
 };
 use keyspace::{Database, MaxmemoryPolicy, Millis};
 
@@ -50,7 +50,7 @@ pub(crate) struct Room {
     /// There is more to be done in a millisecond: keys to be removed from the disk, or to be brought into memory.
     pub(crate) is_moving: bool,
     /// How fast clients may go on when memory is over its bound.
-    pub(crate) pace: Pace,
+    pub(crate) pace: LogAllowance,
     /// Whether the tables are so far behind that commands that write wait.
     pub(crate) has_no_room: bool,
     /// From how much allocated memory on it is short, as far as is known in this turn.
@@ -70,7 +70,7 @@ impl Room {
             memory,
             disk_bound: DiskBound::default(),
             is_moving: false,
-            pace: Pace::new(now),
+            pace: LogAllowance::new(now),
             has_no_room: false,
             short_from: u64::MAX,
             make_room_from: None,
@@ -251,9 +251,10 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         let persistence = self.persistence.as_ref().filter(|persistence| !persistence.has_failed());
         let is_behind =
             is_short && !self.lets_go() && persistence.is_some_and(|persistence| persistence.is_behind(&self.server));
-        let in_memory = if is_behind { Pace::left(used + owed, short, bound) } else { None };
+        let in_memory = if is_behind { LogAllowance::left(used + owed, short, bound) } else { None };
         let behind_max = self.server.shared.settings.tables_behind_max.0;
-        let in_log = persistence.and_then(|persistence| Pace::left(persistence.behind(), behind_max / 2, behind_max));
+        let in_log =
+            persistence.and_then(|persistence| LogAllowance::left(persistence.behind(), behind_max / 2, behind_max));
         let left = match (in_memory, in_log) {
             (Some(memory), Some(log)) => Some(memory.min(log)),
             (memory, log) => memory.or(log),

@@ -13,8 +13,9 @@ use vcl::{
 };
 
 use crate::{
-    common::{Common, bytes_of, seconds, set_field, status_of, text},
-    modules,
+    common::{Asked, Common, bytes_of, seconds, set_field, status_of, text},
+    fields,
+    modules::{self, Exchange},
 };
 
 /// What VCL decides about a response.
@@ -28,6 +29,7 @@ pub(crate) struct Decisions {
     pub(crate) streams: bool,
     pub(crate) gzips: bool,
     pub(crate) gunzips: bool,
+    pub(crate) has_includes: bool,
     pub(crate) storage: Option<StorageIndex>,
 }
 
@@ -49,6 +51,8 @@ pub(crate) struct BackendHost {
     pub(crate) started: f64,
     pub(crate) received: f64,
     pub(crate) request: RequestHead,
+    /// The request as it was made, for a program that may want it back.
+    pub(crate) original: Option<Box<RequestHead>>,
     pub(crate) response: ResponseHead,
     pub(crate) body: Vec<u8>,
     pub(crate) drops_body: bool,
@@ -67,6 +71,12 @@ pub(crate) struct BackendHost {
 }
 
 impl BackendHost {
+    /// The backend that is asked in the end.
+    pub(crate) fn resolved(&self, backend: Option<Backend>) -> Option<Backend> {
+        let key = self.digest.as_ref().map_or(&[][..], |digest| &digest.0);
+        self.common.resolve(backend, &Asked { key, url: self.request.target(), digest: self.digest })
+    }
+
     fn headers(&self, message: Message) -> Option<&Headers> {
         match message {
             Message::Bereq => Some(&self.request.headers),
@@ -124,7 +134,7 @@ impl BackendHost {
             Variable::BerespDoStream => Value::Bool(decisions.streams),
             Variable::BerespDoGzip => Value::Bool(decisions.gzips),
             Variable::BerespDoGunzip => Value::Bool(decisions.gunzips),
-            Variable::BerespDoEsi => Value::Bool(false),
+            Variable::BerespDoEsi => Value::Bool(decisions.has_includes),
             Variable::BerespWas304 => Value::Bool(self.was_304),
             Variable::BerespBackend => Value::Backend(self.asked),
             Variable::BerespBackendName => {
@@ -132,7 +142,7 @@ impl BackendHost {
                 text(workspace, name.as_bytes())?
             }
             Variable::BerespStorage => Value::Storage(decisions.storage),
-            Variable::BerespFilters => text(workspace, if decisions.gunzips { b"gunzip" } else { b"" })?,
+            Variable::BerespFilters => text(workspace, self.filters().as_bytes())?,
             Variable::ClientIdentity => {
                 let client = self
                     .common
@@ -143,6 +153,27 @@ impl BackendHost {
             }
             other => return Err(Failure::Host(format!("{} is not there yet", other.name()))),
         })
+    }
+}
+
+impl BackendHost {
+    /// What is done to the body, in Varnish's words (`beresp.filters`).
+    fn filters(&self) -> &'static str {
+        let (decisions, settings) = (&self.decisions, &self.common.loaded.settings);
+        let headers = &self.response.headers;
+        let (is_gzip, is_plain) = (fields::is_gzip(headers), !headers.contains(b"content-encoding"));
+        let gunzips = decisions.gunzips && settings.gzip && is_gzip;
+        let gzips = decisions.gzips && settings.gzip && is_plain;
+        match (decisions.has_includes, gunzips, gzips) {
+            (true, true, _) => "gunzip esi",
+            (true, false, _) if is_gzip => "gunzip esi_gzip",
+            (true, _, true) => "esi_gzip",
+            (true, ..) => "esi",
+            (false, true, _) => "gunzip",
+            (false, _, true) => "gzip",
+            _ if is_gzip => "testgunzip",
+            _ => "",
+        }
     }
 }
 
@@ -198,7 +229,7 @@ impl Host for BackendHost {
             Variable::BerespDoStream => decisions.streams = value.is_true(),
             Variable::BerespDoGzip => decisions.gzips = value.is_true(),
             Variable::BerespDoGunzip => decisions.gunzips = value.is_true(),
-            Variable::BerespDoEsi if !value.is_true() => {}
+            Variable::BerespDoEsi => decisions.has_includes = value.is_true(),
             Variable::BerespStorage => {
                 if let Value::Storage(storage) = value {
                     decisions.storage = storage;
@@ -241,7 +272,7 @@ impl Host for BackendHost {
     }
 
     fn resolve(&mut self, backend: Option<Backend>) -> Option<Backend> {
-        self.common.resolve(backend, self.digest.as_ref().map_or(&[][..], |digest| &digest.0))
+        self.resolved(backend)
     }
 
     fn hash_data(&mut self, _: &[u8]) {}
@@ -266,16 +297,7 @@ impl Host for BackendHost {
         arguments: &[Option<Value<'w>>],
         workspace: &'w Workspace,
     ) -> Result<Value<'w>, Failure> {
-        if let Some(done) = modules::call(&mut self.common, function, arguments, workspace) {
-            return done;
-        }
-        if let Some(Value::Header(header)) = arguments.first().copied().flatten()
-            && let Some(headers) = self.headers_mut(header.message)
-            && let Some(done) = modules::change(function, arguments, headers, workspace)
-        {
-            return done;
-        }
-        Err(modules::missing(function))
+        modules::call(self, function, arguments, workspace)
     }
 
     fn method<'w>(
@@ -285,10 +307,44 @@ impl Host for BackendHost {
         arguments: &[Option<Value<'w>>],
         workspace: &'w Workspace,
     ) -> Result<Value<'w>, Failure> {
-        modules::method(&mut self.common, object, method, arguments, workspace)
+        modules::method(self, object, method, arguments, workspace)
     }
 
     fn make(&mut self, _: ObjectIndex, _: &[Option<Value<'_>>]) -> Result<(), Failure> {
         Err(Failure::NoAnswer)
+    }
+}
+
+impl Exchange for BackendHost {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn common_mut(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn headers(&self, message: Message) -> Option<&Headers> {
+        Self::headers(self, message)
+    }
+
+    fn headers_mut(&mut self, message: Message) -> Option<&mut Headers> {
+        Self::headers_mut(self, message)
+    }
+
+    fn roll_back(&mut self, _: Message) -> Result<(), Failure> {
+        match &self.original {
+            Some(original) => self.request.clone_from(original),
+            None => return Err(Failure::NoAnswer),
+        }
+        Ok(())
+    }
+
+    fn digest(&self) -> Option<Digest> {
+        self.digest
+    }
+
+    fn url(&self) -> &[u8] {
+        self.request.target()
     }
 }

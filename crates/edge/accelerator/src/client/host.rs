@@ -6,7 +6,7 @@ use cache::{index::Digest, object::Object};
 use http::{Headers, RequestHead, ResponseHead};
 use sha2::{Digest as _, Sha256};
 use vcl::{
-    modules::{Function, FunctionId, Method},
+    modules::{Function, Method},
     pattern::TooHard,
     program::{HeaderRef, ObjectIndex, StorageIndex},
     run::{Backend, Failure, Host, Value, Workspace},
@@ -14,8 +14,9 @@ use vcl::{
 };
 
 use crate::{
-    common::{Common, bytes_of, seconds, set_field, status_of, text},
-    fields, modules,
+    common::{Asked, Common, bytes_of, seconds, set_field, status_of, text},
+    fields,
+    modules::{self, Exchange},
 };
 
 /// A request, and all that VCL may ask about it.
@@ -25,6 +26,8 @@ pub(crate) struct ClientHost {
     /// When the request came.
     pub(crate) started: f64,
     pub(crate) request: RequestHead,
+    /// The request as it came, for a program that may want it back.
+    pub(crate) original: Option<Box<RequestHead>>,
     /// What a pipe sends to the backend.
     pub(crate) backend_request: RequestHead,
     pub(crate) response: ResponseHead,
@@ -40,6 +43,21 @@ pub(crate) struct ClientHost {
     pub(crate) identity: Option<Vec<u8>>,
     pub(crate) storage: Option<StorageIndex>,
     pub(crate) purged: Option<usize>,
+    /// The request as the client sent it, for other programs and for what its page includes.
+    pub(crate) received: Option<RequestHead>,
+    /// How many pages it is included in.
+    pub(crate) esi_level: u32,
+    /// Whether includes of its page are left as they are (`req.esi`, `resp.do_esi`).
+    pub(crate) leaves_includes: bool,
+    /// The request of the page that this is included in, through all levels.
+    pub(crate) top: Option<Arc<Top>>,
+}
+
+/// The request that a client has made, for those of what its page includes (`req_top`).
+#[derive(Debug)]
+pub(crate) struct Top {
+    pub(crate) request: RequestHead,
+    pub(crate) started: f64,
 }
 
 /// What a request wants of the cache.
@@ -55,7 +73,8 @@ pub(crate) struct LookupWishes {
 impl ClientHost {
     fn headers(&self, message: Message) -> Option<&Headers> {
         match message {
-            Message::Req | Message::ReqTop => Some(&self.request.headers),
+            Message::Req => Some(&self.request.headers),
+            Message::ReqTop => Some(&self.top().headers),
             Message::Bereq => Some(&self.backend_request.headers),
             Message::Obj | Message::Beresp => self.object.as_ref().map(|object| &object.head().headers),
             Message::Resp => Some(&self.response.headers),
@@ -71,6 +90,10 @@ impl ClientHost {
         }
     }
 
+    fn top(&self) -> &RequestHead {
+        self.top.as_ref().map_or(&self.request, |top| &top.request)
+    }
+
     /// A key that is the same for the same client (`client.identity`).
     fn client_key(&self) -> Vec<u8> {
         match (&self.identity, self.common.connection.client) {
@@ -83,16 +106,18 @@ impl ClientHost {
     fn request_variable<'w>(&self, variable: Variable, workspace: &'w Workspace) -> Result<Option<Value<'w>>, Failure> {
         let request = &self.request;
         Ok(Some(match variable {
-            Variable::ReqMethod | Variable::ReqTopMethod => text(workspace, request.method())?,
-            Variable::ReqUrl | Variable::ReqTopUrl => text(workspace, request.target())?,
-            Variable::ReqProto | Variable::ReqProtoOld | Variable::ReqTopProto => {
-                text(workspace, request.version_bytes())?
-            }
+            Variable::ReqMethod => text(workspace, request.method())?,
+            Variable::ReqUrl => text(workspace, request.target())?,
+            Variable::ReqProto | Variable::ReqProtoOld => text(workspace, request.version_bytes())?,
+            Variable::ReqTopMethod => text(workspace, self.top().method())?,
+            Variable::ReqTopUrl => text(workspace, self.top().target())?,
+            Variable::ReqTopProto => text(workspace, self.top().version_bytes())?,
+            Variable::ReqTopTime => Value::Time(self.top.as_ref().map_or(self.started, |top| top.started)),
             Variable::ReqXid => text(workspace, self.xid.to_string().as_bytes())?,
             Variable::ReqRestarts => Value::Int(i64::from(self.restarts)),
-            Variable::ReqEsiLevel => Value::Int(0),
-            Variable::ReqEsi => Value::Bool(true),
-            Variable::ReqTime | Variable::ReqTopTime => Value::Time(self.started),
+            Variable::ReqEsiLevel => Value::Int(i64::from(self.esi_level)),
+            Variable::ReqEsi => Value::Bool(!self.leaves_includes),
+            Variable::ReqTime => Value::Time(self.started),
             Variable::ReqTransport => text(workspace, b"HTTP/1")?,
             Variable::ReqBackendHint => Value::Backend(self.hint),
             Variable::ReqCanGzip => Value::Bool(fields::accepts_gzip(&request.headers)),
@@ -142,7 +167,7 @@ impl ClientHost {
             Variable::ObjUncacheable => {
                 Value::Bool(object.variant().is_none() || object.kind() != cache::object::Kind::Ordinary)
             }
-            Variable::ObjCanEsi => Value::Bool(false),
+            Variable::ObjCanEsi => Value::Bool(object.page().is_some()),
             Variable::ObjStorage => {
                 let named = &self.common.loaded.program.storages;
                 let place = named.iter().position(|name| name == object.storage().name());
@@ -161,7 +186,7 @@ impl ClientHost {
             Variable::RespIsStreaming => {
                 Value::Bool(self.object.as_ref().is_some_and(|object| object.body().length().is_none()))
             }
-            Variable::RespDoEsi => Value::Bool(false),
+            Variable::RespDoEsi => Value::Bool(!self.leaves_includes),
             Variable::RespFilters => Value::String(Some(&[])),
             Variable::BereqMethod => text(workspace, self.backend_request.method())?,
             Variable::BereqUrl => text(workspace, self.backend_request.target())?,
@@ -244,6 +269,7 @@ impl Host for ClientHost {
                 self.body.clear();
                 self.body.extend_from_slice(bytes_of(value));
             }
+            Variable::ReqEsi | Variable::RespDoEsi => self.leaves_includes = !value.is_true(),
             // These are the listener's; a program that sets them to what it likes changes nothing else.
             Variable::ReqProtoOld
             | Variable::RespProtoOld
@@ -252,9 +278,7 @@ impl Host for ClientHost {
             | Variable::SessTimeoutLinger
             | Variable::SessSendTimeout
             | Variable::SessIdleSendTimeout
-            | Variable::BereqConnectTimeout
-            | Variable::RespDoEsi
-            | Variable::ReqEsi => {
+            | Variable::BereqConnectTimeout => {
                 self.common.record("Notice", format!("{} has no effect yet", variable.name()).as_bytes())
             }
             other => return Err(Failure::Host(format!("{} cannot be set yet", other.name()))),
@@ -279,7 +303,7 @@ impl Host for ClientHost {
 
     fn resolve(&mut self, backend: Option<Backend>) -> Option<Backend> {
         let key = self.client_key();
-        self.common.resolve(backend, &key)
+        self.common.resolve(backend, &Asked { key: &key, url: self.request.target(), digest: None })
     }
 
     fn hash_data(&mut self, data: &[u8]) {
@@ -307,32 +331,7 @@ impl Host for ClientHost {
         arguments: &[Option<Value<'w>>],
         workspace: &'w Workspace,
     ) -> Result<Value<'w>, Failure> {
-        if let Some(done) = modules::call(&mut self.common, function, arguments, workspace) {
-            return done;
-        }
-        let given = arguments.first().copied().flatten();
-        if let Some(Value::Header(header)) = given
-            && let Some(headers) = self.headers_mut(header.message)
-            && let Some(done) = modules::change(function, arguments, headers, workspace)
-        {
-            return done;
-        }
-        match function.id {
-            FunctionId::PurgeHard => {
-                let purged = self.digest.map_or(0, |digest| self.common.loaded.cache.purge(digest));
-                Ok(Value::Int(i64::try_from(purged).unwrap_or(i64::MAX)))
-            }
-            FunctionId::PurgeSoft => {
-                let number = |place: usize| arguments.get(place).copied().flatten().map(seconds);
-                let (grace, keep) = (number(1).filter(|grace| *grace >= 0.0), number(2).filter(|keep| *keep >= 0.0));
-                let now = self.common.now;
-                let purged = self
-                    .digest
-                    .map_or(0, |digest| self.common.loaded.cache.soft_purge(digest, now, number(0), grace, keep));
-                Ok(Value::Int(i64::try_from(purged).unwrap_or(i64::MAX)))
-            }
-            _ => Err(modules::missing(function)),
-        }
+        modules::call(self, function, arguments, workspace)
     }
 
     fn method<'w>(
@@ -342,10 +341,44 @@ impl Host for ClientHost {
         arguments: &[Option<Value<'w>>],
         workspace: &'w Workspace,
     ) -> Result<Value<'w>, Failure> {
-        modules::method(&mut self.common, object, method, arguments, workspace)
+        modules::method(self, object, method, arguments, workspace)
     }
 
     fn make(&mut self, _: ObjectIndex, _: &[Option<Value<'_>>]) -> Result<(), Failure> {
         Err(Failure::NoAnswer)
+    }
+}
+
+impl Exchange for ClientHost {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn common_mut(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn headers(&self, message: Message) -> Option<&Headers> {
+        Self::headers(self, message)
+    }
+
+    fn headers_mut(&mut self, message: Message) -> Option<&mut Headers> {
+        Self::headers_mut(self, message)
+    }
+
+    fn roll_back(&mut self, _: Message) -> Result<(), Failure> {
+        match &self.original {
+            Some(original) => self.request.clone_from(original),
+            None => return Err(Failure::NoAnswer),
+        }
+        Ok(())
+    }
+
+    fn digest(&self) -> Option<Digest> {
+        self.digest
+    }
+
+    fn url(&self) -> &[u8] {
+        self.request.target()
     }
 }

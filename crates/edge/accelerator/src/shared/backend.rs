@@ -202,7 +202,7 @@ impl Backend {
             fetch
         });
         self.tell(&mut head, status, true, None);
-        accept(Some(Stored { object, filler, fetch, streams: true }), head, body)
+        accept(Some(Stored { object, filler, fetch, streams: true, includes: None }), head, body)
     }
 
     fn age_at_arrival(&self, lifetime: Lifetime) -> u64 {
@@ -343,7 +343,7 @@ impl Backend {
 /// The storage has no room.
 fn copy_body(from: &Object, to: &mut Filler) -> Result<(), StorageFull> {
     let (mut cursor, mut context) = (Cursor::default(), Context::from_waker(Waker::noop()));
-    while let Poll::Ready(Ok(Some(chunk))) = from.body().poll_next(&mut cursor, &mut context) {
+    while let Poll::Ready(Ok(Some(chunk))) = from.poll_next(&mut cursor, &mut context) {
         to.push(chunk)?;
     }
     Ok(())

@@ -18,6 +18,7 @@ use super::{
     whole,
 };
 use crate::{
+    backend::Recoding,
     client::{DeliveredBody, Delivery, Fetched, Pipe},
     output::{self, Part},
 };
@@ -232,11 +233,14 @@ impl Client {
         if let Some(made) = &made {
             head.headers.add_known(HeaderId::LastModified, made);
         }
+        if head.status() == 200 && length.is_some() {
+            head.headers.set(b"accept-ranges", b"bytes");
+        }
         let part = output::finish(&self.request, &mut head, length, true, self.now);
         if made.is_some() {
             head.headers.remove_known(HeaderId::LastModified);
         }
-        let body = DeliveredBody::Object { object: Arc::clone(object), part, gunzip: false };
+        let body = DeliveredBody::Object { object: Arc::clone(object), part, recoding: Recoding::None };
         Step::Deliver(Box::new(Delivery { head, body, closes: false }))
     }
 }

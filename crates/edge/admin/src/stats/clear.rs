@@ -4,7 +4,7 @@
 //! next time.
 
 use live::{
-    Instance, Side,
+    Instance, SideCounters,
     counters::{CacheTraffic, CompressionTraffic, PageTraffic, ProcessTraffic, Traffic},
 };
 
@@ -43,7 +43,7 @@ pub fn clear(instance: &Instance, all: bool) {
     }
 }
 
-fn clear_side(side: &Side, all: bool) {
+fn clear_side(side: &SideCounters, all: bool) {
     side.sessions.reset_max();
     for rate in [&side.session_rate, &side.request_rate, &side.connection_rate] {
         rate.reset_most();

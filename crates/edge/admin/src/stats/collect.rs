@@ -7,7 +7,9 @@ use std::{
 };
 
 use haproxycfg::model::{BindAddress, Config, LogForward, Mode, ServerAddress, ServerPort};
-use live::{Instance, LiveListener, LiveProxy, LiveServer, Shared, Side, counters::Traffic, limits::hard_maxconn};
+use live::{
+    Instance, LiveListener, LiveProxy, LiveServer, Shared, SideCounters, counters::Traffic, limits::hard_maxconn,
+};
 use net::{Splice, Target};
 
 use super::view::{
@@ -138,11 +140,11 @@ fn seconds_since(then_ms: u64, now_ms: u64) -> Option<u64> {
     (then_ms > 0).then(|| now_ms.saturating_sub(then_ms) / 1_000)
 }
 
-fn session_rate(side: &Side, totals: &Totals, now_ms: u64) -> RateView {
+fn session_rate(side: &SideCounters, totals: &Totals, now_ms: u64) -> RateView {
     RateView::of(&side.session_rate, totals.sessions, now_ms)
 }
 
-fn request_rate(side: &Side, totals: &Totals, now_ms: u64) -> RateView {
+fn request_rate(side: &SideCounters, totals: &Totals, now_ms: u64) -> RateView {
     RateView::of(&side.request_rate, totals.requests, now_ms)
 }
 

@@ -11,13 +11,13 @@ use std::{
 
 use haproxycfg::model::Mode;
 use live::{
-    Instance, LiveProxy, Process, Side,
+    Instance, LiveProxy, Process, SideCounters,
     counters::{Sources, Traffic},
 };
 use telemetry::{HistogramSnapshot, PerWorker};
 
 use super::RunningEdge;
-use super::history::{Counts, History, Reading, Sent};
+use super::history::{BytesSent, Counts, History, Reading};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Remembers what happened. One task calls [`Sampler::tick`] once a second, others read.
@@ -110,7 +110,7 @@ fn remember_flows(history: &mut History, instance: &Instance) {
 }
 
 /// Makes the rates of a side begin a new second; the sessions so far.
-fn tick_side(side: &Side, now_ms: u64) -> u64 {
+fn tick_side(side: &SideCounters, now_ms: u64) -> u64 {
     let sessions = side.traffic.sum(|part| part.sessions.value());
     side.session_rate.rate(sessions, now_ms);
     side.connection_rate.rate(side.traffic.sum(|part| part.connections.value()), now_ms);
@@ -141,7 +141,7 @@ impl Sampler {
 
         self.note_idle(process, now_ms);
         let started_at = process.started_at.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let sent = Sent { bytes: bytes_out, page_bytes: traffic.sum(|part| part.page_bytes_out.value()) };
+        let sent = BytesSent { bytes: bytes_out, page_bytes: traffic.sum(|part| part.page_bytes_out.value()) };
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         history.begin_second(started_at + Duration::from_millis(now_ms), sent);
         for proxy in &instance.proxies {

@@ -4,6 +4,7 @@ use crate::agent::{AgentAdmin, AgentReply};
 use crate::config::{Observe, OnError};
 use crate::event::{Event, LogLevel};
 use crate::health::{self, AgentReport, Check, CheckKind, CheckReport, CheckResult, CheckStatus, Observation};
+use crate::probe::ProbeHistory;
 use crate::server::OperationalState;
 use crate::{AdminFlagError, ServerId, WeightChange};
 
@@ -27,6 +28,11 @@ impl<W> Farm<W> {
         let server = self.pool.servers.find(server)?;
         let check = server.check_of(kind)?;
         Some(check.interval_ms(server.next.state == OperationalState::Stopped))
+    }
+
+    /// The last results of a server's checks, if they are counted in a window.
+    pub fn probes(&self, server: ServerId) -> Option<ProbeHistory> {
+        self.pool.servers.find(server)?.check.probes.as_deref().copied()
     }
 
     /// Sets when the first check of a server is due; see [`health::first_check_delays_ms`].
@@ -387,7 +393,7 @@ impl<W> Farm<W> {
         let Some(check) = server.check_of(kind) else { return };
         // Only an agent's word takes a server down, not its silence.
         let counts = kind == CheckKind::Health || check.status == CheckStatus::Layer7Status;
-        if counts && check.health == 0 {
+        if counts && !check.is_up() {
             self.mark_stopped(id, self.check_cause(id, kind), now_ms);
         }
     }

@@ -1,6 +1,7 @@
 //! Farms in virtual time.
 
 mod agents;
+mod windows;
 
 use super::*;
 use crate::agent::AgentLine;
@@ -18,7 +19,7 @@ fn farm(config: FarmConfig, servers: Vec<ServerConfig>) -> Farm<u32> {
 }
 
 fn checked(rise: u32, fall: u32) -> Option<CheckConfig> {
-    Some(CheckConfig { inter_ms: 1_000, fastinter_ms: Some(100), downinter_ms: Some(5_000), rise, fall })
+    Some(CheckConfig { inter_ms: 1_000, fastinter_ms: Some(100), downinter_ms: Some(5_000), rise, fall, window: None })
 }
 
 const FIRST: ServerId = ServerId(0);

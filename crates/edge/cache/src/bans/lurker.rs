@@ -1,9 +1,15 @@
 //! The ban lurker: tests objects that nobody asks for, so that bans need not wait for them.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::{
+    sync::{Arc, Weak, atomic::Ordering::Relaxed},
+    vec::IntoIter,
+};
 
 use super::{BanList, Subject};
-use crate::{Time, index::Cache};
+use crate::{Time, index::Cache, object::Object};
+
+/// Objects that are looked at in one step at most, those that need no test included.
+const SEEN_MAX: usize = 4_096;
 
 /// How the lurker works.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +40,8 @@ struct Round {
     /// The newest ban that it tests.
     until: u64,
     part: usize,
-    place: usize,
+    /// What is left of the part before. They do not live longer because of it.
+    objects: IntoIter<Weak<Object>>,
 }
 
 impl Lurker {
@@ -47,24 +54,27 @@ impl Lurker {
         let bans = cache.bans();
         let mut round = match self.round.take() {
             Some(round) => round,
-            None => Round { until: bans.newest_to_lurk(now - settings.age)?, part: 0, place: 0 },
+            None => Round { until: bans.newest_to_lurk(now - settings.age)?, part: 0, objects: Vec::new().into_iter() },
         };
-        let mut left = settings.batch.max(1);
-        while let Some(objects) = cache.objects_of(round.part) {
-            for object in objects.iter().skip(round.place) {
-                if left == 0 {
+        let (mut left, mut seen) = (settings.batch.max(1), 0);
+        loop {
+            while let Some(object) = round.objects.next() {
+                let Some(object) = object.upgrade() else { continue };
+                seen += 1;
+                if !object.ban_mark.has_passed(round.until) {
+                    left -= 1;
+                    if bans.is_lurked(&Subject { request: None, object: &object, now }, round.until) {
+                        cache.remove(&object);
+                    }
+                }
+                if left == 0 || seen == SEEN_MAX {
                     self.round = Some(round);
                     return Some(settings.sleep);
                 }
-                left -= 1;
-                round.place += 1;
-                let subject = Subject { request: None, object, now };
-                if bans.is_lurked(&subject, round.until) {
-                    cache.remove(object);
-                }
             }
+            let Some(objects) = cache.objects_of(round.part) else { break };
             round.part += 1;
-            round.place = 0;
+            round.objects = objects.iter().map(Arc::downgrade).collect::<Vec<_>>().into_iter();
         }
         bans.complete(round.until);
         bans.drop_unused();

@@ -49,7 +49,7 @@ pub fn read(object: &Object) -> Option<Vec<u8>> {
     let mut cursor = Cursor::default();
     let mut body = Vec::new();
     loop {
-        match object.body().poll_next(&mut cursor, &mut Context::from_waker(Waker::noop())) {
+        match object.poll_next(&mut cursor, &mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(Some(bytes))) => body.extend_from_slice(&bytes),
             Poll::Ready(Ok(None)) => return Some(body),
             Poll::Ready(Err(_)) => return None,

@@ -16,7 +16,7 @@ use live::{
 use logs::{Inlet, Outputs, WorkerLog};
 use net::{Socket, Stream};
 use proxy::{
-    Neighbours, Order, Plea, Worker, keep_parking,
+    IdleConnectionRequest, Neighbours, Order, Worker, keep_parking,
     session::{self, Arrival, Counted},
 };
 use runtime::{Accepted, AcceptorHandle, AcceptorSeed, Peer, WorkerContext};
@@ -60,7 +60,7 @@ pub enum Command {
     /// Tell about sessions, or end one.
     AskSessions(AskSessions),
     /// Give an idle connection to another worker.
-    LendIdle(Plea),
+    LendIdle(IdleConnectionRequest),
     /// Accept nothing any more, and end when the last connection has.
     Drain,
     /// End all connections now.

@@ -5,17 +5,19 @@
 
 use std::{
     collections::HashMap,
+    net::SocketAddr,
     os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use accelerator::settings::NotSet;
-use balance::{CheckKind, OperationalState, ServerId};
+use balance::{CheckKind, OperationalState, ServerId, probe::Family};
 use cache::bans::Expression;
 use checks::{CheckBoard, Checks};
 use haproxycfg::source::Bundle;
 use live::{Accelerator, Instance, Place, Running, Targets, Verdict, assemble::Assembly};
+use net::Target;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::UnixStream,
@@ -314,15 +316,21 @@ fn entry_of_backend(program: &Running, index: BackendIndex, name: String) -> Bac
         Verdict::Healthy => Some(AdminHealth::Healthy),
         Verdict::Auto => probe.map(|_| AdminHealth::Auto),
     };
-    let window = probe.map_or(0, |probe| u32::from(probe.window));
+    let proxy = program.targets.proxy(Backend::Declared(index));
+    let history = proxy.as_ref().and_then(|proxy| proxy.farm().probes(ServerId::new(0)));
+    let family = match proxy.and_then(|proxy| proxy.servers.with(0, |server| server.target())) {
+        Some(Target::Inet(SocketAddr::V6(_))) => Family::Ipv6,
+        Some(Target::Inet(SocketAddr::V4(_)) | Target::Unresolved) | None => Family::Ipv4,
+        Some(Target::Unix(_) | Target::Abstract(_)) => Family::Unix,
+    };
     BackendEntry {
         name,
         kind: "backend".to_owned(),
         admin,
-        good_of: (if is_healthy { window } else { 0 }, window),
+        good_of: history.map_or((0, 0), |history| (history.good_count(), u32::from(history.window().size))),
         is_healthy,
         last_change: SystemTime::now(),
-        probe_lines: None,
+        probe_lines: history.map(|history| history.lines(family)),
     }
 }
 
@@ -340,7 +348,7 @@ fn directors(program: &Running) -> Vec<BackendEntry> {
             let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
             Some(BackendEntry {
                 name: section_name(&loaded.name, name),
-                kind: "director".to_owned(),
+                kind: loaded.kind_of(backend).unwrap_or("director").to_owned(),
                 admin: Some(AdminHealth::Auto),
                 good_of: (count(healthy), count(members.len())),
                 is_healthy: healthy > 0,

@@ -180,7 +180,7 @@ impl EdgeService {
         }
         self.background.push(tokio::task::spawn_local(sampler::run(Arc::clone(edge))));
         self.background.push(tokio::task::spawn_local(live::upkeep::expire(Arc::clone(shared))));
-        self.background.push(tokio::task::spawn_local(live::upkeep::expire_cached(Arc::clone(shared))));
+        self.background.push(tokio::task::spawn_local(live::upkeep::tend_caches(Arc::clone(shared))));
         let peers = live::peering::run(Arc::clone(&shared.peers), Arc::clone(&self.process));
         self.peers = Some(tokio::task::spawn_local(peers));
     }

@@ -8,7 +8,7 @@ use admin::{
 };
 use live::{ListenerOrder, LiveProxy, Shared, WakeSessions};
 use logs::AdminLog;
-use proxy::{OtherWorkers, Plea};
+use proxy::{IdleConnectionRequest, OtherWorkers};
 use tokio::sync::mpsc::WeakUnboundedSender;
 
 use super::{accept::Command, life};
@@ -62,7 +62,7 @@ impl AskWorkers for Ways {
 }
 
 impl OtherWorkers for Ways {
-    fn ask_idle(&self, plea: Plea) {
+    fn ask_idle(&self, plea: IdleConnectionRequest) {
         self.tell(|worker| (worker != plea.from).then(|| Command::LendIdle(plea.clone())));
     }
 }

@@ -22,11 +22,33 @@ pub struct Accelerator {
     pub settings: Settings,
 }
 
-/// A storage: `[NAME=]malloc[,SIZE]`.
+/// A storage: `[NAME=]malloc[,SIZE]` or `[NAME=]file,PATH,SIZE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageSpec {
     /// Its name.
     pub name: String,
-    /// Bytes at most; `None` for no bound of its own.
-    pub bytes: Option<u64>,
+    /// Where it keeps objects.
+    pub kind: StorageKind,
+}
+
+/// Where a storage keeps objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StorageKind {
+    /// In memory: bytes at most; `None` for no bound of its own.
+    Malloc(Option<u64>),
+    /// In a file, which survives the process.
+    File {
+        /// The file. Its journal stands beside it.
+        path: String,
+        /// Bytes at most.
+        bytes: u64,
+    },
+}
+
+impl StorageKind {
+    /// Whether it is a file that is too small to be of use.
+    #[must_use]
+    pub fn is_too_small(&self) -> bool {
+        matches!(self, Self::File { bytes, .. } if *bytes < 1 << 20)
+    }
 }

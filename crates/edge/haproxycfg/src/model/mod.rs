@@ -77,7 +77,7 @@ pub use self::{
     users::{Password, User, Userlist},
     variable::{SetVariable, VariableValue},
 };
-pub use accelerator::{Accelerator, StorageSpec};
+pub use accelerator::{Accelerator, StorageKind, StorageSpec};
 pub use cache_section::CacheSection;
 pub use shared_cache::{DiskTier, SharedCache};
 

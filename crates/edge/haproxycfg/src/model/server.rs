@@ -64,6 +64,12 @@ pub struct Server {
     pub rise: u32,
     /// `fall`.
     pub fall: u32,
+    /// `window`: how many of the last checks are looked at, instead of `rise` and `fall`.
+    pub window: Option<u8>,
+    /// `threshold`: how many of them must be good.
+    pub threshold: Option<u8>,
+    /// `initial`: how many are taken for good at the start.
+    pub initial: Option<u8>,
     /// `port`: of checks.
     pub check_port: Option<u16>,
     /// `addr`: of checks.

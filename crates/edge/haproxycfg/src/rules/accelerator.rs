@@ -19,7 +19,7 @@ use crate::{
     args,
     diagnostics::{Diagnostic, Problem, Severity},
     line::Line,
-    model::{Accelerator, StorageSpec},
+    model::{Accelerator, StorageKind, StorageSpec},
     scope::Scope,
     source::Files,
     table::{Group, Keyword, Sections},
@@ -38,7 +38,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[Keyword::new(
 )
 .sections(Sections::FRONTEND_BACKEND)
 .doc(
-    "Has a program of VCL answer the requests that rules let through, from a cache where it can. A storage is malloc,SIZE or NAME=malloc,SIZE.",
+    "Has a program of VCL answer the requests that rules let through, from a cache where it can. A storage is malloc,SIZE or file,PATH,SIZE, the latter of which survives a restart; NAME= before it names it for the program.",
     "vcl builtin storage malloc,256m param default_ttl=60",
 )
 .line(vcl_file)];
@@ -63,7 +63,13 @@ fn vcl_file(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     while word < line.len() {
         let value = line.word(word + 1);
         match line.word(word) {
-            "storage" => accelerator.storages.push(storage(value, accelerator.storages.len(), word + 1)?),
+            "storage" => {
+                let added = storage(value, accelerator.storages.len(), word + 1)?;
+                if accelerator.storages.iter().any(|known| known.name == added.name) {
+                    return Err(wrong(format!("'vcl' : there are two storages '{}'.", added.name), word + 1));
+                }
+                accelerator.storages.push(added);
+            }
             "param" => set_parameter(&mut accelerator.settings, value, word + 1)?,
             "identity" if !value.is_empty() => value.clone_into(&mut accelerator.settings.identity),
             other => {
@@ -81,21 +87,35 @@ fn vcl_file(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 }
 
 fn storage(text: &str, place: usize, word: usize) -> Result<StorageSpec, Problem> {
-    let (name, rest) =
-        text.split_once('=').map_or_else(|| (format!("s{place}"), text), |(name, rest)| (name.to_owned(), rest));
-    let (kind, size) = rest.split_once(',').map_or((rest, None), |(kind, size)| (kind, Some(size)));
-    if !matches!(kind, "malloc" | "default") {
-        return Err(wrong(format!("'vcl' : storage '{text}' is of a kind that is not there: '{kind}'."), word)
-            .expected("malloc,SIZE or NAME=malloc,SIZE"));
+    // A path may have `=` in it, a name has no comma.
+    let named = text.split_once('=').filter(|(name, _)| !name.contains(','));
+    let (name, rest) = named.map_or_else(|| (format!("s{place}"), text), |(name, rest)| (name.to_owned(), rest));
+    let mut parts = rest.split(',');
+    let (kind, parts) = (parts.next().unwrap_or_default(), parts.collect::<Vec<_>>());
+    let size = |size: &str| {
+        bytes_of(size)
+            .ok_or_else(|| wrong(format!("'vcl' : '{size}' is no size."), word).expected("a number with k, m, g or t"))
+    };
+    let kind = match (kind, &*parts) {
+        ("malloc" | "default", []) => StorageKind::Malloc(None),
+        ("malloc" | "default", [bytes]) => StorageKind::Malloc(Some(size(bytes)?)),
+        // Granularity and advice are about pages of a mapped file, of which there is none here.
+        ("file", [path, bytes, rest @ ..]) if !path.is_empty() && rest.len() <= 2 => {
+            StorageKind::File { path: (*path).to_owned(), bytes: size(bytes)? }
+        }
+        ("file", _) => {
+            return Err(wrong(format!("'vcl' : storage '{text}' says no path, or not how large it may become."), word)
+                .expected("file,PATH,SIZE or NAME=file,PATH,SIZE"));
+        }
+        _ => {
+            return Err(wrong(format!("'vcl' : storage '{text}' is of a kind that is not there: '{kind}'."), word)
+                .expected("malloc,SIZE or file,PATH,SIZE, with NAME= before it or without"));
+        }
+    };
+    if kind.is_too_small() {
+        return Err(wrong(format!("'vcl' : storage '{text}' is too small for a file."), word).expected("at least 1m"));
     }
-    let bytes = size
-        .map(|size| {
-            bytes_of(size).ok_or_else(|| {
-                wrong(format!("'vcl' : '{size}' is no size."), word).expected("a number with k, m, g or t")
-            })
-        })
-        .transpose()?;
-    Ok(StorageSpec { name, bytes })
+    Ok(StorageSpec { name, kind })
 }
 
 /// A size as varnishd has it: a number with a unit.

@@ -141,6 +141,12 @@ pub const KEYWORDS: &[Keyword] = &[
             "server web1 web1.example.com:80 init-addr last,libc,none",
         )
         .server(server::init_addr),
+    Keyword::new(Group::Server, "initial", "<number>", "Tidegate")
+        .doc(
+            "Checks of the window that are taken for good at the start; all but one of the threshold if nothing is said.",
+            "server web1 192.0.2.1:80 check window 8 threshold 3 initial 0",
+        )
+        .server(server::number),
     word("inter", "<time>")
         .doc("Interval between checks.", "server web1 192.0.2.1:80 check inter 5s")
         .server(server::time),
@@ -367,6 +373,9 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("TCP Fast Open: the request goes with the first packet, where the server and both systems allow it.", "server web1 192.0.2.1:80 tfo")
         .server(server::flag),
     tls("tls-tickets", "", "TLS session tickets.", "server web1 192.0.2.1:443 ssl tls-tickets"),
+    Keyword::new(Group::Server, "threshold", "<number>", "Tidegate")
+        .doc("Good checks that the window must have.", "server web1 192.0.2.1:80 check window 8 threshold 3")
+        .server(server::number),
     word("track", "[<backend>/]<server>")
         .doc("Takes its state from another server that is checked.", "server api1 192.0.2.1:81 track web/web1")
         .server(server::text),
@@ -387,6 +396,12 @@ pub const KEYWORDS: &[Keyword] = &[
     ),
     word("weight", "<0..256>")
         .doc("Share of the load; 0 gets none.", "server web1 192.0.2.1:80 weight 10")
+        .server(server::number),
+    Keyword::new(Group::Server, "window", "<1..64>", "Tidegate")
+        .doc(
+            "Counts checks as Varnish does: of the last ones, so many (threshold) must be good, whatever their order.",
+            "server web1 192.0.2.1:80 check window 8 threshold 3",
+        )
         .server(server::number),
     word("ws", "{ auto | h1 | h2 }")
         .doc("Protocol of WebSockets to the server.", "server web1 192.0.2.1:80 ws h1")

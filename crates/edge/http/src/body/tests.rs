@@ -1,5 +1,5 @@
 use super::{BodyTracker, Tracked};
-use crate::framing::BodyLength;
+use crate::body_length::BodyLength;
 use crate::limits::Limits;
 
 fn tracker(length: BodyLength) -> BodyTracker {

@@ -1,7 +1,6 @@
-use super::{
-    BodyLength, begins_tunnel, decimal, enforce_framing, enforce_response_framing, parse_content_length,
-    response_body_length,
-};
+use super::{begins_tunnel, enforce_framing, enforce_response_framing, response_body_length};
+use crate::body_length::{BodyLength, parse_content_length};
+use crate::bytes::decimal;
 use crate::error::ParseErrorKind;
 use crate::headers::Headers;
 use crate::limits::Limits;

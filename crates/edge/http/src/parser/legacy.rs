@@ -5,9 +5,9 @@
 //! whatever passes goes to the client in one form that nobody can read in two ways.
 
 use super::{EMPTY_LINES_MAX, Parsed, ResponseParser, window};
+use crate::body_length::parse_content_length;
 use crate::bytes::{is_blank, trim};
 use crate::error::{ParseError, ParseErrorKind as Kind};
-use crate::framing::parse_content_length;
 use crate::limits::Limits;
 use crate::response::ResponseHead;
 use crate::version::Version;

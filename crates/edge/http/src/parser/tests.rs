@@ -384,8 +384,8 @@ fn recycles_memory() {
 fn errors_say_what_and_where() {
     let error = request(b"GET / HTTP/1.1\r\nA : b\r\n", std::iter::once(23), &limits()).unwrap_err();
     assert_eq!(error.to_string(), "white space between header name and colon at byte 17");
-    assert_eq!(error.status(crate::Side::Client), 400);
-    assert_eq!(error.status(crate::Side::Server), 502);
+    assert_eq!(error.status(crate::Sender::Client), 400);
+    assert_eq!(error.status(crate::Sender::Server), 502);
     let statuses: Vec<u16> = Kind::ALL.iter().map(|kind| kind.client_status()).collect();
     assert!(statuses.iter().all(|status| [400, 414, 431, 505].contains(status)));
     let mut names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use telemetry::{Counter, Histogram, SlidingAverage, WorkerGauge};
 
 pub use self::{
-    side::Side,
+    side::SideCounters,
     sources::{SOURCES_MAX, Sources},
 };
 

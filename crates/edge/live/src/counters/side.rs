@@ -7,7 +7,7 @@ use crate::rates::RateWindow;
 
 /// The numbers of one side of a proxy, or of a server or listener.
 #[derive(Debug)]
-pub struct Side {
+pub struct SideCounters {
     /// Counted by each worker.
     pub traffic: PerWorker<Traffic>,
     /// `scur`, `smax`.
@@ -20,7 +20,7 @@ pub struct Side {
     pub connection_rate: RateWindow,
 }
 
-impl Side {
+impl SideCounters {
     /// All zero.
     #[must_use]
     pub fn new(workers: usize) -> Self {

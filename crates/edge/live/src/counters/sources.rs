@@ -10,7 +10,7 @@ use std::sync::{
 
 use telemetry::Counter;
 
-use super::Side;
+use super::SideCounters;
 
 /// Frontends of a backend that are told apart. Those beyond are counted nowhere, so a picture of the flow lacks them.
 pub const SOURCES_MAX: usize = 16;
@@ -30,13 +30,13 @@ impl Sources {
     /// What a frontend is known by: the address of its numbers, which reloads carry over. When it is gone another one may
     /// get the same address and goes on counting there; readers only use differences.
     #[must_use]
-    pub fn key(frontend: &Arc<Side>) -> usize {
+    pub fn key(frontend: &Arc<SideCounters>) -> usize {
         Arc::as_ptr(frontend).addr()
     }
 
     /// Counts a request of a frontend.
     #[inline]
-    pub fn count(&self, frontend: &Arc<Side>) {
+    pub fn count(&self, frontend: &Arc<SideCounters>) {
         let key = Self::key(frontend);
         for source in &self.0 {
             let known = source.frontend.load(Relaxed);
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn frontends_are_told_apart() {
-        let sides: Vec<_> = (0..SOURCES_MAX + 2).map(|_| Arc::new(Side::new(1))).collect();
+        let sides: Vec<_> = (0..SOURCES_MAX + 2).map(|_| Arc::new(SideCounters::new(1))).collect();
         let sources = Sources::default();
         for (times, side) in sides.iter().enumerate() {
             for _ in 0..=times {

@@ -3,29 +3,32 @@
 //! Programs come and go while requests run: each request takes the active one when it begins ([`Accelerator::active`]) and keeps it to
 //! its end, so a program that was replaced lasts as long as its last request. All of them use one cache.
 
-use std::sync::{
-    Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
-    atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use ::accelerator::{
+    lasting::Lasting,
     load::{load, unload},
     loaded::{Backends, Loaded, Parts, Storages},
     settings::{NotSet, Settings},
 };
-use cache::{index::Cache, storage::Stevedore};
+use cache::index::Cache;
 use haproxycfg::model::{self, StorageSpec};
 use vcl::{
     program::{BackendIndex, Program},
     run::{Backend, Failure},
 };
 
-use super::LiveProxy;
-
-/// What a storage has where nothing is said (varnishd's default for `malloc`).
-const STORAGE_BYTES: u64 = 100 << 20;
-/// What short-lived objects, and those for one client, may take at most.
-const TRANSIENT_BYTES: u64 = 256 << 20;
+use super::{
+    LiveProxy,
+    storages::{self, Upkeep},
+};
+use crate::background::Background;
 
 /// The programs of a proxy.
 #[derive(Debug)]
@@ -36,7 +39,9 @@ pub struct Accelerator {
     pub storages: Arc<Storages>,
     /// Where the number of the next transaction comes from.
     pub numbers: Arc<AtomicU64>,
+    lasting: Arc<Lasting>,
     programs: RwLock<Programs>,
+    upkeep: Arc<Upkeep>,
     specs: Vec<StorageSpec>,
     /// Whether programs come from a manager.
     is_managed: bool,
@@ -148,21 +153,29 @@ impl Backends for Health {
             Verdict::Auto => proxy().is_some_and(|proxy| proxy.direct.is_some() || proxy.farm().usable() > 0),
         }
     }
+
+    fn changed(&self, backend: BackendIndex) -> f64 {
+        let Some(proxy) = self.0.proxy(Backend::Declared(backend)) else { return 0.0 };
+        let now_ms = proxy.process.milliseconds(Instant::now());
+        let wall_clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        wall_clock - proxy.farm().backend_stats(now_ms).last_change_s as f64
+    }
 }
 
 impl Accelerator {
-    /// The one that a configuration describes; the cache of the one `before` stays if its storages are the same, and its programs
-    /// too if they come from a manager.
+    /// The one that a configuration describes; the cache of the one `before` stays, with the storages that are still named, and its
+    /// programs too if they come from a manager.
     #[must_use]
     pub fn new(described: &model::Accelerator, before: Option<&Arc<Self>>) -> Option<Arc<Self>> {
-        let before = before.filter(|before| before.specs == described.storages);
-        if let Some(before) = before.filter(|before| before.is_managed && described.is_managed) {
+        let is_same =
+            |before: &&Arc<Self>| before.specs == described.storages && before.is_managed && described.is_managed;
+        if let Some(before) = before.filter(is_same) {
             return Some(Arc::clone(before));
         }
-        let (cache, storages) = match before {
-            Some(before) => (Arc::clone(&before.cache), Arc::clone(&before.storages)),
-            None => (Cache::new(), Arc::new(storages(&described.storages))),
-        };
+        let cache = before.map_or_else(Cache::new, |before| Arc::clone(&before.cache));
+        let kept = before.map(|before| (before.specs.as_slice(), &*before.storages));
+        let storages = Arc::new(storages::open(&described.storages, &cache, kept));
+        let upkeep = before.map(|before| Arc::clone(&before.upkeep)).unwrap_or_default();
         let numbers = before.map_or_else(|| Arc::new(AtomicU64::new(1)), |before| Arc::clone(&before.numbers));
         let programs = Programs {
             settings: described.settings.clone(),
@@ -175,7 +188,9 @@ impl Accelerator {
             cache,
             storages,
             numbers,
+            lasting: before.map_or_else(Arc::default, |before| Arc::clone(&before.lasting)),
             programs: RwLock::new(programs),
+            upkeep,
             specs: described.storages.clone(),
             is_managed: described.is_managed,
         };
@@ -195,6 +210,12 @@ impl Accelerator {
             found.map_or(Place::Nowhere, |proxy| Place::Section(Arc::downgrade(proxy)))
         };
         active.targets.set(active.loaded.program.backends.iter().map(|backend| of_name(&backend.name)).collect());
+    }
+
+    /// Does a little of what a cache needs while it is in use; when it wants to be called again.
+    pub fn tend(&self, background: &Background) -> Duration {
+        let disks: Vec<_> = self.storages.named.iter().filter_map(|storage| storage.disk().cloned()).collect();
+        self.upkeep.tend(&self.cache, &disks, self.settings().lurker, background)
     }
 
     /// The number of the next transaction.
@@ -243,6 +264,7 @@ impl Accelerator {
             cache: Arc::clone(&self.cache),
             storages: Arc::clone(&self.storages),
             backends: Arc::new(Health(Arc::clone(&targets))),
+            lasting: Arc::clone(&self.lasting),
         };
         let running = Arc::new(Running { loaded: load(program, parts)?, targets });
         self.write().loaded.push(Arc::clone(&running));
@@ -333,18 +355,5 @@ impl Programs {
     fn resolve(&self, name: &str) -> Option<&Arc<Running>> {
         let target = self.labels.iter().find(|(label, _)| label == name).map_or(name, |(_, target)| target);
         self.named(target)
-    }
-}
-
-fn storages(specs: &[StorageSpec]) -> Storages {
-    let make = |spec: &StorageSpec| Arc::new(Stevedore::malloc(&spec.name, spec.bytes.unwrap_or(STORAGE_BYTES)));
-    let mut named: Vec<_> = specs.iter().filter(|spec| spec.name != "Transient").map(make).collect();
-    if named.is_empty() {
-        named.push(Arc::new(Stevedore::malloc("s0", STORAGE_BYTES)));
-    }
-    let transient = specs.iter().find(|spec| spec.name == "Transient").map(make);
-    Storages {
-        named,
-        transient: transient.unwrap_or_else(|| Arc::new(Stevedore::malloc("Transient", TRANSIENT_BYTES))),
     }
 }

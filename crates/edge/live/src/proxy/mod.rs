@@ -4,6 +4,7 @@ mod accelerator;
 mod dynamic_cookie;
 mod servers;
 mod shared_cache;
+mod storages;
 
 use std::{
     sync::{
@@ -24,7 +25,7 @@ pub use self::{
 };
 use crate::{
     capture::LastCapture,
-    counters::{Side, Traffic},
+    counters::{SideCounters, Traffic},
     process::Process,
     server::LiveServer,
 };
@@ -82,9 +83,9 @@ pub struct LiveProxy {
     /// Its listeners in the order of [`model::Proxy::binds`].
     pub listeners: Vec<LiveListener>,
     /// Client side.
-    pub frontend: Arc<Side>,
+    pub frontend: Arc<SideCounters>,
     /// Server side.
-    pub backend: Arc<Side>,
+    pub backend: Arc<SideCounters>,
     /// `set maxconn frontend`.
     pub maxconn: AtomicU32,
     /// `disable frontend`: accepts nothing.
@@ -126,7 +127,7 @@ pub struct LiveListener {
     /// Its number for statistics.
     pub id: u32,
     /// Its numbers.
-    pub side: Arc<Side>,
+    pub side: Arc<SideCounters>,
 }
 
 impl LiveProxy {

@@ -3,15 +3,19 @@
 use std::{
     io,
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use ::accelerator::shared::Shared;
 use cache::{
+    bans::LurkerSettings,
     index::Cache,
     storage::{Stevedore, disk::RealFiles},
 };
 use haproxycfg::model::{self, DiskTier};
+
+use super::storages::Upkeep;
+use crate::background::Background;
 
 /// A cache that runs.
 #[derive(Debug)]
@@ -20,6 +24,7 @@ pub struct SharedCache {
     pub shared: Arc<Shared>,
     /// Why it is in memory alone although it has a disk.
     pub disk_trouble: Option<String>,
+    upkeep: Arc<Upkeep>,
     spec: model::SharedCache,
 }
 
@@ -49,7 +54,14 @@ impl SharedCache {
             Err(error) => (None, Some(error.to_string())),
         };
         let shared = Shared { name: described.name.clone(), cache, memory, disk };
-        Arc::new(Self { shared: Arc::new(shared), disk_trouble, spec: described.clone() })
+        let upkeep = before.map(|before| Arc::clone(&before.upkeep)).unwrap_or_default();
+        Arc::new(Self { shared: Arc::new(shared), disk_trouble, upkeep, spec: described.clone() })
+    }
+
+    /// Does a little of what a cache needs while it is in use; when it wants to be called again.
+    pub fn tend(&self, background: &Background) -> Duration {
+        let disks: Vec<_> = self.shared.disk.iter().filter_map(|storage| storage.disk().cloned()).collect();
+        self.upkeep.tend(&self.shared.cache, &disks, LurkerSettings::default(), background)
     }
 }
 

@@ -1,7 +1,8 @@
-//! Stick tables of the running configuration are kept: what has expired goes, and what the process before left comes in. So are caches.
+//! Stick tables and caches of the running configuration are kept: what has expired goes, and what the process before left of tables
+//! comes in.
 
 mod caches;
 mod expiry;
 mod inheritance;
 
-pub use self::{caches::run as expire_cached, expiry::run as expire, inheritance::run as inherit};
+pub use self::{caches::run as tend_caches, expiry::run as expire, inheritance::run as inherit};

@@ -35,19 +35,19 @@ const PATIENCE: Duration = Duration::from_millis(2);
 
 /// The other workers, as one of them reaches them.
 pub trait OtherWorkers {
-    /// Asks every worker but the one that asks for an idle connection; each calls [`Plea::grant`].
-    fn ask_idle(&self, plea: Plea);
+    /// Asks every worker but the one that asks for an idle connection; each calls [`IdleConnectionRequest::grant`].
+    fn ask_idle(&self, plea: IdleConnectionRequest);
 }
 
 /// There are none.
 #[cfg(test)]
 impl OtherWorkers for () {
-    fn ask_idle(&self, _plea: Plea) {}
+    fn ask_idle(&self, _plea: IdleConnectionRequest) {}
 }
 
-/// What a worker asks the others for.
+/// A worker's request to the others for an idle connection to a server.
 #[derive(Clone, Debug)]
-pub struct Plea {
+pub struct IdleConnectionRequest {
     /// Who asks.
     pub from: usize,
     server: Arc<LiveServer>,
@@ -57,7 +57,7 @@ pub struct Plea {
     answer: UnboundedSender<Lent>,
 }
 
-impl Plea {
+impl IdleConnectionRequest {
     /// Gives a connection away if there is one in this worker's pool and no other worker was faster.
     pub fn grant(self, worker: &Worker) {
         let mut pool = worker.servers.borrow_mut();
@@ -87,7 +87,7 @@ pub async fn borrow(
         return None;
     }
     let (answer, mut answers) = unbounded_channel();
-    worker.neighbours.others.ask_idle(Plea {
+    worker.neighbours.others.ask_idle(IdleConnectionRequest {
         from: worker.index,
         server: Arc::clone(server),
         reuse,

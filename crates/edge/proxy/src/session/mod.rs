@@ -17,12 +17,13 @@ mod finish;
 mod heads;
 mod http;
 mod invalid;
-pub mod kept;
 mod logging;
 mod normalize;
 mod object_fetch;
+mod page;
 pub mod pages;
 mod persistence;
+pub mod pinned;
 mod protocol;
 mod proxy_protocol;
 pub mod record;
@@ -54,7 +55,7 @@ use runtime::ConnectionGuard;
 use self::{
     context::wall_clock,
     ending::{Ending, Stage},
-    kept::Kept,
+    pinned::PinnedConnections,
     tcp::TcpVerdict,
     transaction::RequestStage,
 };
@@ -117,8 +118,8 @@ pub struct Arrival {
     pub running: Running,
 }
 
-/// What counts a connection as long as it lives.
-pub struct Held {
+/// Counts a connection as long as it lives.
+pub struct ConnectionGuards {
     /// Its socket, under `option nolinger`.
     not_to_linger: Option<Rc<Stream>>,
     _counted: Counted,
@@ -126,7 +127,7 @@ pub struct Held {
     _running: Running,
 }
 
-impl Drop for Held {
+impl Drop for ConnectionGuards {
     fn drop(&mut self) {
         if let Some(stream) = &self.not_to_linger {
             // Who has read everything sees an end; the reset of `nolinger` comes behind it.
@@ -160,7 +161,7 @@ fn begin(
     arrival: Arrival,
 ) -> Option<(Box<http::Session>, Expected)> {
     let Arrival { stream, source, counted, guard, running } = arrival;
-    let held = Held { not_to_linger: None, _counted: counted, _guard: guard, _running: running };
+    let held = ConnectionGuards { not_to_linger: None, _counted: counted, _guard: guard, _running: running };
     let settings = frontend.settings();
     let stream = Rc::new(stream);
     prepare_socket(&stream, settings, &instance.config.global.tune);
@@ -222,7 +223,7 @@ fn begin(
         first: true,
         stays_awake: false,
         idle_since: accepted,
-        kept: Kept::default(),
+        kept: PinnedConnections::default(),
         held,
     });
     Some((session, expected))

@@ -3,21 +3,26 @@
 use std::{
     future::poll_fn,
     io,
+    pin::pin,
     rc::Rc,
     sync::Arc,
-    task::Poll,
+    task::{Context, Poll, Waker},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use accelerator::{
-    backend::{Accepted, AcceptedBody, Stored},
+    backend::{Accepted, AcceptedBody, IncludeFinder, Reading, Recoding, Stored},
     client::Fetched,
     machine::{Backend, FetchStep as Step, Order, Target},
     output::Part,
     recode::Recoder,
 };
 use bytes::Bytes;
-use cache::{body::Cursor, index, object::Filler};
+use cache::{
+    body::Cursor,
+    index,
+    object::{Filler, Object},
+};
 use http::{BodyLength, ChunkedDecoder, ResponseHead};
 use live::{Accelerator, Instance, LiveProxy, LiveServer, Running, SharedCache};
 use net::Deadline;
@@ -27,7 +32,7 @@ use super::{
     body::{Intake, PumpFailure},
     fetch::{Answer, AnswerBody, Fetch, HearInterim, Nobody, RelayedBytes, Unfetched, Wanted},
     http::give_back,
-    kept::Kept,
+    pinned::PinnedConnections,
     transaction::{ClientSide, RequestStage, Transaction},
 };
 use crate::worker::Worker;
@@ -37,6 +42,9 @@ const RELAYED_PIECES_MAX: usize = 4;
 
 /// How often others are made to leave a storage for one piece of a body.
 const EVICTIONS_MAX: usize = 64;
+
+/// How often a fetch that waits looks whether anybody still wants what it brings.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// Seconds since 1970, as VCL counts time.
 pub(super) fn wall_clock() -> f64 {
@@ -84,6 +92,7 @@ impl Origin {
 }
 
 /// Where a fetch runs.
+#[derive(Clone)]
 pub(super) struct Place {
     /// The worker.
     pub worker: Rc<Worker>,
@@ -121,7 +130,8 @@ pub(super) struct Relayed {
     pub server: Option<Arc<LiveServer>>,
 }
 
-type Told = mpsc::UnboundedSender<Report>;
+/// Who has ordered a fetch, and hears of it.
+pub(super) type Told = mpsc::UnboundedSender<Report>;
 
 impl Place {
     /// Begins a fetch; what is told of it, the last thing once there is something to deliver.
@@ -151,7 +161,7 @@ impl Place {
                         continue;
                     };
                     let mut exchange = self.exchange(&backend, &proxy);
-                    let (mut kept, mut deadline) = (Kept::default(), Deadline::default());
+                    let (mut kept, mut deadline) = (PinnedConnections::default(), Deadline::default());
                     let mut fetch = Fetch::new(&self.worker, &proxy, self.origin.wanted(), &mut kept, &mut deadline);
                     match fetch.run(&mut exchange, &mut nobody).await {
                         Ok(answer) => {
@@ -197,7 +207,12 @@ impl Place {
     }
 
     /// Puts what was accepted into the cache, or hands it on.
-    async fn keep(&self, accepted: Accepted, answer: Option<(Answer<'_>, &Transaction, &Arc<LiveProxy>)>, told: Told) {
+    pub(super) async fn keep(
+        &self,
+        accepted: Accepted,
+        answer: Option<(Answer<'_>, &Transaction, &Arc<LiveProxy>)>,
+        told: Told,
+    ) {
         let Accepted { stored, head, body } = accepted;
         let Some(stored) = stored else {
             return match (body, answer) {
@@ -208,44 +223,38 @@ impl Place {
                 (_, None) => {}
             };
         };
-        let Stored { object, mut filler, mut fetch, streams } = stored;
-        let mut own = Some(Box::new(head)).filter(|head| head.status() > 0);
-        let mut tell = |fetch: Option<index::Fetch>| {
-            if let Some(fetch) = fetch {
-                fetch.publish(Arc::clone(&object));
-            }
-            let object = Arc::clone(&object);
-            let fetched = own
-                .take()
-                .map_or_else(|| Fetched::Object(Arc::clone(&object)), |own| Fetched::Own(Arc::clone(&object), own));
-            let _ = told.send(Report::Fetched(fetched));
-        };
-        let is_told = streams && matches!(body, AcceptedBody::Backend(_));
-        if is_told {
-            tell(fetch.take());
+        let Stored { object, filler, fetch, streams, includes } = stored;
+        let own = Some(Box::new(head)).filter(|head| head.status() > 0);
+        let mut news = News { object: Some(object), fetch, own, told };
+        // Nobody else would want it.
+        if !news.is_wanted(&filler) {
+            return;
         }
+        if streams && matches!(body, AcceptedBody::Backend(_)) {
+            news.tell();
+        }
+        let recoding = if let AcceptedBody::Backend(recoding) = body { recoding } else { Recoding::None };
+        let mut filling = Filling { filler, recoder: Recoder::new(recoding), includes, news };
         let filled = match (body, answer) {
-            (AcceptedBody::Made(bytes), _) => filler.write(&bytes).map_err(io::Error::other),
-            (AcceptedBody::Stale(before), _) => copy(&before, &mut filler).await,
-            (AcceptedBody::Backend(recoding), Some((answer, exchange, proxy))) => {
+            (AcceptedBody::Made(bytes), _) => write(&mut filling.filler, &bytes),
+            (AcceptedBody::Stale(before), _) => filling.copy(&before).await,
+            (AcceptedBody::Backend(_), Some((answer, exchange, proxy))) => {
                 if let BodyLength::Exact(length) = answer.length {
-                    filler.expect(length);
+                    filling.filler.expect(length);
                 }
-                let mut sink = Filling { filler: &mut filler, recoder: Recoder::new(recoding) };
-                self.pull_all((answer, exchange, proxy), &mut sink).await.and_then(|()| sink.finish())
+                self.pull_all((answer, exchange, proxy), &mut filling).await.and_then(|()| filling.end())
             }
             (AcceptedBody::Backend(_), None) => Ok(()),
         };
+        let Filling { filler, mut news, .. } = filling;
         match filled {
             Ok(()) => filler.finish(),
             Err(_) => {
-                fetch = None;
+                news.fetch = None;
                 drop(filler);
             }
         }
-        if !is_told {
-            tell(fetch.take());
-        }
+        news.tell();
     }
 
     /// Hands a response on to who has ordered it, no faster than it is taken.
@@ -288,33 +297,150 @@ trait Sink {
 
     /// Waits until more may come.
     async fn make_room(&mut self) -> io::Result<()>;
+
+    /// Whether anybody wants what comes.
+    fn is_wanted(&self) -> bool;
 }
 
-/// Into an object.
-struct Filling<'f> {
-    filler: &'f mut Filler,
-    recoder: Recoder,
+/// Who is to hear of an object, until they have.
+struct News {
+    object: Option<Arc<Object>>,
+    fetch: Option<index::Fetch>,
+    /// The head that who has ordered it gets instead of the object's.
+    own: Option<Box<ResponseHead>>,
+    told: Told,
 }
 
-impl Filling<'_> {
-    fn finish(mut self) -> io::Result<()> {
-        let rest = self.recoder.finish()?;
-        write(self.filler, &rest)
+impl News {
+    /// Puts the object into the index, and tells who had it fetched.
+    fn tell(&mut self) {
+        let Some(object) = self.object.take() else { return };
+        if let Some(fetch) = self.fetch.take() {
+            fetch.publish(Arc::clone(&object));
+        }
+        let fetched = match self.own.take() {
+            Some(own) => Fetched::Own(object, own),
+            None => Fetched::Object(object),
+        };
+        let _ = self.told.send(Report::Fetched(fetched));
+    }
+
+    /// Whether anybody is going to read the object: one that is for one client alone is for nobody when that has left.
+    fn is_wanted(&self, filler: &Filler) -> bool {
+        match (&self.fetch, &self.object) {
+            (Some(_), _) => true,
+            (None, Some(_)) => !self.told.is_closed(),
+            (None, None) => filler.is_shared() || filler.has_readers(),
+        }
     }
 }
 
-impl Sink for Filling<'_> {
+/// Into an object.
+struct Filling {
+    filler: Filler,
+    recoder: Recoder,
+    includes: Option<IncludeFinder>,
+    news: News,
+}
+
+impl Filling {
+    fn store(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(includes) = &mut self.includes {
+            includes.look_at(bytes);
+        }
+        write(&mut self.filler, bytes)
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        let rest = self.recoder.finish()?;
+        self.store(&rest)?;
+        self.filler.flush();
+        match self.includes.take().map(IncludeFinder::finish) {
+            Some(Reading::Page(page)) => self.filler.set_page(page).map_err(io::Error::other),
+            Some(Reading::Packed) => self.pack(),
+            Some(Reading::Plain) | None => Ok(()),
+        }
+    }
+
+    /// Stores in gzip what includes nothing after all. NOTE: nobody has seen the object yet.
+    fn pack(&mut self) -> io::Result<()> {
+        let (object, mut filler) = self.filler.begin_again().map_err(io::Error::other)?;
+        let mut recoder = Recoder::new(Recoding::Gzip);
+        let mut cursor = Cursor::default();
+        let mut context = Context::from_waker(Waker::noop());
+        let arrived = self.filler.object().body().arrived();
+        while cursor.read() < arrived {
+            let Poll::Ready(Ok(Some(chunk))) = self.filler.object().poll_next(&mut cursor, &mut context) else {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+            };
+            let packed = recoder.push(&chunk)?.unwrap_or_default();
+            filler.write(&packed).map_err(io::Error::other)?;
+        }
+        filler.write(&recoder.finish()?).map_err(io::Error::other)?;
+        self.filler = filler;
+        self.news.object = Some(object);
+        Ok(())
+    }
+
+    /// Takes the body over of an object that has not changed.
+    async fn copy(&mut self, before: &Object) -> io::Result<()> {
+        let mut cursor = Cursor::default();
+        while let Some(chunk) =
+            poll_fn(|context| before.poll_next(&mut cursor, context)).await.map_err(io::Error::other)?
+        {
+            self.filler.push(chunk).map_err(io::Error::other)?;
+        }
+        if let Some(page) = before.page() {
+            self.filler.set_page(page.clone()).map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Filling {
     fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self.recoder.push(bytes)? {
-            Some(recoded) => write(self.filler, &recoded)?,
-            None => write(self.filler, bytes)?,
+            Some(recoded) => self.store(&recoded)?,
+            None => self.store(bytes)?,
         }
         self.filler.flush();
         Ok(())
     }
 
     async fn make_room(&mut self) -> io::Result<()> {
-        Ok(())
+        if self.filler.poll_room(&mut Context::from_waker(Waker::noop())).is_ready() {
+            return Ok(());
+        }
+        while_wanted(|| self.is_wanted(), None, poll_fn(|context| self.filler.poll_room(context).map(Ok))).await
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.news.is_wanted(&self.filler)
+    }
+}
+
+/// Waits, no longer than `patience`, and only as long as somebody wants what comes.
+async fn while_wanted(
+    is_wanted: impl Fn() -> bool,
+    patience: Option<Duration>,
+    what: impl Future<Output = io::Result<()>>,
+) -> io::Result<()> {
+    let mut what = pin!(what);
+    let mut waited = Duration::ZERO;
+    loop {
+        if !is_wanted() {
+            return Err(io::Error::from(io::ErrorKind::ConnectionAborted));
+        }
+        let left = patience.map_or(Duration::MAX, |patience| patience.saturating_sub(waited));
+        if left.is_zero() {
+            return Err(io::Error::from(io::ErrorKind::TimedOut));
+        }
+        // NOTE: a reader that leaves while nothing comes is noticed by looking, not by being told.
+        let pause = left.min(LOOK_AFTER);
+        match tokio::time::timeout(pause, what.as_mut()).await {
+            Ok(result) => return result,
+            Err(_) => waited += pause,
+        }
     }
 }
 
@@ -350,17 +476,10 @@ impl Sink for Relaying {
         // NOTE: who has left has dropped the other end.
         self.pieces.send(self.waiting.take()).await.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
     }
-}
 
-/// Copies the body of another object.
-async fn copy(from: &cache::object::Object, to: &mut Filler) -> io::Result<()> {
-    let mut cursor = Cursor::default();
-    while let Some(chunk) =
-        poll_fn(|context| from.body().poll_next(&mut cursor, context)).await.map_err(io::Error::other)?
-    {
-        to.push(chunk).map_err(io::Error::other)?;
+    fn is_wanted(&self) -> bool {
+        !self.pieces.is_closed()
     }
-    Ok(())
 }
 
 /// Pulls a body from its server, without its framing.
@@ -373,7 +492,7 @@ async fn pull(
     let limits = exchange.response_limits(proxy.settings());
     let mut intake = Intake::new(answer.length, &limits);
     let mut decoder = (answer.length == BodyLength::Chunked).then(|| ChunkedDecoder::new(&limits));
-    let patience = proxy.settings().timeouts.server.unwrap_or(Duration::MAX);
+    let patience = exchange.by_rules.server_timeout.get().or(proxy.settings().timeouts.server);
     let AnswerBody::Server { upstream, .. } = &mut answer.body else { return Ok(()) };
     let wire = &mut upstream.connection.wire;
     let mut decoded = Vec::new();
@@ -394,11 +513,8 @@ async fn pull(
         if intake.has_ended() {
             return Ok(());
         }
-        let more = poll_fn(|context| match intake.poll_more(wire, context) {
-            Poll::Ready(result) => Poll::Ready(result.map_err(failure)),
-            Poll::Pending => Poll::Pending,
-        });
-        tokio::time::timeout(patience, more).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let more = poll_fn(|context| intake.poll_more(wire, context).map_err(failure));
+        while_wanted(|| sink.is_wanted(), patience, more).await?;
     }
 }
 

@@ -221,6 +221,10 @@ fn fields(bytes: &[u8]) -> Option<ProxyFields> {
             _ => {}
         }
     }
-    let is_any = fields.authority.is_some() || fields.unique_id.is_some() || fields.namespace.is_some();
+    // Asked for or not, it is bounded: a header has 64 KiB at most, and what is kept of it is a few hundred bytes in practice.
+    if tlvs(bytes).any(|(kind, _)| matches!(kind, tlv_type::ALPN | tlv_type::AUTHORITY | tlv_type::SSL)) {
+        fields.tlvs = Some(bytes.into());
+    }
+    let is_any = fields.tlvs.is_some() || fields.unique_id.is_some() || fields.namespace.is_some();
     is_any.then_some(fields)
 }

@@ -11,7 +11,7 @@ use std::{
 use ::http::{Parsed, RequestParser};
 use haproxycfg::model::{Mode, Rule, StreamAction, TcpAction};
 use live::{Instance, LiveProxy};
-use net::splice::Side;
+use net::splice::CopyError;
 use sample::{Options, Outcome};
 
 use super::{
@@ -19,8 +19,8 @@ use super::{
     fetch::{Attempts, Wanted},
     filter,
     http::{self, Session},
-    kept::Kept,
     logging, persistence,
+    pinned::PinnedConnections,
     requester::WaitingClient,
     resolving::{Patience, resolve},
     routing::choose_backend,
@@ -249,7 +249,7 @@ async fn connect_and_tunnel(session: &mut Session, transaction: &mut Transaction
     transaction.asked.raw.bytes = Vec::new();
     transaction.asked.raw_head = RawHead::Unknown;
     let worker = Rc::clone(&session.worker);
-    let mut kept = Kept::default();
+    let mut kept = PinnedConnections::default();
     let mut attempts = Attempts::new(&worker, backend, Wanted { key, forced, avoid: None }, &mut kept, false);
     let mut client = WaitingClient {
         wire: &mut session.client,
@@ -458,7 +458,7 @@ async fn response_phase(
     poll_fn(|context| {
         loop {
             let uploaded = match upload(client, server, &mut transaction.bytes_in, context) {
-                Err(Side::From(error)) => return Poll::Ready(Err(error)),
+                Err(CopyError::Read(error)) => return Poll::Ready(Err(error)),
                 uploaded => uploaded,
             };
             let late = until.is_none() || deadline.poll(context).is_ready();
@@ -481,18 +481,23 @@ async fn response_phase(
 }
 
 /// Moves what the client sends to the server, its end included, as far as it goes now.
-fn upload(client: &mut Wire, server: &mut Wire, count: &mut u64, context: &mut TaskContext<'_>) -> Result<(), Side> {
+fn upload(
+    client: &mut Wire,
+    server: &mut Wire,
+    count: &mut u64,
+    context: &mut TaskContext<'_>,
+) -> Result<(), CopyError> {
     loop {
         if !client.received.is_empty() {
             let Poll::Ready(sent) = server.poll_send(client.received.bytes(), context) else { return Ok(()) };
-            let sent = sent.map_err(Side::To)?;
+            let sent = sent.map_err(CopyError::Write)?;
             client.received.consume(sent);
             *count += sent as u64;
         } else if client.ended {
             return Ok(());
         } else {
             let Poll::Ready(received) = client.poll_receive(context) else { return Ok(()) };
-            if received.map_err(Side::From)? == 0 {
+            if received.map_err(CopyError::Read)? == 0 {
                 server.stream.shut_write();
             }
         }

@@ -32,11 +32,13 @@ pub struct ProxyFields {
     pub unique_id: Option<Vec<u8>>,
     /// The network namespace.
     pub namespace: Option<String>,
+    /// All that it says, if something is about TLS: a program of VCL may ask for that.
+    pub tlvs: Option<Arc<[u8]>>,
 }
 
-/// What few connections have.
+/// Fields that few connections need.
 #[derive(Debug, Default)]
-pub struct More {
+pub struct ConnectionExtras {
     /// What the PROXY protocol header said beside addresses.
     pub proxy_fields: OnceCell<ProxyFields>,
     /// Why there is no session on it.
@@ -71,7 +73,7 @@ pub struct ClientSide {
     /// Whether a PROXY protocol header came first.
     pub received_proxy: bool,
     /// What few connections have. It goes along when another configuration takes over.
-    pub more: OnceCell<Rc<More>>,
+    pub more: OnceCell<Rc<ConnectionExtras>>,
     /// Which HTTP it speaks.
     pub protocol: Protocol,
     /// Its socket; `None` for what no client has asked for.

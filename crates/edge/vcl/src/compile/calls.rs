@@ -30,6 +30,9 @@ impl Compiler<'_> {
             return Err(Diagnostic::new(format!("Symbol not found: '{}'", self.sources.text(span))).show_range(span));
         };
         self.note_use(function.places, Verb::Read, span);
+        if !self.program.functions.contains(&function.id) {
+            self.program.functions.push(function.id);
+        }
         let arguments = self.arguments(function.parameters, span)?;
         let span = span.to(self.last_span());
         Ok(Typed { expression: Expression::Call(function, arguments), kind: function.returns, span })

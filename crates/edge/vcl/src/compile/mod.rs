@@ -28,10 +28,7 @@ use rustc_hash::FxHashMap;
 
 pub use self::access::CALL_DEPTH_MAX;
 use self::{access::Trace, symbols::Symbol};
-pub(crate) use self::{
-    numbers::{bytes_of, seconds_of},
-    primary::parse_address,
-};
+pub(crate) use self::{numbers::seconds_of, primary::parse_address_and_port};
 use crate::{
     diagnostic::Diagnostic,
     program::{BackendIndex, Program, RoutineIndex},
@@ -191,6 +188,8 @@ impl<'a> Compiler<'a> {
                 objects: Vec::new(),
                 storages: Vec::new(),
                 labels: Vec::new(),
+                modules: Vec::new(),
+                functions: Vec::new(),
                 routines: Vec::new(),
                 entries: Vec::new(),
             },
@@ -238,6 +237,7 @@ impl<'a> Compiler<'a> {
                 span: draft.defined.unwrap_or(Span { source: crate::source::SourceId(0), start: 0, end: 0 }),
             })
             .collect();
+        program.modules = std::mem::take(&mut self.modules);
         program.sources = self.sources.clone();
         Ok(program)
     }

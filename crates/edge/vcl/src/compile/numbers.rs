@@ -19,24 +19,6 @@ pub fn seconds_of(unit: &str) -> Option<f64> {
     DURATIONS.iter().find(|(name, _)| *name == unit).map(|(_, seconds)| *seconds)
 }
 
-/// A number of bytes as text: `10KB`, `1.5m`, `300`.
-#[must_use]
-pub fn bytes_of(text: &str) -> Option<i64> {
-    let digits = text.len() - text.trim_start_matches(|sign: char| sign.is_ascii_digit() || sign == '.').len();
-    let (number, unit) = text.split_at_checked(digits)?;
-    let number: f64 = number.parse().ok()?;
-    let unit = unit.trim().to_ascii_lowercase();
-    let shift = match unit.as_str() {
-        "" => 0,
-        unit => BYTES
-            .iter()
-            .find(|(name, _)| *name == unit || name.strip_suffix('b') == Some(unit))
-            .map(|(_, bits)| *bits)?,
-    };
-    let bytes = number * (1_u64 << shift) as f64;
-    (0.0..9.0e18).contains(&bytes).then_some(bytes as i64)
-}
-
 impl Compiler<'_> {
     /// `1.5h`, where nothing but a duration can stand.
     pub(super) fn duration(&mut self) -> Outcome<f64> {

@@ -233,12 +233,23 @@ pub(super) fn constant(value: Constant, kind: Type, token: Token) -> Typed {
 
 /// `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]:80`; the port is 80 if nothing else is said.
 pub(crate) fn parse_address(text: &str) -> Option<(IpAddr, u16)> {
+    parse_address_and_port(text, Some(80))
+}
+
+/// The same with another port where nothing else is said; one that is `None` must be said.
+pub(crate) fn parse_address_and_port(text: &str, standard: Option<u16>) -> Option<(IpAddr, u16)> {
     if let Ok(address) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text).parse() {
-        return Some((address, 80));
+        return Some((address, standard?));
     }
     if let Ok(both) = text.parse::<std::net::SocketAddr>() {
         return Some((both.ip(), both.port()));
     }
-    let (host, port) = text.split_once(' ')?;
-    Some((host.trim_matches(['[', ']']).parse().ok()?, port.trim().parse().ok()?))
+    let (host, port) = text.split_once(' ').or_else(|| text.rsplit_once(':'))?;
+    let port = port.trim();
+    let port = port.parse().ok().or(match port {
+        "http" => Some(80),
+        "https" => Some(443),
+        _ => None,
+    })?;
+    Some((host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).parse().ok()?, port))
 }

@@ -2,6 +2,7 @@
 //! are in [`pure`], all others are the host's.
 
 pub mod pure;
+pub mod reference;
 mod table;
 
 pub use table::{FunctionId, MethodId, classes, function, functions, is_module};

@@ -1,10 +1,7 @@
 //! What modules have: one line a function or method.
 
 use super::{Absent, Class, Function, Method, Parameter};
-use crate::{
-    subroutine::{Subroutine, Subroutines},
-    types::Type,
-};
+use crate::{subroutine::Subroutines, types::Type};
 
 const fn needed(name: &'static str, kind: Type) -> Parameter {
     Parameter { name, kind, absent: Absent::Needed, words: &[] }
@@ -102,8 +99,8 @@ functions! {
     StdTimestamp "std" "timestamp" Void Subroutines::BOTH, &[needed("s", Type::String)];
     StdSyntax "std" "syntax" Bool Subroutines::ALL, &[needed("", Type::Real)];
     StdGetenv "std" "getenv" String Subroutines::ALL, &[needed("name", Type::String)];
-    StdCacheReqBody "std" "cache_req_body" Bool Subroutine::Recv.alone(), &[needed("size", Type::Bytes)];
-    StdLate100Continue "std" "late_100_continue" Void Subroutine::Recv.alone(), &[needed("late", Type::Bool)];
+    StdCacheReqBody "std" "cache_req_body" Bool Subroutines::CLIENT, &[needed("size", Type::Bytes)];
+    StdLate100Continue "std" "late_100_continue" Void Subroutines::ALL, &[needed("late", Type::Bool)];
     StdSetIpTos "std" "set_ip_tos" Void Subroutines::CLIENT, &[needed("tos", Type::Int)];
     StdRollback "std" "rollback" Void Subroutines::BOTH, &[needed("h", Type::Http)];
     StdBan "std" "ban" Bool Subroutines::ALL, &[needed("", Type::String)];
@@ -127,6 +124,7 @@ functions! {
     CookieKeep "cookie" "keep" Void Subroutines::ALL, &[needed("filterstring", Type::String)];
     CookieKeepRe "cookie" "keep_re" Void Subroutines::ALL, &[needed("expression", Type::Regex)];
     CookieFormatDate "cookie" "format_date" String Subroutines::ALL, &[needed("now", Type::Time), needed("timedelta", Type::Duration)];
+    CookieFormatRfc1123 "cookie" "format_rfc1123" String Subroutines::ALL, &[needed("now", Type::Time), needed("timedelta", Type::Duration)];
     CookieGet "cookie" "get" String Subroutines::ALL, &[needed("cookiename", Type::String)];
     CookieGetRe "cookie" "get_re" String Subroutines::ALL, &[needed("expression", Type::Regex)];
     CookieGetString "cookie" "get_string" String Subroutines::ALL, &[];
@@ -135,10 +133,10 @@ functions! {
     CookieSet "cookie" "set" Void Subroutines::ALL, &[needed("cookiename", Type::String), needed("value", Type::String)];
     PurgeHard "purge" "hard" Int Subroutines::ALL, &[];
     PurgeSoft "purge" "soft" Int Subroutines::ALL, &[or("ttl", Type::Duration, Absent::Duration(0.0)), or("grace", Type::Duration, Absent::Duration(-1.0)), or("keep", Type::Duration, Absent::Duration(-1.0))];
-    UnixUser "unix" "user" String Subroutines::CLIENT, &[];
-    UnixGroup "unix" "group" String Subroutines::CLIENT, &[];
-    UnixUid "unix" "uid" Int Subroutines::CLIENT, &[];
-    UnixGid "unix" "gid" Int Subroutines::CLIENT, &[];
+    UnixUser "unix" "user" String Subroutines::ALL, &[];
+    UnixGroup "unix" "group" String Subroutines::ALL, &[];
+    UnixUid "unix" "uid" Int Subroutines::ALL, &[];
+    UnixGid "unix" "gid" Int Subroutines::ALL, &[];
     ProxyAlpn "proxy" "alpn" String Subroutines::CLIENT, &[];
     ProxyAuthority "proxy" "authority" String Subroutines::CLIENT, &[];
     ProxyIsSsl "proxy" "is_ssl" Bool Subroutines::CLIENT, &[];
@@ -163,6 +161,7 @@ functions! {
     VtcWorkspaceReset "vtc" "workspace_reset" Void Subroutines::ALL, &[word("", Absent::Needed, WORKSPACES)];
     VtcWorkspaceOverflowed "vtc" "workspace_overflowed" Bool Subroutines::ALL, &[word("", Absent::Needed, WORKSPACES)];
     VtcWorkspaceOverflow "vtc" "workspace_overflow" Void Subroutines::ALL, &[word("", Absent::Needed, WORKSPACES)];
+    VtcWorkspaceDump "vtc" "workspace_dump" Blob Subroutines::ALL, &[word("", Absent::Needed, WORKSPACES), word("", Absent::Needed, &["s", "f", "r"]), or("off", Type::Bytes, Absent::Int(0)), or("len", Type::Bytes, Absent::Int(64))];
     VtcTypesize "vtc" "typesize" Int Subroutines::ALL, &[needed("", Type::String)];
     VtcProxyHeader "vtc" "proxy_header" Blob Subroutines::ALL, &[word("version", Absent::Needed, &["v1", "v2"]), needed("client", Type::Ip), needed("server", Type::Ip), optional("authority", Type::String)];
     VtcVsl "vtc" "vsl" Void Subroutines::ALL, &[needed("vxid", Type::Int), needed("tag", Type::String), word("side", Absent::Needed, &["c", "b"]), needed("s", Type::String)];
@@ -211,7 +210,7 @@ class_table! {
         ShardClear "clear" Bool &[];
         ShardReconfigure "reconfigure" Bool &[or("replicas", Type::Int, Absent::Int(67))];
         ShardKey "key" Int &[needed("", Type::String)];
-        ShardBackend "backend" Backend &[word("by", Absent::Word("HASH"), SHARD_KEYS), optional("key", Type::Int), optional("key_blob", Type::Blob), or("alt", Type::Int, Absent::Int(0)), or("warmup", Type::Real, Absent::Real(-1.0)), or("rampup", Type::Bool, Absent::Bool(true)), word("healthy", Absent::Word("CHOSEN"), SHARD_HEALTH), optional("param", Type::Blob), word("resolve", Absent::Unknown, SHARD_MOMENTS)];
+        ShardBackend "backend" Backend &[word("by", Absent::Unknown, SHARD_KEYS), optional("key", Type::Int), optional("key_blob", Type::Blob), optional("alt", Type::Int), optional("warmup", Type::Real), optional("rampup", Type::Bool), word("healthy", Absent::Unknown, SHARD_HEALTH), optional("param", Type::Blob), word("resolve", Absent::Unknown, SHARD_MOMENTS)];
         ShardDebug "debug" Void &[needed("", Type::Int)];
     }
     "directors.shard_param" &[] => {
@@ -227,7 +226,7 @@ class_table! {
     }
     "blob.blob" &[word("decoding", Absent::Word("IDENTITY"), ENCODINGS), needed("encoded", Type::String)] => {
         BlobGet "get" Blob &[];
-        BlobEncode "encode" String &[word("encoding", Absent::Word("IDENTITY"), ENCODINGS), word("case", Absent::Word("DEFAULT"), CASES)];
+        BlobObjectEncode "encode" String &[word("encoding", Absent::Word("IDENTITY"), ENCODINGS), word("case", Absent::Word("DEFAULT"), CASES)];
     }
 }
 

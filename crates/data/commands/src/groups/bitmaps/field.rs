@@ -2,7 +2,7 @@
 
 use keyspace::{Bytes, Failure, changes::EventClass};
 
-use crate::Context;
+use crate::{Context, table::Access};
 
 use super::{grow, offset};
 
@@ -140,6 +140,28 @@ fn operations(context: &Context<'_>) -> Result<Vec<Operation>, Failure> {
         at += if is_get { 3 } else { 4 };
     }
     Ok(operations)
+}
+
+/// What BITFIELD does with its key.
+pub(super) fn access(words: &[&[u8]]) -> Access {
+    if only_reads_fields(words) { Access::RO | Access::ACCESS } else { Access::RW | Access::ACCESS | Access::UPDATE }
+}
+
+/// Whether a BITFIELD changes nothing.
+fn only_reads_fields(words: &[&[u8]]) -> bool {
+    let mut rest = words.get(2..).unwrap_or_default();
+    while let Some((word, following)) = rest.split_first() {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        let arguments = if is("GET") {
+            2
+        } else if is("OVERFLOW") {
+            1
+        } else {
+            return false;
+        };
+        rest = following.get(arguments..).unwrap_or_default();
+    }
+    true
 }
 
 pub(super) fn bitfield(context: &mut Context<'_>) -> Result<(), Failure> {

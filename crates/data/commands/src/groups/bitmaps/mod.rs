@@ -49,6 +49,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("BITFIELD", -2, field::bitfield)
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE).union(Access::VARIABLE_FLAGS))])
+        .access(field::access)
         .group(GROUP, Categories::BITMAP)
         .docs("3.2.0", "O(1) for each operation", "Reads and changes integers of any width within a string.").syntax("key#0 [operation<GET/encoding_offset{encoding offset:integer}|write{[OVERFLOW/wrap_sat_fail<WRAP|SAT|FAIL>] write_operation<SET/encoding_offset_value{encoding offset:integer value:integer}|INCRBY/encoding_offset_increment{encoding offset:integer increment:integer}>}>...]"),
     Command::new("BITFIELD_RO", -2, field::bitfield_readonly)

@@ -16,7 +16,7 @@ use crate::{
     config::Settings,
     server::{Command, Handler, Progress, Scanning, Wide, giving_steps},
     session::Rest,
-    table::{Access, Categories, Flags, KeySpec, Replies},
+    table::{Access, Categories, ElementWords, Flags, KeySpec, Replies},
 };
 
 const GROUP: &str = "hash";
@@ -37,20 +37,27 @@ const DELETES: &[KeySpec] = &[KeySpec::one(1, Access::RW.union(Access::DELETE))]
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[
     command("HDEL", -3, hdel, Flags::WRITE.union(Flags::FAST), DELETES)
+        .elements(ElementWords::names(2, 1))
         .docs("2.0.0", "O(N) for N fields to be removed", "Removes fields.")
         .syntax("key#0 field...")
         .wide(Wide::new(1, Replies::Sum)),
     command("HEXISTS", 3, hexists, READ, LOOKED_AT)
+        .elements(ElementWords::name(2))
         .docs("2.0.0", "O(1)", "Whether a field is there.")
         .syntax("key#0 field"),
-    command("HGET", 3, hget, READ, READS).docs("2.0.0", "O(1)", "What a field holds.").syntax("key#0 field"),
+    command("HGET", 3, hget, READ, READS)
+        .elements(ElementWords::name(2))
+        .docs("2.0.0", "O(1)", "What a field holds.")
+        .syntax("key#0 field"),
     command("HGETALL", 2, hgetall, Flags::READONLY, READS)
         .docs("2.0.0", "O(N) for N fields", "All fields with what they hold.")
         .syntax("key#0"),
     command("HINCRBY", 4, increment::hincrby, WRITE, INCREMENTS)
+        .elements(ElementWords::name(2))
         .docs("2.0.0", "O(1)", "Adds to the integer that a field holds.")
         .syntax("key#0 field increment:integer"),
     command("HINCRBYFLOAT", 4, increment::hincrbyfloat, WRITE, INCREMENTS)
+        .elements(ElementWords::name(2))
         .docs("2.6.0", "O(1)", "Adds to the number that a field holds.")
         .syntax("key#0 field increment:double"),
     command("HKEYS", 2, hkeys, Flags::READONLY, READS)
@@ -58,10 +65,12 @@ pub const COMMANDS: &[Command] = &[
         .syntax("key#0"),
     command("HLEN", 2, hlen, READ, LOOKED_AT).docs("2.0.0", "O(1)", "How many fields there are.").syntax("key#0"),
     command("HMGET", -3, hmget, READ, READS)
+        .elements(ElementWords::names(2, 1))
         .docs("2.0.0", "O(N) for N fields asked for", "What some fields hold.")
         .syntax("key#0 field...")
         .wide(Wide::new(1, Replies::Joined)),
     command("HMSET", -4, hmset, WRITE, UPDATES)
+        .elements(ElementWords::names(2, 2))
         .docs("2.0.0", "O(N) for N fields to be set", "Gives fields values; HSET does it too.")
         .syntax("key#0 field_value{field value}...")
         .wide(Wide::new(2, Replies::Last)),
@@ -72,13 +81,16 @@ pub const COMMANDS: &[Command] = &[
         .docs("2.8.0", "O(1) a call, O(N) for a walk over N fields", "Walks over the fields in steps.")
         .syntax("key#0 cursor:integer [MATCH/pattern:pattern] [COUNT/count:integer]"),
     command("HSET", -4, hset, WRITE, UPDATES)
+        .elements(ElementWords::names(2, 2))
         .docs("2.0.0", "O(N) for N fields to be set", "Gives fields values.")
         .syntax("key#0 field_value{field value}...")
         .wide(Wide::new(2, Replies::Sum)),
     command("HSETNX", 4, hsetnx, WRITE, INSERTS)
+        .elements(ElementWords::name(2))
         .docs("2.0.0", "O(1)", "Gives a field a value if it is not there.")
         .syntax("key#0 field value"),
     command("HSTRLEN", 3, hstrlen, READ, LOOKED_AT)
+        .elements(ElementWords::name(2))
         .docs("3.2.0", "O(1)", "How long what a field holds is.")
         .syntax("key#0 field"),
     command("HVALS", 2, hvals, Flags::READONLY, READS)

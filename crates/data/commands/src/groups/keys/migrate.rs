@@ -75,6 +75,16 @@ pub(super) fn places(words: &[&[u8]], places: &mut Vec<usize>) {
     }
 }
 
+/// The places of the name and the password for the other server.
+pub(super) fn secrets(words: &[&[u8]], places: &mut Vec<usize>) {
+    for (name, count) in [(&b"AUTH"[..], 1), (b"AUTH2", 2)] {
+        if let Some(place) = words.iter().skip(FIRST_OPTION).position(|word| word.eq_ignore_ascii_case(name)) {
+            let behind = FIRST_OPTION + place + 1;
+            places.extend(behind..behind + count);
+        }
+    }
+}
+
 pub(super) fn migrate(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = context.words;
     let options = options(context)?;

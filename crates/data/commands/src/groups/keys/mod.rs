@@ -107,6 +107,7 @@ pub const COMMANDS: &[Command] = &[
         "Walks over the keys of the database, some at a time.",
     ).syntax("cursor:integer [MATCH/pattern:pattern] [COUNT/count:integer] [TYPE/type@6.0.0]"),
     Command::new("MIGRATE", -6, migrate::migrate)
+        .secrets(migrate::secrets)
         .flags(Flags::WRITE)
         .keys(&[KeySpec::one(3, Access::RW.union(Access::ACCESS).union(Access::DELETE))])
         .key_places(migrate::places)

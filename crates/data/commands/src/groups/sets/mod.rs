@@ -12,7 +12,7 @@ use crate::{
     config::Settings,
     server::{Command, Handler, Progress, Scanning, Wide, giving_steps},
     session::Rest,
-    table::{Access, Categories, Flags, KeySpec, Replies},
+    table::{Access, Categories, ElementWords, Flags, KeySpec, Replies},
 };
 
 const GROUP: &str = "set";
@@ -36,6 +36,7 @@ const UPDATES: &[KeySpec] = &[KeySpec::one(1, Access::RW.union(Access::UPDATE)),
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[
     command("SADD", -3, sadd, WRITE.union(Flags::DENYOOM), &[KeySpec::one(1, INSERT)])
+        .elements(ElementWords::names(2, 1))
         .docs("1.0.0", "O(N) for N members added", "Adds members.")
         .syntax("key#0 member...")
         .wide(Wide::new(1, Replies::Sum)),
@@ -62,16 +63,19 @@ pub const COMMANDS: &[Command] = &[
         .docs("1.0.0", "O(N*M) for N members of the smallest of M sets", "Keeps the members that all sets have.")
         .syntax("destination#0 key#1..."),
     command("SISMEMBER", 3, sismember, READ, LOOKED_AT)
+        .elements(ElementWords::name(2))
         .docs("1.0.0", "O(1)", "Whether a set has a member.")
         .syntax("key#0 member"),
     command("SMEMBERS", 2, smembers, Flags::READONLY, READS)
         .docs("1.0.0", "O(N) for N members", "All members.")
         .syntax("key#0"),
     command("SMISMEMBER", -3, smismember, READ, READS)
+        .elements(ElementWords::names(2, 1))
         .docs("6.2.0", "O(N) for N members asked for", "Which of some members a set has.")
         .syntax("key#0 member...")
         .wide(Wide::new(1, Replies::Joined)),
     command("SMOVE", 4, smove, WRITE, &[KeySpec::one(1, POP), KeySpec::one(2, INSERT)])
+        .elements(ElementWords::name(3))
         .docs("1.0.0", "O(1)", "Moves a member from one set to another.")
         .syntax("source#0 destination#1 member"),
     command("SPOP", -2, random::spop, WRITE, &[KeySpec::one(1, POP)])
@@ -81,6 +85,7 @@ pub const COMMANDS: &[Command] = &[
         .docs("1.0.0", "O(N) for N members given", "Some members, chosen at random.")
         .syntax("key#0 [count:integer@2.6.0]"),
     command("SREM", -3, srem, WRITE, &[KeySpec::one(1, Access::RW.union(Access::DELETE))])
+        .elements(ElementWords::names(2, 1))
         .docs("1.0.0", "O(N) for N members to be removed", "Removes members.")
         .syntax("key#0 member...")
         .wide(Wide::new(1, Replies::Sum)),

@@ -13,7 +13,7 @@ use keyspace::{
 use crate::{
     Context,
     server::{Command, Progress, Wide, Work},
-    table::{Access, Categories, Flags, KeySpec, Replies},
+    table::{Access, Categories, ElementWords, Flags, KeySpec, Replies},
 };
 
 use super::{Between, GROUP, between_indices, limits};
@@ -38,12 +38,14 @@ const ADDS: Wide = Wide {
 /// Commands that change a set.
 pub const COMMANDS: &[Command] = &[
     Command::new("ZADD", -4, zadd)
+        .elements(ElementWords::names(3, 1))
         .flags(WRITE)
         .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
         .group(GROUP, Categories::SORTED_SET)
         .docs("1.2.0", "O(log(N)) for each member, N: members of the set", "Puts members, or gives them other scores.").syntax("key#0 [condition<NX|XX>@3.0.2] [comparison<GT|LT>@6.2.0] [change=CH@3.0.2] [increment=INCR@3.0.2] score_member{score:double member}...")
         .wide(ADDS),
     Command::new("ZINCRBY", 4, zincrby)
+        .elements(ElementWords::name(3))
         .flags(WRITE)
         .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
         .group(GROUP, Categories::SORTED_SET)
@@ -53,6 +55,7 @@ pub const COMMANDS: &[Command] = &[
             "Adds to the score of a member; puts it if it is not there.",
         ).syntax("key#0 increment:integer member"),
     Command::new("ZREM", -3, zrem)
+        .elements(ElementWords::names(2, 1))
         .flags(Flags::WRITE.union(Flags::FAST))
         .keys(DELETES)
         .group(GROUP, Categories::SORTED_SET)

@@ -6,7 +6,7 @@ use crate::{
     Context,
     arguments::{self, ScanOptions},
     server::{Command, Scanning, Wide},
-    table::{Access, Categories, Flags, KeySpec, Replies},
+    table::{Access, Categories, ElementWords, Flags, KeySpec, Replies},
 };
 
 use super::{Between, GROUP};
@@ -23,12 +23,14 @@ pub const COMMANDS: &[Command] = &[
         .docs("1.2.0", "O(1)", "How many members there are.")
         .syntax("key#0"),
     Command::new("ZSCORE", 3, zscore)
+        .elements(ElementWords::name(2))
         .flags(FAST)
         .keys(READS)
         .group(GROUP, Categories::SORTED_SET)
         .docs("1.2.0", "O(1)", "The score of a member.")
         .syntax("key#0 member"),
     Command::new("ZMSCORE", -3, zmscore)
+        .elements(ElementWords::names(2, 1))
         .flags(FAST)
         .keys(READS)
         .group(GROUP, Categories::SORTED_SET)
@@ -36,12 +38,14 @@ pub const COMMANDS: &[Command] = &[
         .syntax("key#0 member...")
         .wide(Wide::new(1, Replies::Joined)),
     Command::new("ZRANK", 3, |context| rank(context, false))
+        .elements(ElementWords::name(2))
         .flags(FAST)
         .keys(READS)
         .group(GROUP, Categories::SORTED_SET)
         .docs("2.0.0", "O(log(N))", "How many members are in front of one.")
         .syntax("key#0 member"),
     Command::new("ZREVRANK", 3, |context| rank(context, true))
+        .elements(ElementWords::name(2))
         .flags(FAST)
         .keys(READS)
         .group(GROUP, Categories::SORTED_SET)

@@ -13,7 +13,7 @@ use keyspace::{
 use crate::{
     Context,
     server::{Command, Progress, Shared, Work, changing_steps},
-    table::{Access, Categories, Flags, KeySpec},
+    table::{Access, Categories, ElementWords, Flags, KeySpec},
     words::Words,
 };
 
@@ -32,6 +32,7 @@ pub const COMMANDS: &[Command] = &[
         .group(GROUP, Categories::STREAM)
         .docs("5.0.0", "O(N) for N entries removed", "Removes the first entries, down to a length or up to an id.").syntax("key#0 trim{strategy<MAXLEN|MINID@6.2.0> [operator<equal=\"=\"|approximately=\"~\">] threshold [LIMIT/count:integer@6.2.0]}"),
     Command::new("XDEL", -3, xdel)
+        .elements(ElementWords::Entries { first: 2, are_read: true, are_pending: false })
         .flags(Flags::WRITE.union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::DELETE))])
         .group(GROUP, Categories::STREAM)

@@ -14,7 +14,7 @@ use resp::{Protocol, Reply};
 use crate::{
     Context,
     server::{Command, Progress, Window, Work},
-    table::{Access, Categories, Flags, KeySpec},
+    table::{Access, Categories, ElementWords, Flags, KeySpec},
 };
 
 use super::{
@@ -24,6 +24,7 @@ use super::{
 /// Commands that claim.
 pub const COMMANDS: &[Command] = &[
     Command::new("XCLAIM", -6, xclaim)
+        .elements(ElementWords::Entries { first: 5, are_read: true, are_pending: true })
         .flags(Flags::WRITE.union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
         .group(GROUP, Categories::STREAM)

@@ -12,7 +12,7 @@ use resp::Reply;
 use crate::{
     Context,
     server::{Command, Progress, changing_steps, reading_steps},
-    table::{Access, Categories, Flags, KeySpec},
+    table::{Access, Categories, ElementWords, Flags, KeySpec},
     words::Words,
 };
 
@@ -21,6 +21,7 @@ use super::{GROUP, interval_end, interval_start, no_group, strict_ids, write_id}
 /// Commands about pending entries.
 pub const COMMANDS: &[Command] = &[
     Command::new("XACK", -4, xack)
+        .elements(ElementWords::Entries { first: 3, are_read: false, are_pending: true })
         .flags(Flags::WRITE.union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
         .group(GROUP, Categories::STREAM)

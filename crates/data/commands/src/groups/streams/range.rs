@@ -12,7 +12,7 @@ use crate::{
     Context,
     server::{Command, Progress, reading_steps},
     session::Rest,
-    table::{Access, Categories, Flags, KeySpec},
+    table::{Access, Categories, ElementWords, Flags, KeySpec},
 };
 
 use super::{GROUP, interval_end, interval_start};
@@ -22,12 +22,14 @@ const READS: &[KeySpec] = &[KeySpec::one(1, Access::RO.union(Access::ACCESS))];
 /// Commands that give ranges.
 pub const COMMANDS: &[Command] = &[
     Command::new("XRANGE", -4, |context| range(context, false))
+        .elements(ElementWords::Range { backwards: false })
         .flags(Flags::READONLY)
         .keys(READS)
         .group(GROUP, Categories::STREAM)
         .docs("5.0.0", "O(log(N)+M), M: entries given", "The entries between two ids.")
         .syntax("key#0 start end [COUNT/count:integer]"),
     Command::new("XREVRANGE", -4, |context| range(context, true))
+        .elements(ElementWords::Range { backwards: true })
         .flags(Flags::READONLY)
         .keys(READS)
         .group(GROUP, Categories::STREAM)

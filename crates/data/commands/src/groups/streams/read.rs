@@ -11,7 +11,7 @@ use resp::{Deferred, Protocol, Reply};
 use crate::{
     Context, Session,
     server::{Command, Progress, Work},
-    table::{Access, Begin, Categories, Find, Flags, KeySpec},
+    table::{Access, Begin, Categories, ElementWords, Find, Flags, KeySpec},
 };
 
 use super::{GROUP, claims::Claims, group_reading::GroupReading, has_entries_behind, range::Given, strict_id, text};
@@ -27,12 +27,14 @@ const fn keys(from: isize) -> KeySpec {
 /// Commands that read on.
 pub const COMMANDS: &[Command] = &[
     Command::new("XREAD", -4, xread)
+        .elements(ElementWords::Streams)
         .flags(Flags::READONLY.union(Flags::BLOCKING))
         .keys(&[keys(1)])
         .key_places(places)
         .group(GROUP, Categories::STREAM)
         .docs("5.0.0", "O(N) for N entries", "The entries of streams behind those given; waits if there are none.").syntax("[COUNT/count:integer] [BLOCK/milliseconds:integer] STREAMS/streams{key#0... id...}"),
     Command::new("XREADGROUP", -7, xreadgroup)
+        .elements(ElementWords::Streams)
         .flags(Flags::WRITE.union(Flags::BLOCKING))
         .keys(&[keys(4)])
         .key_places(places)

@@ -31,6 +31,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("SET", -3, set::set)
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE).union(Access::VARIABLE_FLAGS))])
+        .access(set::access)
         .group(GROUP, Categories::STRING)
         .docs("1.0.0", "O(1)", "Gives a key a string, whatever it held before.").syntax("key#0 value [condition<NX|XX>@2.6.12] [GET@6.2.0] [expiration<EX/seconds:integer@2.6.12|PX/milliseconds:integer@2.6.12|EXAT/unix-time-seconds:unix-time@6.2.0|PXAT/unix-time-milliseconds:unix-time@6.2.0|KEEPTTL@6.0.0>]"),
     Command::new("SETNX", 3, set::set_if_absent)

@@ -9,6 +9,7 @@ use keyspace::{
 use crate::{
     Context,
     server::{Progress, reading_steps},
+    table::Access,
 };
 
 use super::{BYTES_AS_ONE, LONG, expiry_of};
@@ -58,6 +59,15 @@ fn set_options(context: &Context<'_>) -> Result<SetOptions, Failure> {
         options.expiry = Expiry::At(expiry_of(context, unit, text, "set")?);
     }
     Ok(options)
+}
+
+/// What SET does with its key: what the answer is made of is read, else it is overwritten unseen.
+pub(super) fn access(words: &[&[u8]]) -> Access {
+    if words.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"GET")) {
+        Access::RW | Access::ACCESS | Access::UPDATE
+    } else {
+        Access::OW | Access::UPDATE
+    }
 }
 
 pub(super) fn set(context: &mut Context<'_>) -> Result<(), Failure> {
@@ -146,7 +156,7 @@ fn put_until(context: &mut Context<'_>, place: usize, value: Bytes, at: Millis) 
     instead.command(5);
     instead.word(b"SET");
     instead.word(key);
-    instead.sent_word(context.session.sent.as_ref(), place, word);
+    instead.received_word(context.session.sent.as_ref(), place, word);
     instead.word(b"PXAT");
     instead.word(&number::integer_bytes(at));
     context.keys.changes.propagate_encoded(instead);

@@ -31,7 +31,7 @@ const STEP: u64 = 1 << 32;
 #[derive(Debug, Clone)]
 pub(super) enum Nodes {
     /// In memory; and records too, if they have positions.
-    Whole(VecDeque<Packed>, Option<Box<Kept>>),
+    Whole(VecDeque<Packed>, Option<Box<RecordedNodes>>),
     /// Records.
     Spread(Box<Spread>),
 }
@@ -166,12 +166,12 @@ impl Spread {
 
 /// The positions of nodes in memory that are records too, and what the records do not have.
 #[derive(Debug)]
-pub(in crate::value) struct Kept {
+pub(in crate::value) struct RecordedNodes {
     positions: VecDeque<Bytes>,
     pub(in crate::value) ledger: Ledger,
 }
 
-impl Kept {
+impl RecordedNodes {
     /// Those of so many nodes that have no records yet.
     pub(super) fn of_new(elements: Elements, seed: u64, len: usize) -> Self {
         let mut positions = VecDeque::with_capacity(len);
@@ -220,7 +220,7 @@ impl Kept {
 }
 
 /// A copy is a collection of its own.
-impl Clone for Kept {
+impl Clone for RecordedNodes {
     fn clone(&self) -> Self {
         let ledger = self.ledger.fresh_names(self.positions.iter().map(Bytes::as_slice));
         Self { positions: self.positions.clone(), ledger }

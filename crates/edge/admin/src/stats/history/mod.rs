@@ -31,14 +31,14 @@ pub struct History {
     process: Series,
     process_reading: Reading,
     sent: Rings<u64>,
-    sent_total: Option<Sent>,
+    sent_total: Option<BytesSent>,
     proxies: HashMap<Arc<str>, ProxyHistory>,
     flows: Flows,
 }
 
 /// Bytes to clients so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
+pub struct BytesSent {
     /// All of them.
     pub bytes: u64,
     /// Those that the statistics page asked for itself.
@@ -106,7 +106,7 @@ impl History {
     }
 
     /// Begins to take in a second that ended at a time since the epoch, the process having sent so much by then.
-    pub fn begin_second(&mut self, ended_at: Duration, sent: Sent) {
+    pub fn begin_second(&mut self, ended_at: Duration, sent: BytesSent) {
         self.seconds += 1;
         self.ended_at = ended_at;
         let before = self.sent_total.replace(sent).unwrap_or(sent);
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     fn begin(history: &mut History, bytes: u64, page_bytes: u64) {
-        history.begin_second(Duration::ZERO, Sent { bytes, page_bytes });
+        history.begin_second(Duration::ZERO, BytesSent { bytes, page_bytes });
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
 
 use super::*;
 use crate::stats::{
-    history::{Counts, History, Reading, Sent},
+    history::{BytesSent, Counts, History, Reading},
     samples::FakeControl,
 };
 
@@ -192,7 +192,7 @@ fn live_numbers_and_points() {
     let mut history = History::default();
     let app: Arc<str> = "app".into();
     for second in 0..10_u64 {
-        history.begin_second(Duration::from_secs(1_000 + second), Sent { bytes: second * 1_000, page_bytes: 0 });
+        history.begin_second(Duration::from_secs(1_000 + second), BytesSent { bytes: second * 1_000, page_bytes: 0 });
         let counts =
             || Counts { requests: second * 7, errors: second, answers: [0, second * 6, 0, 0, second, 0], tcp: 0 };
         let servers = [("s1".into(), counts)];

@@ -3,7 +3,7 @@
 use super::*;
 
 fn with_agent(is_checked: bool, config: FarmConfig) -> Farm<u32> {
-    let agent = Some(CheckConfig { inter_ms: 2_000, fastinter_ms: None, downinter_ms: None, rise: 1, fall: 1 });
+    let agent = Some(CheckConfig { inter_ms: 2_000, rise: 1, fall: 1, ..CheckConfig::default() });
     let check = if is_checked { checked(1, 1) } else { None };
     farm(config, vec![ServerConfig { check, agent, weight: 100, ..server("s1") }])
 }

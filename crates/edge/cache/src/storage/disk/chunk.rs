@@ -119,7 +119,10 @@ impl Object {
 
     /// Notes the object in the journal once it is in the index and whole, whichever comes last.
     pub(crate) fn persist(&self) {
-        let Some(share) = self.share().filter(|_| self.kind() == Kind::Ordinary) else { return };
+        // NOTE: a journal has no place for what is replaced in a page; without it, tags would be delivered.
+        let Some(share) = self.share().filter(|_| self.kind() == Kind::Ordinary && self.page().is_none()) else {
+            return;
+        };
         let mut journal = share.disk.journal();
         if self.is_gone() || share.record_bytes.load(Relaxed) != 0 {
             return;

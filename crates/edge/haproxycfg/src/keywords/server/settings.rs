@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use balance::{Observe, OnError};
+use balance::{Observe, OnError, probe::WINDOW_MAX};
 
 use super::{WEIGHT_MAX, argument};
 use crate::{
@@ -83,6 +83,9 @@ pub fn number(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut
         "maxconn" => draft.server.maxconn = args::lenient(scope, line, at, 0..=most)?,
         "minconn" => draft.server.minconn = args::lenient(scope, line, at, 0..=most)?,
         "maxqueue" => draft.server.maxqueue = args::lenient(scope, line, at, 0..=most)?,
+        "window" => draft.server.window = Some(args::lenient(scope, line, at, 1..=WINDOW_MAX)?),
+        "threshold" => draft.server.threshold = Some(args::lenient(scope, line, at, 1..=WINDOW_MAX)?),
+        "initial" => draft.server.initial = Some(args::lenient(scope, line, at, 0..=WINDOW_MAX)?),
         "rise" | "fall" | "error-limit" => {
             let message = format!("'{keyword}' has to be > 0.");
             let value = args::lenient(scope, line, at, 1..=most).map_err(wrong(message))?;

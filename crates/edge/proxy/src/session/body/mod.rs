@@ -14,7 +14,7 @@ use std::{
 use http::{BodyLength, Limits, ParseError};
 use net::{
     PlainSocket,
-    splice::{Side, Splice, Spliced},
+    splice::{CopyError, Splice, Spliced},
 };
 
 pub use self::source::{Intake, Source};
@@ -267,8 +267,8 @@ impl BodyPump {
             }
             Ok(Spliced::Ended) if self.intake.close() => Poll::Ready(Some(Ok(()))),
             Ok(Spliced::Ended) => Poll::Ready(Some(Err(PumpFailure::CutOff))),
-            Err(Side::From(error)) => Poll::Ready(Some(Err(PumpFailure::Receive(error)))),
-            Err(Side::To(error)) => Poll::Ready(Some(Err(PumpFailure::Send(error)))),
+            Err(CopyError::Read(error)) => Poll::Ready(Some(Err(PumpFailure::Receive(error)))),
+            Err(CopyError::Write(error)) => Poll::Ready(Some(Err(PumpFailure::Send(error)))),
         }
     }
 }

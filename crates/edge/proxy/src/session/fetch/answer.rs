@@ -13,7 +13,7 @@ use http::{BodyLength, Method, ParseError};
 use live::{LiveServer, ShutCause};
 use net::PlainSocket;
 
-use super::{Upstream, object_body::ObjectBody};
+use super::{Upstream, object_body::ObjectBody, page_body::PageBody};
 use crate::session::{
     body::{BodyPump, PumpFailure, Source},
     wire::Wire,
@@ -42,6 +42,8 @@ pub enum AnswerBody<'a> {
     Stored(StoredBody),
     /// An object of the cache.
     Object(Box<ObjectBody>),
+    /// A page of the cache, with what it includes.
+    Page(Box<PageBody>),
 }
 
 /// A body that is kept in memory, framed as the head says.
@@ -91,6 +93,7 @@ impl<'a> AnswerBody<'a> {
             Self::Server { upstream, .. } => upstream.connection.wire.received.bytes(),
             Self::Stored(stored) => stored.received(),
             Self::Object(object) => object.received(),
+            Self::Page(page) => page.received(),
         }
     }
 
@@ -104,6 +107,7 @@ impl<'a> AnswerBody<'a> {
             }
             Self::Stored(_) => true,
             Self::Object(object) => !object.received().is_empty(),
+            Self::Page(page) => !page.received().is_empty(),
         }
     }
 
@@ -114,6 +118,7 @@ impl<'a> AnswerBody<'a> {
             Self::Server { upstream, .. } => upstream.connection.wire.poll_receive(context),
             Self::Stored(stored) => stored.poll_receive(context),
             Self::Object(object) => object.poll_receive(context),
+            Self::Page(page) => page.poll_receive(context),
         }
     }
 
@@ -141,6 +146,7 @@ impl<'a> AnswerBody<'a> {
                 pump.approve(&**object)?;
                 pump.append_small(&mut **object, to, most);
             }
+            Self::Page(_) => {}
         }
         Ok(())
     }
@@ -157,6 +163,7 @@ impl<'a> AnswerBody<'a> {
             Self::Server { upstream, .. } => pump.poll(&mut upstream.connection.wire, to, context),
             Self::Stored(stored) => pump.poll(stored, to, context),
             Self::Object(object) => pump.poll(&mut **object, to, context),
+            Self::Page(page) => pump.poll(&mut **page, to, context),
         }
     }
 
@@ -171,7 +178,7 @@ impl<'a> AnswerBody<'a> {
         match self {
             Self::Server { upstream, .. } => up.poll(client, &mut upstream.connection.wire, context),
             // Nobody wants it.
-            Self::Stored(_) | Self::Object(_) => Poll::Ready(Ok(())),
+            Self::Stored(_) | Self::Object(_) | Self::Page(_) => Poll::Ready(Ok(())),
         }
     }
 
@@ -181,7 +188,7 @@ impl<'a> AnswerBody<'a> {
     pub fn server(&self) -> Option<&Arc<LiveServer>> {
         match self {
             Self::Server { upstream, .. } => Some(&upstream.connection.server),
-            Self::Stored(_) | Self::Object(_) => None,
+            Self::Stored(_) | Self::Object(_) | Self::Page(_) => None,
         }
     }
 
@@ -204,7 +211,7 @@ impl<'a> AnswerBody<'a> {
     pub fn free_place(&mut self) {
         match self {
             Self::Server { upstream, .. } => upstream.slot = None,
-            Self::Stored(_) | Self::Object(_) => {}
+            Self::Stored(_) | Self::Object(_) | Self::Page(_) => {}
         }
     }
 
@@ -214,7 +221,7 @@ impl<'a> AnswerBody<'a> {
     pub fn into_reusable(self) -> Option<Upstream<'a>> {
         match self {
             Self::Server { upstream, keeps: true } if upstream.connection.wire.received.is_empty() => Some(upstream),
-            Self::Server { .. } | Self::Stored(_) | Self::Object(_) => None,
+            Self::Server { .. } | Self::Stored(_) | Self::Object(_) | Self::Page(_) => None,
         }
     }
 }

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     pool::ServerConnection,
-    session::{kept::Kept, transaction::Transaction, wire::Wire},
+    session::{pinned::PinnedConnections, transaction::Transaction, wire::Wire},
     worker::Worker,
 };
 
@@ -32,7 +32,7 @@ pub struct Attempts<'a, 'c> {
     wanted: Wanted,
     is_http: bool,
     /// The connections that only this client may use.
-    pub(super) kept: &'c mut Kept,
+    pub(super) kept: &'c mut PinnedConnections,
     /// Attempts that failed.
     pub(super) failed: u32,
     /// The slot to use again.
@@ -49,7 +49,7 @@ impl<'a, 'c> Attempts<'a, 'c> {
         worker: &'a Rc<Worker>,
         proxy: &'a Arc<LiveProxy>,
         wanted: Wanted,
-        kept: &'c mut Kept,
+        kept: &'c mut PinnedConnections,
         is_http: bool,
     ) -> Self {
         Self { worker, proxy, wanted, is_http, kept, failed: 0, slot: None, fresh: false }

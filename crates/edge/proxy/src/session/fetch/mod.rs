@@ -15,6 +15,7 @@ mod head;
 mod inspect;
 mod object_body;
 mod open;
+mod page_body;
 mod queue;
 mod requester;
 mod reuse;
@@ -39,11 +40,12 @@ pub use self::{
     attempts::Attempts,
     head::HeadEnd,
     object_body::{ObjectBody, RelayedBytes},
+    page_body::PageBody,
     queue::Slot,
     requester::{HearInterim, HttpRequester, Nobody, Requester},
     send::{adjust_case, connection_mode},
 };
-use super::{kept::Kept, size, transaction::Transaction};
+use super::{pinned::PinnedConnections, size, transaction::Transaction};
 use crate::{pool::ServerConnection, stick, worker::Worker};
 
 /// One request on its way to a server and back.
@@ -78,7 +80,7 @@ impl<'a, 'c> Fetch<'a, 'c> {
         worker: &'a Rc<Worker>,
         backend: &'a Arc<LiveProxy>,
         wanted: Wanted,
-        kept: &'c mut Kept,
+        kept: &'c mut PinnedConnections,
         deadline: &'c mut Deadline,
     ) -> Self {
         Self { attempts: Attempts::new(worker, backend, wanted, kept, true), deadline }

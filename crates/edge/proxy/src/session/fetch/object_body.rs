@@ -27,7 +27,7 @@ enum Supply {
 impl Supply {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         match self {
-            Self::Object(object, cursor) => object.body().poll_next(cursor, context).map_err(io::Error::other),
+            Self::Object(object, cursor) => object.poll_next(cursor, context).map_err(io::Error::other),
             Self::Relayed(pieces) => {
                 pieces.poll_recv(context).map(|piece| piece.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()))
             }
@@ -54,13 +54,13 @@ pub struct ObjectBody {
 impl ObjectBody {
     /// The part of an object that a client wants; in chunks where its length is not known.
     #[must_use]
-    pub fn new(object: Arc<Object>, part: Part, gunzip: bool, is_chunked: bool) -> Self {
+    pub fn new(object: Arc<Object>, part: Part, recoding: Recoding, is_chunked: bool) -> Self {
         let (skip, left) = match part {
             Part::Whole => (0, None),
             Part::Nothing => (0, Some(0)),
             Part::Bytes { start, end } => (start, Some(end - start)),
         };
-        let recoder = Recoder::new(if gunzip { Recoding::Gunzip } else { Recoding::None });
+        let recoder = Recoder::new(recoding);
         Self {
             supply: Supply::Object(object, Cursor::default()),
             current: Bytes::new(),
@@ -120,6 +120,14 @@ impl ObjectBody {
             return Ok(framed.into());
         }
         Ok(rest.into())
+    }
+}
+
+impl Drop for ObjectBody {
+    fn drop(&mut self) {
+        if let Supply::Object(object, _) = &self.supply {
+            object.body().leave();
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use crate::session::{
 
 /// Fetches for nobody.
 async fn fetch<'s>(scene: &'s Scene, exchange: &mut Transaction, body: &str) -> Result<Answer<'s>, Unfetched> {
-    let (mut kept, mut deadline) = (Kept::default(), Deadline::default());
+    let (mut kept, mut deadline) = (PinnedConnections::default(), Deadline::default());
     let mut fetch = Fetch::new(&scene.worker, &scene.backend, Wanted::default(), &mut kept, &mut deadline);
     fetch.run(exchange, &mut Nobody { body: body.into(), interim: None }).await
 }

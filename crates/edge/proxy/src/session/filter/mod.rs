@@ -23,11 +23,11 @@ use sample::Options;
 
 pub use self::{
     compression::{Compression, choose, judge},
-    pace::{OwnPace, Pace},
+    pace::{BandwidthLimiter, StreamLimiter},
     stages::Stages,
     trace::{Point, tell},
 };
-use self::{shared::SharedPace, trace::PayloadTrace};
+use self::{shared::SharedLimiter, trace::PayloadTrace};
 use super::transaction::Transaction;
 use crate::worker::Worker;
 
@@ -135,17 +135,20 @@ impl Transaction {
     }
 
     /// The limits of bandwidth that are on in a direction.
-    fn paces(&self, inbound: bool, now: Instant) -> Vec<Pace> {
+    fn paces(&self, inbound: bool, now: Instant) -> Vec<BandwidthLimiter> {
         let Some(filters) = self.by_rules.filters.get() else { return Vec::new() };
         let limits = filters.limits.borrow();
         let wanted = limits.iter().filter(|limit| limit.filter.inbound == inbound);
         let pace = |Limit { filter, how }: &Limit| match how {
-            How::Own(bytes, period_ms) => {
-                Pace::Own(OwnPace::new(*bytes, Duration::from_millis(*period_ms), filter.min_size, now))
-            }
+            How::Own(bytes, period_ms) => BandwidthLimiter::Own(StreamLimiter::new(
+                *bytes,
+                Duration::from_millis(*period_ms),
+                filter.min_size,
+                now,
+            )),
             How::Shared(entry) => {
                 let limit = stick::Limit { data: filter.rate(), events: filter.limit, together: filter.min_size };
-                Pace::Shared(SharedPace::new(Rc::clone(entry), limit))
+                BandwidthLimiter::Shared(SharedLimiter::new(Rc::clone(entry), limit))
             }
         };
         wanted.map(pace).collect()

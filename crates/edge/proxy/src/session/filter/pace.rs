@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::shared::SharedPace;
+use super::shared::SharedLimiter;
 
 /// Bytes that are let through at a time at least, as a share of a second: a stream is not woken for every byte.
 const STEPS_PER_SECOND: u64 = 100;
@@ -11,15 +11,15 @@ const NANOS: u128 = 1_000_000_000;
 
 /// A limit that is on.
 #[derive(Debug)]
-pub enum Pace {
+pub enum BandwidthLimiter {
     /// For one stream.
-    Own(OwnPace),
+    Own(StreamLimiter),
     /// For all streams with the same key.
-    Shared(SharedPace),
+    Shared(SharedLimiter),
 }
 
-impl Pace {
-    /// How many of `waiting` bytes may go now; 0 when it has to be waited until [`Pace::ready_at`].
+impl BandwidthLimiter {
+    /// How many of `waiting` bytes may go now; 0 when it has to be waited until [`BandwidthLimiter::ready_at`].
     pub fn allowance(&mut self, waiting: usize, now: Instant) -> usize {
         match self {
             Self::Own(pace) => pace.allowance(waiting, now),
@@ -50,7 +50,7 @@ impl Pace {
 /// Credit grows with time and is spent by bytes. It grows no larger than one step, so that a stream that paused gets no
 /// burst.
 #[derive(Debug)]
-pub struct OwnPace {
+pub struct StreamLimiter {
     limit: u64,
     period: Duration,
     /// Bytes that go together, unless fewer are there.
@@ -59,7 +59,7 @@ pub struct OwnPace {
     since: Instant,
 }
 
-impl OwnPace {
+impl StreamLimiter {
     /// `limit` bytes a `period` from `now` on, at least `min_size` at a time.
     #[must_use]
     pub fn new(limit: u64, period: Duration, min_size: u64, now: Instant) -> Self {
@@ -88,7 +88,7 @@ impl OwnPace {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// How many of `waiting` bytes may go now; 0 when it has to be waited until [`OwnPace::ready_at`].
+    /// How many of `waiting` bytes may go now; 0 when it has to be waited until [`StreamLimiter::ready_at`].
     pub fn allowance(&mut self, waiting: usize, now: Instant) -> usize {
         self.earn(now);
         let waiting = waiting as u64;
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     /// How long `bytes` take, looked at whenever they may go, and in how many steps.
-    fn takes(pace: &mut OwnPace, bytes: usize, start: Instant) -> (Duration, usize) {
+    fn takes(pace: &mut StreamLimiter, bytes: usize, start: Instant) -> (Duration, usize) {
         let (mut left, mut now, mut steps) = (bytes, start, 0);
         while left > 0 {
             let allowed = pace.allowance(left, now);
@@ -145,7 +145,7 @@ mod tests {
             (1 << 40, 1, 0, 1 << 30, 0..=1),
             (10, 1_000, 0, 30, 2_800..=3_001),
         ] {
-            let mut pace = OwnPace::new(limit, Duration::from_millis(period_ms), min_size, start);
+            let mut pace = StreamLimiter::new(limit, Duration::from_millis(period_ms), min_size, start);
             let (took, steps) = takes(&mut pace, bytes, start);
             assert!(expected_ms.contains(&took.as_millis()), "{limit} a {period_ms} ms: {took:?}");
             assert!(steps <= 400, "{limit} a {period_ms} ms: {steps} steps");
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_pause_saves_up_no_burst() {
         let start = Instant::now();
-        let mut pace = OwnPace::new(100_000, Duration::from_secs(1), 0, start);
+        let mut pace = StreamLimiter::new(100_000, Duration::from_secs(1), 0, start);
         takes(&mut pace, 5_000, start);
         let later = start + Duration::from_secs(60);
         let (took, _) = takes(&mut pace, 50_000, later);
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn small_steps_are_gathered() {
         let start = Instant::now();
-        let mut pace = OwnPace::new(100_000, Duration::from_secs(1), 4_000, start);
+        let mut pace = StreamLimiter::new(100_000, Duration::from_secs(1), 4_000, start);
         pace.spend(pace.credit as usize);
         assert_eq!(pace.allowance(10_000, start + Duration::from_millis(39)), 0);
         assert_eq!(pace.allowance(10_000, start + Duration::from_millis(40)), 4_000);

@@ -35,21 +35,21 @@ impl Drop for Entry {
 
 /// One stream's part of the limit.
 #[derive(Debug)]
-pub struct SharedPace {
+pub struct SharedLimiter {
     entry: Rc<Entry>,
     limit: Limit,
     /// Nothing goes before.
     until: Option<Instant>,
 }
 
-impl SharedPace {
+impl SharedLimiter {
     /// The part of a stream that refers to `entry`.
     #[must_use]
     pub fn new(entry: Rc<Entry>, limit: Limit) -> Self {
         Self { entry, limit, until: None }
     }
 
-    /// How many of `waiting` bytes may go now; 0 when it has to be waited until [`SharedPace::ready_at`].
+    /// How many of `waiting` bytes may go now; 0 when it has to be waited until [`SharedLimiter::ready_at`].
     pub fn allowance(&mut self, waiting: usize, now: Instant) -> usize {
         if self.until.is_some_and(|until| now < until) {
             return 0;

@@ -9,7 +9,7 @@ use std::{
 use http::{ChunkPart, ChunkedDecoder, Limits, ParseError};
 use net::Deadline;
 
-use super::{Compression, Pace, trace::PayloadTrace};
+use super::{BandwidthLimiter, Compression, trace::PayloadTrace};
 use crate::{session::caching::Storing, worker::Worker};
 
 /// The stages of one body.
@@ -18,7 +18,7 @@ pub struct Stages {
     /// Takes chunks apart, for who does not know them or for compression.
     decoder: Option<ChunkedDecoder>,
     compression: Option<Compression>,
-    paces: Vec<Pace>,
+    paces: Vec<BandwidthLimiter>,
     /// Trailers, to go behind the last chunk that compression makes.
     trailers: Vec<u8>,
     /// Cuts what passes into parts of random sizes.
@@ -51,7 +51,7 @@ impl Stages {
     }
 
     /// Limits the bandwidth.
-    pub fn pace(&mut self, pace: Pace) {
+    pub fn pace(&mut self, pace: BandwidthLimiter) {
         self.paces.push(pace);
     }
 

@@ -1,27 +1,36 @@
 //! Requests that a cache answers, with a program of VCL or without: drives the machines, and has what they say delivered like any
 //! other answer.
 
-use std::{rc::Rc, sync::Arc};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    rc::Rc,
+    sync::Arc,
+    task::{Poll, ready},
+};
 
 use accelerator::{
     Connection,
-    backend::AcceptedBody,
+    backend::{AcceptedBody, Recoding},
     client::{self, DeliveredBody, Delivery, Fetched, Pipe},
     machine::{Backend, Client, FetchStep, Order, Step, Target},
     output::Part,
     section, shared,
 };
-use http::BodyLength;
+use http::{BodyLength, ResponseHead};
 use live::LiveProxy;
+use tokio::sync::mpsc;
 
 use super::{Next, Session, exchange::InBackend};
 use crate::{
+    registry::Order as SessionOrder,
     session::{
         body::BodyPump,
         ending::{Ending, Stage},
         fetch::{Answer, AnswerBody, Fetch, ObjectBody, StoredBody, Unfetched},
         filter,
         object_fetch::{Origin, Place, Relayed, Report, wall_clock, words},
+        page,
         requester::{WaitingClient, WaitingRequest},
         routing::choose_backend,
         transaction::Transaction,
@@ -48,6 +57,8 @@ enum AfterFetch {
     Relay(Box<Relayed>),
     /// It gets what it would have got without a cache.
     Failed(Box<Unfetched>),
+    /// Its client has left.
+    Left,
 }
 
 /// A request on its way through the cache of a proxy.
@@ -87,15 +98,16 @@ impl Session {
                 drop(self.place(&road).fetch(order));
             }
             step = match step {
-                Step::Wait(waiting) => {
-                    let outcome = waiting.await;
-                    client.woken(&outcome, wall_clock())
-                }
+                Step::Wait(waiting) => match self.while_client_stays(proxy, waiting).await {
+                    Some(outcome) => client.woken(&outcome, wall_clock()),
+                    None => return Self::left_waiting(transaction),
+                },
                 Step::Fetch(order) => match self.fetch_object(transaction, &mut client, order, &road).await {
                     AfterFetch::Go(step) => step,
                     AfterFetch::Relay(relayed) => {
                         return Box::pin(self.deliver_relayed(transaction, *relayed, &mut road)).await;
                     }
+                    AfterFetch::Left => return Self::left_waiting(transaction),
                     AfterFetch::Failed(why) => {
                         return Box::pin(self.answer_unfetched(transaction, &mut road.up, &why)).await;
                     }
@@ -107,7 +119,8 @@ impl Session {
                 Step::Switch(label) => switch(&label, &mut client, &mut road.origin),
                 Step::Pipe(pipe) => return Box::pin(self.pipe(transaction, *pipe, road)).await,
                 Step::Deliver(delivery) => {
-                    return self.deliver_made(transaction, *delivery, road.proxy, &mut road.up).await;
+                    obey(&client, transaction);
+                    return self.deliver_made(transaction, *delivery, &mut road).await;
                 }
                 Step::Fail(status) => {
                     self.settle_body(transaction, &mut road.up);
@@ -143,9 +156,12 @@ impl Session {
         if !is_bare {
             head.headers.add_number(http::HeaderId::ContentLength, length);
         }
+        self.begin_cached(transaction, head);
         let part = if is_bare { Part::Nothing } else { Part::Whole };
-        let body = DeliveredBody::Object { object: hit.object, part, gunzip: false };
-        self.deliver_made(transaction, Delivery { head, body, closes: false }, backend, &mut up).await
+        let body = AnswerBody::Object(Box::new(ObjectBody::new(hit.object, part, Recoding::None, false)));
+        let length = BodyLength::Exact(if is_bare { 0 } else { length });
+        let answer = Answer { method: transaction.request.method_kind(), length, body };
+        self.deliver(transaction, backend, answer, &mut up).await
     }
 
     /// Where what the cache of a proxy has not is fetched; `None` if there is no such place.
@@ -177,7 +193,10 @@ impl Session {
     ) -> AfterFetch {
         let mut reports = self.place(road).fetch(order);
         loop {
-            let fetched = match reports.recv().await {
+            let Some(report) = self.while_client_stays(road.proxy, reports.recv()).await else {
+                return AfterFetch::Left;
+            };
+            let fetched = match report {
                 Some(Report::Interim(head)) => {
                     // RFC 9110 section 15.2: clients of HTTP/1.0 do not know of them.
                     if transaction.asked.version == http::Version::Http11 {
@@ -229,6 +248,37 @@ impl Session {
         self.deliver(transaction, road.proxy, answer, &mut road.up).await
     }
 
+    /// Waits for what others do for a request; `None` if its client has left meanwhile. One that has only ended what it sends has
+    /// not, unless `option abortonclose` says so.
+    async fn while_client_stays<T>(&mut self, proxy: &LiveProxy, what: impl Future<Output = T>) -> Option<T> {
+        let ends_with_input = proxy.settings().options.abortonclose;
+        let (client, handle) = (&mut self.client, &self.registered.handle);
+        let mut what = pin!(what);
+        poll_fn(|context| {
+            if let Poll::Ready(done) = what.as_mut().poll(context) {
+                return Poll::Ready(Some(done));
+            }
+            handle.listen(context);
+            if handle.order() == SessionOrder::Abort {
+                return Poll::Ready(None);
+            }
+            while !client.ended {
+                match ready!(client.poll_receive(context)) {
+                    Ok(_) => {}
+                    Err(_) => return Poll::Ready(None),
+                }
+            }
+            if ends_with_input { Poll::Ready(None) } else { Poll::Pending }
+        })
+        .await
+    }
+
+    fn left_waiting(transaction: &mut Transaction) -> Next {
+        transaction.end(Ending::ClientLeft(Stage::Headers));
+        transaction.count_client_abort();
+        Next::Close
+    }
+
     /// Asks a backend for this client alone, and delivers what it says unless the machine wants something else.
     async fn pass(
         &mut self,
@@ -255,6 +305,16 @@ impl Session {
                         Ok(answer) => {
                             let head = std::mem::take(&mut transaction.response);
                             match backend.responded(head, wall_clock()) {
+                                FetchStep::Accept(accepted) if accepted.stored.is_some() => {
+                                    let (told, mut reports) = mpsc::unbounded_channel();
+                                    let place = self.place(road);
+                                    place.keep(*accepted, Some((answer, transaction, &proxy)), told).await;
+                                    let fetched = match reports.recv().await {
+                                        Some(Report::Fetched(fetched)) => fetched,
+                                        _ => Fetched::Nothing,
+                                    };
+                                    return AfterPass::Go(client.fetched(fetched, wall_clock()));
+                                }
                                 FetchStep::Accept(accepted) => {
                                     let length = match answer.length {
                                         BodyLength::Exact(length) => Some(length),
@@ -286,7 +346,7 @@ impl Session {
                     return match client.passed(Some(accepted.head), Some(bytes.len() as u64), wall_clock()) {
                         Step::Deliver(mut delivery) if matches!(delivery.body, DeliveredBody::Passed(_)) => {
                             delivery.body = DeliveredBody::Made(bytes);
-                            AfterPass::Done(self.deliver_made(transaction, *delivery, road.proxy, &mut road.up).await)
+                            AfterPass::Done(self.deliver_made(transaction, *delivery, road).await)
                         }
                         other => AfterPass::Go(other),
                     };
@@ -320,25 +380,14 @@ impl Session {
     }
 
     /// Delivers what comes from no server at this moment: an object, or what the program has made.
-    async fn deliver_made(
-        &mut self,
-        transaction: &mut Transaction,
-        delivery: Delivery,
-        proxy: &Arc<LiveProxy>,
-        up: &mut BodyPump,
-    ) -> Next {
+    async fn deliver_made(&mut self, transaction: &mut Transaction, delivery: Delivery, road: &mut Road<'_>) -> Next {
         let method = transaction.request.method_kind();
-        let now = Some(self.worker.now());
-        let times = &mut transaction.timeline;
-        (times.dequeued, times.connected, times.response) = (now, now, now);
-        transaction.answered.by = Some(CACHE);
-        transaction.response = delivery.head;
-        self.begin_answer(transaction);
+        self.begin_cached(transaction, delivery.head);
         let (length, body) = match delivery.body {
             DeliveredBody::Made(bytes) => {
                 (BodyLength::Exact(bytes.len() as u64), AnswerBody::Stored(StoredBody::new(bytes.into())))
             }
-            DeliveredBody::Object { object, part, gunzip } => {
+            DeliveredBody::Object { object, part, recoding } => {
                 // NOTE: the head is no parsed one, so its fields say how long the body is.
                 let said = transaction.response.headers.first_known(http::HeaderId::ContentLength);
                 let said = said.and_then(|said| std::str::from_utf8(said).ok()?.parse().ok());
@@ -348,7 +397,11 @@ impl Session {
                     (_, None) => BodyLength::Chunked,
                 };
                 let is_chunked = length == BodyLength::Chunked;
-                (length, AnswerBody::Object(Box::new(ObjectBody::new(object, part, gunzip, is_chunked))))
+                (length, AnswerBody::Object(Box::new(ObjectBody::new(object, part, recoding, is_chunked))))
+            }
+            DeliveredBody::Page { object, gzip, includes } => {
+                let page = page::assemble(self.place(road), object, gzip, *includes);
+                (BodyLength::Chunked, AnswerBody::Page(Box::new(page)))
             }
             DeliveredBody::Passed(_) => (BodyLength::Exact(0), AnswerBody::Stored(StoredBody::new([].into()))),
         };
@@ -356,11 +409,21 @@ impl Session {
             transaction.asked.wants_keep_alive = false;
         }
         // What of the request's body has come here goes nowhere.
-        if up.is_received() {
-            up.discard(&mut self.client);
+        if road.up.is_received() {
+            road.up.discard(&mut self.client);
         }
         let answer = Answer { method, length, body };
-        self.deliver(transaction, proxy, answer, up).await
+        self.deliver(transaction, road.proxy, answer, &mut road.up).await
+    }
+
+    /// From here on there is a response, which a cache has made.
+    fn begin_cached(&self, transaction: &mut Transaction, head: ResponseHead) {
+        let now = Some(self.worker.now());
+        let times = &mut transaction.timeline;
+        (times.dequeued, times.connected, times.response) = (now, now, now);
+        transaction.answered.by = Some(CACHE);
+        transaction.response = head;
+        self.begin_answer(transaction);
     }
 
     /// Bytes both ways: the request goes to a server as it is, and the connections end with the answer.
@@ -407,7 +470,8 @@ fn client_of(transaction: &Transaction, origin: &Origin, body: BodyLength) -> Cl
     match origin {
         Origin::Program { accelerator, program } => {
             let numbers = Arc::clone(accelerator);
-            let (connection, next) = (connection_of(transaction), move || numbers.next_number());
+            let next = Rc::new(move || numbers.next_number());
+            let connection = connection_of(transaction, program.loaded.program.imports("unix"));
             Client::Program(Box::new(client::Client::new(
                 &program.loaded,
                 request,
@@ -420,6 +484,14 @@ fn client_of(transaction: &Transaction, origin: &Origin, body: BodyLength) -> Cl
         Origin::Shared { cache, .. } => {
             Client::Shared(Box::new(shared::Client::new(&cache.shared, request, wall_clock(), has_body)))
         }
+    }
+}
+
+/// Does what the program has asked of the client's connection.
+fn obey(client: &Client, transaction: &Transaction) {
+    let Client::Program(client) = client else { return };
+    if let (Some(tos), Some(stream)) = (client.wishes().tos, transaction.client.stream.as_ref()) {
+        stream.set_tos(tos);
     }
 }
 
@@ -455,8 +527,8 @@ fn is_about_client(why: &Unfetched) -> bool {
     }
 }
 
-/// The client's connection, as VCL asks about it.
-fn connection_of(transaction: &Transaction) -> Connection {
+/// The client's connection, as VCL asks about it; with who is at its other end if the program may ask for that.
+fn connection_of(transaction: &Transaction, asks_who: bool) -> Connection {
     let client = &transaction.client;
     let bind = client.frontend.listeners.get(client.listener);
     Connection {
@@ -464,8 +536,10 @@ fn connection_of(transaction: &Transaction) -> Connection {
         server: transaction.destination(),
         remote: client.original_source,
         local: client.original_destination(),
-        socket: bind.map(|listener| listener.name.to_string()).unwrap_or_default(),
-        endpoint: client.original_destination().map(|address| address.to_string()).unwrap_or_default(),
+        socket: bind.map(|listener| Arc::clone(&listener.name)),
+        endpoint: None,
         xid: client.id,
+        credentials: client.stream.as_ref().filter(|_| asks_who).and_then(|stream| stream.peer_credentials()),
+        proxy_tlvs: transaction.proxy_fields().and_then(|fields| fields.tlvs.clone()),
     }
 }

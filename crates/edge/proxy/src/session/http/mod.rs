@@ -38,8 +38,8 @@ use live::{Instance, counters::Traffic};
 use net::Deadline;
 
 use super::{
-    Held,
-    kept::Kept,
+    ConnectionGuards,
+    pinned::PinnedConnections,
     transaction::{ClientSide, Transaction},
     wire::Wire,
 };
@@ -69,9 +69,9 @@ pub struct Session {
     /// When the wait for the next request began.
     pub idle_since: Instant,
     /// A server connection that only this client may use (`http-reuse never`).
-    pub kept: Kept,
+    pub kept: PinnedConnections,
     /// What counts it as long as it lives.
-    pub held: Held,
+    pub held: ConnectionGuards,
 }
 
 /// How long a connection keeps its task and the memory of its last request for the next one.

@@ -14,13 +14,13 @@ use live::Instance;
 use net::{Deadline, Socket, Stream};
 use sample::StreamVariables;
 
-use super::{Held, Session};
+use super::{ConnectionGuards, Session};
 use crate::{
     registry::{Order, Registered},
     session::{
-        kept::Kept,
+        pinned::PinnedConnections,
         protocol::Protocol,
-        transaction::{ClientSide, More},
+        transaction::{ClientSide, ConnectionExtras},
         wire::Wire,
     },
     worker::Worker,
@@ -34,9 +34,9 @@ pub struct Parked {
     worker: Rc<Worker>,
     instance: Arc<Instance>,
     registered: Registered,
-    held: Held,
-    kept: Kept,
-    unusual: Option<Box<Unusual>>,
+    held: ConnectionGuards,
+    kept: PinnedConnections,
+    unusual: Option<Box<ParkedExtras>>,
     idle_since: Instant,
     accepted_at: Duration,
     listener: u32,
@@ -44,14 +44,14 @@ pub struct Parked {
     nolinger: bool,
 }
 
-/// What most connections have nothing of: addresses that were changed, variables of the session, tracked entries.
-struct Unusual {
+/// Fields that most parked connections do not need: addresses that were changed, variables of the session, tracked entries.
+struct ParkedExtras {
     source: Option<SocketAddr>,
     original_source: Option<SocketAddr>,
     changed_destination: Option<SocketAddr>,
     original_destination: OnceCell<Option<SocketAddr>>,
     received_proxy: bool,
-    more: OnceCell<Rc<More>>,
+    more: OnceCell<Rc<ConnectionExtras>>,
     variables: StreamVariables,
 }
 
@@ -110,7 +110,7 @@ impl Parked {
             && more.get().is_none()
             && !variables.has_session_variables();
         let unusual = (!is_usual).then(|| {
-            Box::new(Unusual {
+            Box::new(ParkedExtras {
                 source,
                 original_source,
                 changed_destination,
@@ -174,7 +174,7 @@ impl Parked {
         let client = Wire::new(Rc::clone(&stream), worker.buffers.clone());
         let handle = &registered.handle;
         let frontend = Arc::clone(&handle.frontend.borrow());
-        let Unusual {
+        let ParkedExtras {
             source,
             original_source,
             changed_destination,
@@ -183,7 +183,7 @@ impl Parked {
             more,
             variables,
         } = unusual.map_or_else(
-            || Unusual {
+            || ParkedExtras {
                 source: handle.source.get(),
                 original_source: handle.source.get(),
                 changed_destination: None,

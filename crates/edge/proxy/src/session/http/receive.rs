@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, task::Poll};
 
-use http::{BodyLength, BodyTracker, Parsed, RequestParser, Side, request_body_length};
+use http::{BodyLength, BodyTracker, Parsed, RequestParser, Sender, request_body_length};
 
 use super::{Next, Session};
 use crate::session::{
@@ -64,7 +64,7 @@ impl Session {
                         }
                         Ok(Parsed::Incomplete) => {}
                         Err(error) => {
-                            let status = error.status(Side::Client);
+                            let status = error.status(Sender::Client);
                             return Poll::Ready(Err(Failure::Malformed(if status == 505 { 505 } else { 400 })));
                         }
                     }

@@ -2,272 +2,16 @@
 //! answered from here: dispatch, `COMMAND` and its subcommands, extraction of keys, categories of ACLs, the reference. What runs a
 //! command is of a type `H` that the table does not know: [`server`](crate::server) says which, [`groups`](crate::groups) has them.
 
-use bitflags::bitflags;
+mod flags;
+mod keys;
+mod words;
+
+pub use flags::{Categories, Flags};
+pub use keys::{Access, AccessRule, Begin, Find, KeySpec};
+pub use words::{ChannelWords, ElementWords, WordPlaces};
+
 use keyspace::Failure;
 use rustc_hash::FxHashMap;
-
-/// Finds the places of keys among words.
-pub type KeyPlaces = fn(&[&[u8]], &mut Vec<usize>);
-
-bitflags! {
-    /// What a command is like, in Redis' names.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-    pub struct Flags: u64 {
-        /// May change keys.
-        const WRITE = 1;
-        /// Only reads keys.
-        const READONLY = 1 << 1;
-        /// Refused when memory is full.
-        const DENYOOM = 1 << 2;
-        /// For administrators.
-        const ADMIN = 1 << 3;
-        /// Publishes or subscribes.
-        const PUBSUB = 1 << 4;
-        /// Not in scripts.
-        const NOSCRIPT = 1 << 5;
-        /// May wait for keys.
-        const BLOCKING = 1 << 6;
-        /// Allowed while data is being loaded.
-        const LOADING = 1 << 7;
-        /// Allowed on a replica with old data.
-        const STALE = 1 << 8;
-        /// Not shown by MONITOR.
-        const SKIP_MONITOR = 1 << 9;
-        /// Not kept by SLOWLOG.
-        const SKIP_SLOWLOG = 1 << 10;
-        /// Time does not grow with the data.
-        const FAST = 1 << 11;
-        /// Allowed before AUTH.
-        const NO_AUTH = 1 << 12;
-        /// Allowed while a script has run too long.
-        const ALLOW_BUSY = 1 << 13;
-        /// Not in transactions.
-        const NO_MULTI = 1 << 14;
-        /// Its keys can only be found by its own rule.
-        const MOVABLE_KEYS = 1 << 15;
-        /// May be propagated although it changes no key.
-        const MAY_REPLICATE = 1 << 16;
-        /// Has no mandatory keys.
-        const NO_MANDATORY_KEYS = 1 << 17;
-        /// For Sentinel, or for those who are debugging.
-        const ONLY_DEBUG = 1 << 18;
-        /// Not while a replica that serves its old data takes new ones.
-        const NO_ASYNC_LOADING = 1 << 19;
-        /// Runs a script, which calls other commands: only the server can do that.
-        const RUNS_SCRIPT = 1 << 24;
-        /// Its script is named by a digest. This and what follows are not Redis' flags: they say how the server runs a command.
-        const BY_DIGEST = 1 << 25;
-        /// What it runs is a function of a library.
-        const CALLS_FUNCTION = 1 << 26;
-        /// Runs the commands of a transaction: only the server can do that.
-        const RUNS_TRANSACTION = 1 << 27;
-        /// Runs at once where a transaction is being queued.
-        const NOT_QUEUED = 1 << 28;
-        /// Allowed to a client of RESP 2 that listens.
-        const WHILE_LISTENING = 1 << 29;
-        /// What it says is pushed, and no reply: `CLIENT REPLY OFF` leaves it alone.
-        const PUSHES = 1 << 30;
-        /// May meet any key without naming it.
-        const MEETS_ALL_KEYS = 1 << 31;
-        /// Does so if it has patterns.
-        const MEETS_ALL_BY_PATTERNS = 1 << 32;
-        /// `CLIENT CACHING` is about what comes behind it: of a container, behind all of its subcommands.
-        const KEEPS_CACHING = 1 << 33;
-    }
-}
-
-bitflags! {
-    /// Categories of ACLs.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-    pub struct Categories: u32 {
-        /// `@keyspace`
-        const KEYSPACE = 1;
-        /// `@read`
-        const READ = 1 << 1;
-        /// `@write`
-        const WRITE = 1 << 2;
-        /// `@set`
-        const SET = 1 << 3;
-        /// `@sortedset`
-        const SORTED_SET = 1 << 4;
-        /// `@list`
-        const LIST = 1 << 5;
-        /// `@hash`
-        const HASH = 1 << 6;
-        /// `@string`
-        const STRING = 1 << 7;
-        /// `@bitmap`
-        const BITMAP = 1 << 8;
-        /// `@hyperloglog`
-        const HYPERLOGLOG = 1 << 9;
-        /// `@geo`
-        const GEO = 1 << 10;
-        /// `@stream`
-        const STREAM = 1 << 11;
-        /// `@pubsub`
-        const PUBSUB = 1 << 12;
-        /// `@admin`
-        const ADMIN = 1 << 13;
-        /// `@fast`
-        const FAST = 1 << 14;
-        /// `@slow`
-        const SLOW = 1 << 15;
-        /// `@blocking`
-        const BLOCKING = 1 << 16;
-        /// `@dangerous`
-        const DANGEROUS = 1 << 17;
-        /// `@connection`
-        const CONNECTION = 1 << 18;
-        /// `@transaction`
-        const TRANSACTION = 1 << 19;
-        /// `@scripting`
-        const SCRIPTING = 1 << 20;
-    }
-}
-
-bitflags! {
-    /// What a command does with a key, in Redis' names.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub struct Access: u16 {
-        /// Reads the value.
-        const RO = 1;
-        /// Reads and changes it.
-        const RW = 1 << 1;
-        /// Overwrites it.
-        const OW = 1 << 2;
-        /// Removes it.
-        const RM = 1 << 3;
-        /// The value is given to the user or copied.
-        const ACCESS = 1 << 4;
-        /// The value is changed in a way that depends on what it was.
-        const UPDATE = 1 << 5;
-        /// Something is added to it.
-        const INSERT = 1 << 6;
-        /// Something is removed from it.
-        const DELETE = 1 << 7;
-        /// It names no key, but belongs to a slot (sharded channels).
-        const NOT_KEY = 1 << 8;
-        /// Not all keys may be found by this rule.
-        const INCOMPLETE = 1 << 9;
-        /// What is done depends on other arguments.
-        const VARIABLE_FLAGS = 1 << 10;
-    }
-}
-
-/// Where keys begin.
-#[derive(Debug, Clone, Copy)]
-pub enum Begin {
-    /// At an argument; the command's name is 0.
-    Index(usize),
-    /// Behind a word that is searched from an argument on, backwards if that is negative.
-    Keyword(&'static str, isize),
-    /// Nowhere that a rule could tell.
-    Unknown,
-}
-
-/// Which arguments are keys from there on.
-#[derive(Debug, Clone, Copy)]
-pub enum Find {
-    /// Up to the `last` one behind the first (negative: from the end), each `step`; with a `limit` only the first of as many
-    /// equal parts.
-    Range {
-        /// The last one, relative to the first.
-        last: isize,
-        /// How far apart.
-        step: usize,
-        /// 0 or 1: all; 2: half of them, and so on.
-        limit: usize,
-    },
-    /// As many as a number says.
-    Count {
-        /// Where the number is, relative to the beginning.
-        number: usize,
-        /// Where the first key is, relative to the beginning.
-        first: usize,
-        /// How far apart.
-        step: usize,
-    },
-    /// Nobody can tell.
-    Unknown,
-}
-
-/// A rule that says which arguments are keys.
-#[derive(Debug, Clone, Copy)]
-pub struct KeySpec {
-    /// Where they begin.
-    pub begin: Begin,
-    /// Which they are.
-    pub find: Find,
-    /// What is done with them.
-    pub access: Access,
-}
-
-impl KeySpec {
-    /// One key at an argument.
-    pub const fn one(index: usize, access: Access) -> Self {
-        Self::range(index, 0, 1, access)
-    }
-
-    /// Keys from an argument up to another, relative to the first (negative: from the end).
-    pub const fn range(index: usize, last: isize, step: usize, access: Access) -> Self {
-        Self { begin: Begin::Index(index), find: Find::Range { last, step, limit: 0 }, access }
-    }
-
-    /// As many keys as the argument says; they follow it.
-    pub const fn counted(index: usize, access: Access) -> Self {
-        Self { begin: Begin::Index(index), find: Find::Count { number: 0, first: 1, step: 1 }, access }
-    }
-
-    /// The places of the keys among the arguments. Nothing if the arguments do not fit.
-    pub fn places(&self, arguments: &[&[u8]], places: &mut Vec<usize>) {
-        let len = arguments.len();
-        let start = match self.begin {
-            Begin::Index(index) => index,
-            Begin::Keyword(word, from) => {
-                let is = |place: &usize| {
-                    arguments.get(*place).is_some_and(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))
-                };
-                let found = if from < 0 {
-                    (1..len.saturating_sub(from.unsigned_abs()).saturating_add(1).min(len)).rev().find(is)
-                } else {
-                    (from.unsigned_abs()..len).find(is)
-                };
-                match found {
-                    Some(place) => place + 1,
-                    None => return,
-                }
-            }
-            Begin::Unknown => return,
-        };
-        if start >= len {
-            return;
-        }
-        match self.find {
-            Find::Range { last, step, limit } => {
-                let end = if last >= 0 {
-                    start + last.unsigned_abs()
-                } else if limit <= 1 {
-                    match len.checked_sub(last.unsigned_abs()) {
-                        Some(end) => end,
-                        None => return,
-                    }
-                } else {
-                    start + (len - start) / limit - 1
-                };
-                places.extend((start..=end).step_by(step.max(1)).filter(|place| *place < len));
-            }
-            Find::Count { number, first, step } => {
-                let count = arguments.get(start + number).and_then(|text| resp::parse_integer(text)).unwrap_or(0);
-                let count = usize::try_from(count).unwrap_or(0);
-                let room = len.saturating_sub(start + first).div_ceil(step.max(1));
-                if count <= room {
-                    places.extend((0..count).map(|index| start + first + index * step));
-                }
-            }
-            Find::Unknown => {}
-        }
-    }
-}
 
 /// A command, or a subcommand.
 #[derive(Debug, Clone, Copy)]
@@ -285,7 +29,15 @@ pub struct Command<H: 'static> {
     /// Its keys.
     pub keys: &'static [KeySpec],
     /// Where `keys` cannot tell all: finds the keys' places.
-    pub key_places: Option<KeyPlaces>,
+    pub key_places: Option<WordPlaces>,
+    /// What it does with keys that [`Access::VARIABLE_FLAGS`] are about, as its words say.
+    pub access: Option<AccessRule>,
+    /// Which words name elements.
+    pub elements: Option<ElementWords>,
+    /// Which words are channels.
+    pub channels: Option<ChannelWords>,
+    /// Finds the places of words that are secret: logs do not show them.
+    pub secrets: Option<WordPlaces>,
     /// Redis' version that brought it.
     pub since: &'static str,
     /// Its time.
@@ -367,6 +119,10 @@ impl<H: Copy + 'static> Command<H> {
             categories: Categories::empty(),
             keys: &[],
             key_places: None,
+            access: None,
+            elements: None,
+            channels: None,
+            secrets: None,
             since: "1.0.0",
             complexity: "",
             summary: "",
@@ -404,9 +160,33 @@ impl<H: Copy + 'static> Command<H> {
     }
 
     /// With a rule of its own for keys.
-    pub const fn key_places(mut self, key_places: KeyPlaces) -> Self {
+    pub const fn key_places(mut self, key_places: WordPlaces) -> Self {
         self.key_places = Some(key_places);
         self.flags = self.flags.union(Flags::MOVABLE_KEYS);
+        self
+    }
+
+    /// With a rule of its own for what it does with keys.
+    pub const fn access(mut self, access: AccessRule) -> Self {
+        self.access = Some(access);
+        self
+    }
+
+    /// With words that name elements.
+    pub const fn elements(mut self, elements: ElementWords) -> Self {
+        self.elements = Some(elements);
+        self
+    }
+
+    /// With words that are channels.
+    pub const fn channels(mut self, channels: ChannelWords) -> Self {
+        self.channels = Some(channels);
+        self
+    }
+
+    /// With words that are secret.
+    pub const fn secrets(mut self, secrets: WordPlaces) -> Self {
+        self.secrets = Some(secrets);
         self
     }
 
@@ -484,15 +264,9 @@ impl<H> Command<H> {
 
     /// The places of its keys among its words, with what it does with each. Channels that belong to slots are no keys.
     pub fn key_accesses(&self, words: &[&[u8]]) -> Vec<(usize, Access)> {
-        let of_words = |keys: &KeySpec| match self.name {
-            _ if !keys.access.contains(Access::VARIABLE_FLAGS) => keys.access,
-            // What the answer is made of is read, else it is overwritten unseen.
-            "SET" if words.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"GET")) => {
-                Access::RW | Access::ACCESS | Access::UPDATE
-            }
-            "SET" => Access::OW | Access::UPDATE,
-            "BITFIELD" if only_reads_fields(words) => Access::RO | Access::ACCESS,
-            _ => Access::RW | Access::ACCESS | Access::UPDATE,
+        let of_words = |keys: &KeySpec| match self.access {
+            Some(access) if keys.access.contains(Access::VARIABLE_FLAGS) => access(words),
+            _ => keys.access,
         };
         let mut accesses: Vec<(usize, Access)> = Vec::new();
         let mut named = Vec::new();
@@ -520,23 +294,6 @@ impl<H> Command<H> {
         }
         places
     }
-}
-
-/// Whether a BITFIELD changes nothing.
-fn only_reads_fields(words: &[&[u8]]) -> bool {
-    let mut rest = words.get(2..).unwrap_or_default();
-    while let Some((word, following)) = rest.split_first() {
-        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-        let arguments = if is("GET") {
-            2
-        } else if is("OVERFLOW") {
-            1
-        } else {
-            return false;
-        };
-        rest = following.get(arguments..).unwrap_or_default();
-    }
-    true
 }
 
 /// A command that was found by its words.

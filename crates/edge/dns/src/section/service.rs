@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::{Name, Record, Section, ServerKey, Servers, Updater, section::update_service_status};
+use super::{Section, update_service_status};
+use crate::{Name, Record, ServerKey, Servers, Updater};
 
 /// A service that servers are made of.
 #[derive(Debug)]

@@ -6,9 +6,9 @@ use crate::pool::ServerConnection;
 
 /// Such connections of a client, the latest first.
 #[derive(Debug, Default)]
-pub struct Kept(Option<Box<ServerConnection>>);
+pub struct PinnedConnections(Option<Box<ServerConnection>>);
 
-impl Kept {
+impl PinnedConnections {
     /// The connections.
     pub fn iter(&self) -> impl Iterator<Item = &ServerConnection> {
         std::iter::successors(self.0.as_deref(), |connection| connection.next.0.as_deref())
@@ -52,7 +52,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for PinnedConnections {
     // NOTE: one after the other; the list may be longer than calls may be nested.
     fn drop(&mut self) {
         while let Some(mut connection) = self.0.take() {

@@ -7,14 +7,14 @@ use std::{ops::Range, rc::Rc};
 
 /// A query that begins with a command's words, or has them further on.
 #[derive(Debug)]
-pub struct Sent {
+pub struct ReceivedQuery {
     bytes: Vec<u8>,
     /// Where the command begins, which is what the ranges count from.
     base: usize,
     ranges: Vec<Range<usize>>,
 }
 
-impl Sent {
+impl ReceivedQuery {
     /// A query whose command begins at a place.
     pub fn new(bytes: Vec<u8>, base: usize, ranges: Vec<Range<usize>>) -> Self {
         Self { bytes, base, ranges }

@@ -1,0 +1,212 @@
+//! The proxy with clients and servers that are scripted.
+
+use super::*;
+use crate::nutcracker;
+
+struct Scene {
+    proxy: Proxy,
+    now: u64,
+}
+
+impl Scene {
+    fn new(directives: &str) -> Self {
+        let text = format!(
+            "pool:\n  listen: 127.0.0.1:1\n  redis: true\n  hash: murmur\n{directives}  servers:\n   - 127.0.0.1:2:1 a\n   - \
+             127.0.0.1:3:1 b\n"
+        );
+        Self { proxy: Proxy::new(nutcracker::parse(&text).unwrap(), 1 << 20, 0, 0), now: 0 }
+    }
+
+    fn client(&mut self) -> usize {
+        self.proxy.add_client(0).unwrap()
+    }
+
+    /// A key of this server.
+    fn key(&mut self, server: usize) -> String {
+        let ring = &mut self.proxy.pools[0].ring;
+        (0..).map(|number| format!("k{number}")).find(|key| ring.server_of(key.as_bytes()) == Some(server)).unwrap()
+    }
+
+    fn ask(&mut self, client: usize, words: &str) {
+        let mut bytes = Vec::new();
+        resp::encode_command(&mut bytes, &words.split(' ').collect::<Vec<_>>());
+        self.proxy.received(client, &bytes);
+        self.settle();
+    }
+
+    /// Opens what is to be opened, and goes on with clients that go on.
+    fn settle(&mut self) {
+        loop {
+            for index in std::mem::take(&mut self.proxy.work.close) {
+                self.proxy.forget(index);
+            }
+            let (open, resume) =
+                (std::mem::take(&mut self.proxy.work.open), std::mem::take(&mut self.proxy.work.resume));
+            if open.is_empty() && resume.is_empty() {
+                return;
+            }
+            open.into_iter().for_each(|index| self.proxy.link_opened(index));
+            resume.into_iter().for_each(|index| self.proxy.received(index, &[]));
+        }
+    }
+
+    /// What a connection was to send, which has been sent now.
+    fn sent(&mut self, link: usize) -> String {
+        let output = std::mem::take(&mut self.proxy.links[link].output);
+        self.proxy.link_sent(link);
+        self.settle();
+        let words = String::from_utf8(output).unwrap();
+        words
+            .split("\r\n")
+            .filter(|word| !word.starts_with(['*', '$']) && !word.is_empty())
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    fn reply(&mut self, link: usize, bytes: &str) {
+        self.proxy.link_received(link, bytes.as_bytes());
+        self.settle();
+    }
+
+    fn said(&mut self, client: usize) -> String {
+        String::from_utf8(std::mem::take(&mut self.proxy.clients[client].output)).unwrap()
+    }
+
+    fn wait(&mut self, milliseconds: u64) {
+        self.now += milliseconds;
+        self.proxy.set_time(self.now, self.now * 1000);
+        self.proxy.tick();
+        self.settle();
+    }
+}
+
+#[test]
+fn answers_come_in_order_though_servers_do_not() {
+    let mut scene = Scene::new("");
+    let (client, a, b) = (scene.client(), scene.key(0), scene.key(1));
+    for words in [format!("GET {a}"), format!("GET {b}"), "PING".into(), format!("MGET {b} {a} {b}")] {
+        scene.ask(client, &words);
+    }
+    assert_eq!(scene.sent(0), format!("GET {a} MGET {a}"));
+    assert_eq!(scene.sent(1), format!("GET {b} MGET {b} {b}"));
+    scene.reply(1, "$1\r\nB\r\n*2\r\n$1\r\nx\r\n$1\r\nz\r\n");
+    assert_eq!(scene.said(client), "");
+    scene.reply(0, "$1\r");
+    scene.reply(0, "\nA\r\n*1\r\n$1\r\ny\r\n");
+    assert_eq!(scene.said(client), "$1\r\nA\r\n$1\r\nB\r\n+PONG\r\n*3\r\n$1\r\nx\r\n$1\r\ny\r\n$1\r\nz\r\n");
+}
+
+#[test]
+fn replies_to_who_has_left_reach_nobody() {
+    let mut scene = Scene::new("");
+    let (gone, key) = (scene.client(), scene.key(0));
+    scene.ask(gone, &format!("GET {key}"));
+    scene.proxy.remove_client(gone, false);
+    let next = scene.client();
+    assert_eq!(next, gone, "the place is used again");
+    scene.ask(next, &format!("GET {key}"));
+    scene.reply(0, "$4\r\ngone\r\n$4\r\nnext\r\n");
+    assert_eq!(scene.said(next), "$4\r\nnext\r\n");
+}
+
+#[test]
+fn what_is_no_reply_costs_the_server_its_connection_and_nobody_else() {
+    for nonsense in ["HTTP/1.1 400\r\n", "+OK\r\n+OK\r\n", "$x\r\n"] {
+        let mut scene = Scene::new("");
+        let (client, a, b) = (scene.client(), scene.key(0), scene.key(1));
+        scene.ask(client, &format!("GET {a}"));
+        scene.reply(0, nonsense);
+        assert_eq!(scene.proxy.links[0].state, LinkState::Closed, "{nonsense:?}");
+        scene.said(client);
+        scene.ask(client, &format!("GET {b}"));
+        scene.reply(1, ":7\r\n");
+        assert_eq!(scene.said(client), ":7\r\n");
+    }
+}
+
+#[test]
+fn a_server_that_takes_too_long_is_given_up_and_what_waits_by_itself_is_not() {
+    let mut scene = Scene::new("  timeout: 100\n");
+    let (client, waiting, key) = (scene.client(), scene.client(), scene.key(0));
+    scene.ask(client, &format!("GET {key}"));
+    scene.ask(waiting, &format!("BLPOP {key} 0"));
+    scene.wait(99);
+    assert_eq!(scene.said(client), "");
+    scene.wait(2);
+    assert_eq!(scene.said(client), "-ERR Connection timed out (server 127.0.0.1:2)\r\n");
+    assert_eq!(scene.said(waiting), "");
+    scene.reply(2, "*2\r\n$1\r\nk\r\n$1\r\nv\r\n");
+    assert_eq!(scene.said(waiting), "*2\r\n$1\r\nk\r\n$1\r\nv\r\n");
+    assert!(scene.proxy.pools[0].servers[0].spare == [2], "it is kept for the next one");
+}
+
+#[test]
+fn who_sends_more_than_a_server_takes_is_held_up_and_goes_on() {
+    let mut scene = Scene::new("");
+    let (client, key) = (scene.client(), scene.key(0));
+    let value = "x".repeat(1 << 20);
+    for _ in 0..20 {
+        scene.ask(client, &format!("SET {key} {value}"));
+    }
+    assert!(scene.proxy.links[0].output.len() <= 18 << 20, "{}", scene.proxy.links[0].output.len());
+    assert!(scene.proxy.clients[client].is_paused());
+    scene.sent(0);
+    assert!(!scene.proxy.clients[client].is_paused());
+    scene.sent(0);
+    scene.reply(0, &"+OK\r\n".repeat(20));
+    assert_eq!(scene.said(client), "+OK\r\n".repeat(20));
+}
+
+#[test]
+fn a_lost_connection_ends_a_transaction_without_half_of_it() {
+    let mut scene = Scene::new("");
+    let (client, key) = (scene.client(), scene.key(0));
+    scene.ask(client, "MULTI");
+    scene.ask(client, &format!("SET {key} 1"));
+    assert_eq!(scene.sent(2), format!("MULTI SET {key} 1"));
+    scene.reply(2, "+OK\r\n+QUEUED\r\n");
+    scene.proxy.link_failed(2, &LinkFailure::Eof);
+    scene.settle();
+    scene.ask(client, "EXEC");
+    assert_eq!(
+        scene.said(client),
+        "+OK\r\n+QUEUED\r\n-EXECABORT Transaction discarded because of previous errors.\r\n"
+    );
+    // What was watched by a connection that is lost may have changed.
+    scene.ask(client, &format!("WATCH {key}"));
+    scene.reply(2, "+OK\r\n");
+    scene.proxy.link_failed(2, &LinkFailure::Eof);
+    scene.settle();
+    scene.ask(client, "MULTI");
+    scene.ask(client, "EXEC");
+    assert_eq!(scene.said(client), "+OK\r\n+OK\r\n*-1\r\n");
+    scene.ask(client, &format!("GET {key}"));
+    scene.reply(0, "$1\r\n1\r\n");
+    assert_eq!(scene.said(client), "$1\r\n1\r\n");
+}
+
+#[test]
+fn a_reset_waits_for_what_was_asked_before() {
+    let mut scene = Scene::new("");
+    let (client, key) = (scene.client(), scene.key(0));
+    scene.ask(client, &format!("WATCH {key}"));
+    scene.ask(client, "RESET");
+    scene.ask(client, "PING");
+    assert_eq!(scene.said(client), "");
+    scene.reply(2, "+OK\r\n");
+    assert_eq!(scene.said(client), "+OK\r\n+RESET\r\n+PONG\r\n");
+    assert_eq!(scene.proxy.links.len(), 2, "its own connection is gone");
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_bytes_bring_it_down(client_bytes: Vec<u8>, server_bytes: Vec<u8>) {
+        let mut scene = Scene::new("");
+        let (client, key) = (scene.client(), scene.key(0));
+        scene.ask(client, &format!("GET {key}"));
+        scene.ask(client, &format!("SUBSCRIBE {key}"));
+        scene.reply(0, &String::from_utf8_lossy(&server_bytes));
+        scene.proxy.received(client, &client_bytes);
+        scene.settle();
+    }
+}

@@ -1,0 +1,94 @@
+//! What a hit costs without sockets: `valgrind --tool=callgrind target/quick/examples/hits builtin 10000`. The other program is
+//! `long`, one of sixty lines.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement that cannot go on ends")]
+
+use std::sync::Arc;
+
+use accelerator::{
+    Connection,
+    backend::{AcceptedBody, Backend, Step as FetchStep},
+    client::{Client, Fetched, Step},
+    load::load,
+    loaded::{AllHealthy, Loaded, Parts, Storages},
+    settings::Settings,
+};
+use cache::{index::Cache, storage::Stevedore};
+use http::{Limits, RequestHead, RequestParser, ResponseHead, Version};
+
+const LONG: &str = include_str!("../../../../bench/hit.vcl");
+const REQUEST: &[u8] =
+    b"GET /some/path?with=query HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test/1.0\r\nAccept: */*\r\n\r\n";
+
+fn loaded(text: &str) -> Arc<Loaded> {
+    let options = vcl::Options { unused_is_error: false, ..vcl::Options::default() };
+    let compiled = vcl::compile("hit.vcl", text, &options).unwrap_or_else(|wrong| panic!("{}", wrong.message()));
+    let parts = Parts {
+        name: "boot".to_owned(),
+        settings: Settings::default(),
+        cache: Cache::new(),
+        storages: Arc::new(Storages {
+            named: vec![Arc::new(Stevedore::malloc("s0", 1 << 20))],
+            transient: Arc::new(Stevedore::malloc("Transient", 1 << 20)),
+        }),
+        backends: Arc::new(AllHealthy),
+        lasting: Arc::default(),
+    };
+    load(Arc::new(compiled.program), parts).unwrap()
+}
+
+fn request() -> RequestHead {
+    let mut head = RequestHead::default();
+    RequestParser::new().parse(REQUEST, &Limits::default(), &mut head).unwrap();
+    head
+}
+
+/// Fetches the object.
+fn fetch(order: accelerator::backend::Order) -> Fetched {
+    let mut backend = Backend::new(order, 1_000_000.0, false);
+    let FetchStep::Ask(_) = backend.begin() else { panic!("nobody is asked") };
+    let mut head = ResponseHead::default();
+    head.start(Version::Http11, 200);
+    head.set_reason(b"OK");
+    for (name, value) in [("content-length", "12"), ("content-type", "text/plain"), ("etag", "\"x\"")] {
+        head.headers.add(name.as_bytes(), value.as_bytes());
+    }
+    let FetchStep::Accept(accepted) = backend.responded(head, 1_000_000.0) else { panic!("not accepted") };
+    assert!(matches!(accepted.body, AcceptedBody::Backend(_)));
+    let mut stored = accepted.stored.unwrap();
+    stored.filler.write(b"hello world\n").unwrap();
+    stored.filler.finish();
+    stored.fetch.unwrap().publish(Arc::clone(&stored.object));
+    Fetched::Object(stored.object)
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().collect();
+    let text = match words.get(1).map(String::as_str) {
+        Some("long") => LONG,
+        _ => "vcl 4.1; backend default { .host = \"192.0.2.1\"; }",
+    };
+    let count: usize = words.get(2).and_then(|count| count.parse().ok()).unwrap_or(10_000);
+    let loaded = loaded(text);
+    let connection = Connection {
+        client: Some(([192, 0, 2, 7], 5_000).into()),
+        server: Some(([192, 0, 2, 1], 80).into()),
+        ..Connection::default()
+    };
+    let head = request();
+    let mut hits = 0;
+    for number in 0..count {
+        let now = 1_000_000.0 + number as f64 / 1e4;
+        let mut client =
+            Client::new(&loaded, head.clone(), connection.clone(), now, std::rc::Rc::new(move || number as u64), false);
+        let mut step = client.begin();
+        if let Step::Fetch(order) = step {
+            step = client.fetched(fetch(*order), now);
+        } else {
+            hits += 1;
+        }
+        let Step::Deliver(delivery) = step else { panic!("not delivered") };
+        assert_eq!(delivery.head.status(), 200);
+    }
+    println!("{hits} hits of {count}");
+}
