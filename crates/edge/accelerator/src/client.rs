@@ -11,7 +11,7 @@ use cache::{
     index::{Digest, Fetch, Found, Outcome, Query, Waiting},
     object::{Kind, Object},
 };
-use http::{RequestHead, ResponseHead, Version};
+use http::{HeaderId, RequestHead, ResponseHead, Version};
 use sha2::{Digest as _, Sha256};
 use vcl::{
     action::Action,
@@ -25,6 +25,7 @@ use crate::{
     common::{Asked, Common, Connection, ConnectionWishes, Record, status_of},
     fields,
     loaded::Loaded,
+    numbers::{self, ADDRESS_LEN_MAX},
     output::{self, Part},
 };
 use host::{ClientHost, LookupWishes};
@@ -32,6 +33,9 @@ pub use includes::Includes;
 
 /// Gives numbers of transactions.
 pub type Numbers = Rc<dyn Fn() -> u64>;
+
+/// Bytes and fields that a head gets on its way to a client: so many fit without taking more memory.
+const HEAD_ROOM: (usize, usize) = (512, 12);
 
 /// What is to be done next for a request.
 #[derive(Debug)]
@@ -145,8 +149,7 @@ impl Client {
         let is_head = request.method() == b"HEAD";
         let received = loaded.keeps_received.then(|| request.clone());
         let mut common = Common::new(loaded, connection, now);
-        let length =
-            || std::str::from_utf8(request.headers.first_known(http::HeaderId::ContentLength)?).ok()?.parse().ok();
+        let length = || std::str::from_utf8(request.headers.first_known(HeaderId::ContentLength)?).ok()?.parse().ok();
         common.wishes.body_length = if has_body { length() } else { Some(0) };
         let host = ClientHost {
             common,
@@ -238,7 +241,7 @@ impl Client {
         let Some(head) = head else { return self.synth(503, b"Service Unavailable") };
         self.host.object = None;
         self.host.response = head;
-        self.host.response.headers.remove(b"age");
+        self.host.response.headers.remove_known(HeaderId::Age);
         self.head_of_delivery(None, now);
         let outcome = self.run(Subroutine::Deliver);
         if let Some(step) = self.after_deliver(outcome) {
@@ -264,6 +267,17 @@ impl Client {
         std::mem::take(&mut self.host.common.log)
     }
 
+    /// Memory for the response's head.
+    pub fn lend(&mut self, mut response: ResponseHead) {
+        response.clear();
+        self.host.response = response;
+    }
+
+    /// The request's head as it is now, and with it its memory.
+    pub fn take_request(&mut self) -> RequestHead {
+        std::mem::take(&mut self.host.request)
+    }
+
     /// The request as it is now, for those who log it.
     #[must_use]
     pub fn request(&self) -> &RequestHead {
@@ -280,12 +294,13 @@ impl Client {
     fn forward_address(&mut self) {
         let Some(client) = self.host.common.connection.client else { return };
         let headers = &mut self.host.request.headers;
-        let mut addresses = headers.all(b"x-forwarded-for").collect::<Vec<_>>().join(&b", "[..]);
+        let mut room = [0; ADDRESS_LEN_MAX];
+        let address = numbers::address(client.ip(), &mut room);
+        let mut addresses = headers.all_known(HeaderId::XForwardedFor).collect::<Vec<_>>().join(&b", "[..]);
         if !addresses.is_empty() {
             addresses.extend_from_slice(b", ");
         }
-        addresses.extend_from_slice(client.ip().to_string().as_bytes());
-        headers.set(b"X-Forwarded-For", &addresses);
+        headers.set_named(HeaderId::XForwardedFor, b"X-Forwarded-For", &[&addresses, address]);
     }
 
     fn receive(&mut self) -> Step {
@@ -303,9 +318,10 @@ impl Client {
         if self.loaded.settings.gzip && !matches!(answer.action, Action::Pipe | Action::Pass) {
             // One variant serves all who understand gzip.
             let accepts = fields::accepts_gzip(&self.host.request.headers);
-            self.host.request.headers.remove(b"accept-encoding");
+            let headers = &mut self.host.request.headers;
+            headers.remove_known(HeaderId::AcceptEncoding);
             if accepts {
-                self.host.request.headers.add(b"Accept-Encoding", b"gzip");
+                headers.add_named(HeaderId::AcceptEncoding, b"Accept-Encoding", &[b"gzip"]);
             }
         }
         if !matches!(answer.action, Action::Fail | Action::Synth | Action::Restart | Action::Vcl) {
@@ -485,11 +501,12 @@ impl Client {
         let Some(object) = self.host.object.clone() else { return self.synth(503, b"Service Unavailable") };
         let (now, settings) = (self.host.common.now, &self.loaded.settings);
         let (gzip_is_on, ranges) = (settings.gzip, settings.ranges);
-        self.host.response = object.head().clone();
+        self.host.response.copy_from(object.head(), HEAD_ROOM.0, HEAD_ROOM.1);
         self.host.response.set_version(Version::Http11);
         self.head_of_delivery(Some(&object), now);
         if ranges && object.head().status() == 200 && !self.is_passing {
-            self.host.response.headers.set(b"Accept-Ranges", b"bytes");
+            let headers = &mut self.host.response.headers;
+            headers.set_named(HeaderId::AcceptRanges, b"Accept-Ranges", &[b"bytes"]);
         }
         let is_gzip = fields::is_gzip(&object.head().headers);
         if gzip_is_on && is_gzip && !fields::accepts_gzip(&self.host.request.headers) {
@@ -506,12 +523,12 @@ impl Client {
             _ => Recoding::None,
         };
         if is_unpacked {
-            self.host.response.headers.remove(b"content-encoding");
+            self.host.response.headers.remove_known(HeaderId::ContentEncoding);
         }
         let is_page = object.page().is_some() && !self.host.leaves_includes;
         let length = if is_page || recoding != Recoding::None { None } else { known_length(&object) };
         if length.is_none() {
-            self.host.response.headers.remove(b"content-length");
+            self.host.response.headers.remove_known(HeaderId::ContentLength);
         }
         if is_page {
             weaken_tag(&mut self.host.response.headers);
@@ -533,17 +550,21 @@ impl Client {
         let xid = self.host.xid;
         let is_hit = self.is_hit;
         let headers = &mut self.host.response.headers;
-        let numbers = match object.filter(|_| is_hit) {
-            Some(object) => format!("{xid} {}", object.xid()),
-            None => xid.to_string(),
-        };
-        headers.set(b"X-Varnish", numbers.as_bytes());
-        let age = object.map_or(0.0, |object| object.age(now).floor());
-        headers.set(b"Age", format!("{age:.0}").as_bytes());
-        let via = format!("1.1 {} (Varnish/7.1)", self.loaded.settings.hostname);
-        let before: Vec<u8> = headers.all(b"via").collect::<Vec<_>>().join(&b", "[..]);
-        let via = if before.is_empty() { via.into_bytes() } else { [&before, &b", "[..], via.as_bytes()].concat() };
-        headers.set(b"Via", &via);
+        let (mut room, mut other_room) = ([0; 20], [0; 20]);
+        let own = numbers::decimal(xid, &mut room);
+        match object.filter(|_| is_hit) {
+            Some(object) => {
+                let of_object = numbers::decimal(object.xid(), &mut other_room);
+                headers.set_named(HeaderId::Other, b"X-Varnish", &[own, b" ", of_object]);
+            }
+            None => headers.set_named(HeaderId::Other, b"X-Varnish", &[own]),
+        }
+        let age = object.map_or(0, |object| seconds_of(object.age(now)));
+        headers.set_named(HeaderId::Age, b"Age", &[numbers::decimal(age, &mut room)]);
+        let via: &[u8] = &self.loaded.via;
+        let before: Vec<u8> = headers.all_known(HeaderId::Via).collect::<Vec<_>>().join(&b", "[..]);
+        let comma: &[u8] = if before.is_empty() { b"" } else { b", " };
+        headers.set_named(HeaderId::Via, b"Via", &[&before, comma, via]);
     }
 
     /// What `vcl_deliver` says; `None` to deliver.
@@ -658,7 +679,7 @@ struct Answered {
 /// The length of an object's body: when it is whole, or as its head says.
 fn known_length(object: &Object) -> Option<u64> {
     object.body().length().or_else(|| {
-        let said = object.head().headers.first_known(http::HeaderId::ContentLength)?;
+        let said = object.head().headers.first_known(HeaderId::ContentLength)?;
         std::str::from_utf8(said).ok()?.parse().ok()
     })
 }
