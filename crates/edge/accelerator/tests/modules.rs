@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on ends")]
 
-use std::{rc::Rc, sync::Arc};
+use std::sync::Arc;
 
 use accelerator::{
     Connection,
@@ -49,7 +49,7 @@ fn request(fields: &str) -> RequestHead {
 
 /// What the field `x` is after `vcl_recv` has run, or why it failed.
 fn outcome(loaded: &Arc<Loaded>, fields: &str, connection: Connection) -> String {
-    let mut client = Client::new(loaded, request(fields), connection, 1_000_000.0, Rc::new(|| 7), false);
+    let mut client = Client::new(loaded, request(fields), connection, 1_000_000.0, std::rc::Rc::new(|| 7), false);
     let Step::Deliver(delivery) = client.begin() else { panic!("not delivered") };
     assert!(matches!(delivery.body, DeliveredBody::Made(_)));
     if delivery.head.reason() == b"VCL failed" {
