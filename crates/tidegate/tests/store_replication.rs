@@ -392,3 +392,22 @@ fn with_replica_ack_nobody_is_told_of_what_a_replica_lacks() {
     assert!(began.elapsed() < Duration::from_secs(15), "not a second each");
     assert_eq!(redis.client().text(&["GET", "counter"]), "20");
 }
+
+#[test]
+fn replicas_come_through_threads_of_the_sockets() {
+    let store = Store::start(&["--enable-debug-command", "yes", "--io-threads", "3"]);
+    let mut master = store.client();
+    write_some(&mut master, "before");
+    let others: Vec<Store> =
+        (0..3).map(|_| Store::start(&["--enable-debug-command", "yes", "--io-threads", "2"])).collect();
+    for other in &others {
+        follow(&mut other.client(), store.address);
+    }
+    for other in &others {
+        let mut replica = other.client();
+        wait_for_link(&mut replica);
+        write_some(&mut master, "behind");
+        assert_same(&mut master, &mut replica);
+    }
+    assert_eq!(master.text(&["WAIT", "3", "30000"]), "3");
+}
