@@ -4,13 +4,19 @@ use std::sync::Arc;
 
 use cache::object::Object;
 use http::HeaderId;
+use telemetry::vsl::VslTag;
 
 use super::{Client, seconds_of};
-use crate::numbers::{self, ADDRESS_LEN_MAX};
+use crate::{
+    common::record_unset,
+    log::REQ,
+    numbers::{self, ADDRESS_LEN_MAX},
+};
 
 impl Client {
     /// `X-Forwarded-For`: the client's address behind what is there.
     pub(super) fn forward_address(&mut self) {
+        const NAME: &[u8] = b"X-Forwarded-For";
         let Some(client) = self.host.common.connection.client else { return };
         let headers = &mut self.host.request.headers;
         let mut room = [0; ADDRESS_LEN_MAX];
@@ -19,7 +25,11 @@ impl Client {
         if !addresses.is_empty() {
             addresses.extend_from_slice(b", ");
         }
-        headers.set_named(HeaderId::XForwardedFor, b"X-Forwarded-For", &[&addresses, address]);
+        addresses.extend_from_slice(address);
+        let log = &mut self.host.common.log;
+        record_unset(headers, NAME, (log, REQ));
+        log.field(VslTag::ReqHeader, NAME, &addresses);
+        headers.set_named(HeaderId::XForwardedFor, NAME, &[&addresses]);
     }
 
     /// Fields that say where a response comes from.
