@@ -352,3 +352,27 @@ fn it_goes_into_the_background_and_is_alone_there() {
     support::signal_process(pid, Signal::TERM);
     wait_until("it is gone", || TcpStream::connect(front).is_err() && !folder.0.join("pid").exists());
 }
+
+#[test]
+fn a_probe_decides_as_in_varnish() {
+    let fails = Arc::new(AtomicBool::new(false));
+    let state = Arc::clone(&fails);
+    let probed = Origin::answering(move |_| {
+        let status = if state.load(SeqCst) { "503 No" } else { "200 OK" };
+        format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").into_bytes()
+    });
+    let (host, port) = (probed.address.ip(), probed.address.port());
+    let probe = "{ .interval = 50ms; .timeout = 1s; .window = 4; .threshold = 3; .initial = 0; }";
+    let text = format!("vcl 4.1;\nbackend default {{ .host = \"{host}\"; .port = \"{port}\"; .probe = {probe} }}\n");
+    let site = Varnishd::start(&text, &["-p", "default_ttl=0", "-p", "default_grace=0"]);
+    wait_until("it is healthy", || site.adm(&["backend.list"]).contains("healthy"));
+    assert_eq!(Wire::connect(site.front).get("/a").status(), 200);
+    let details = site.adm(&["backend.list", "-p"]);
+    assert!(details.contains("threshold:  3 window:  4") && details.contains("HHH Happy"), "{details}");
+    fails.store(true, SeqCst);
+    wait_until("it is sick", || site.adm(&["backend.list"]).contains("sick"));
+    assert_eq!(Wire::connect(site.front).get("/b").status(), 503);
+    site.adm(&["backend.set_health", "default", "healthy"]);
+    assert_eq!(Wire::connect(site.front).get("/c").status(), 503, "the origin itself says so");
+    assert!(site.adm(&["backend.list"]).contains("healthy"));
+}

@@ -28,7 +28,10 @@ pub fn load(program: Arc<Program>, parts: Parts) -> Result<Arc<Loaded>, Failure>
     let answer = run::run(&loaded.program, Subroutine::Init, &mut host, &workspace)?;
     match answer.action {
         Action::Ok => Ok(Arc::clone(&loaded)),
-        _ => Err(Failure::Host("vcl_init returned fail".to_owned())),
+        _ => {
+            let why = answer.text.map(|text| String::from_utf8_lossy(text).into_owned());
+            Err(Failure::Host(why.unwrap_or_else(|| "vcl_init returned fail".to_owned())))
+        }
     }
 }
 

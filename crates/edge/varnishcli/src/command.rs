@@ -19,6 +19,8 @@ pub struct Command {
     pub is_debug: bool,
     /// Whether a client that has not said who it is may use it.
     pub is_for_strangers: bool,
+    /// Whether the worker does it: without one it is not known.
+    pub is_for_worker: bool,
 }
 
 const fn command(name: &'static str, syntax: &'static str, help: &'static str, least: usize, most: usize) -> Command {
@@ -31,6 +33,7 @@ const fn command(name: &'static str, syntax: &'static str, help: &'static str, l
         has_json: false,
         is_debug: false,
         is_for_strangers: false,
+        is_for_worker: false,
     }
 }
 
@@ -47,6 +50,11 @@ impl Command {
 
     const fn strangers(mut self) -> Self {
         self.is_for_strangers = true;
+        self
+    }
+
+    const fn worker(mut self) -> Self {
+        self.is_for_worker = true;
         self
     }
 
@@ -71,20 +79,23 @@ const LOAD: &str = "vcl.load <configname> <filename> [auto|cold|warm]";
 /// Every command, by name.
 pub const ALL: &[Command] = &[
     command("auth", "auth <response>", "Answers the challenge.", 1, 1).strangers(),
-    command("backend.list", LIST, "Lists backends and their health; -p with results of probes.", 0, 2).json(),
-    command("backend.set_health", HEALTH, "Sets the health of the backends that the pattern matches.", 2, 2),
-    command("ban", BAN, "Bans all objects of which all the conditions are true.", 3, 0).unlimited(),
-    command("ban.list", "ban.list [-j]", "Lists the bans, the latest first.", 0, 0).json(),
+    command("backend.list", LIST, "Lists backends and their health; -p with results of probes.", 0, 2).worker().json(),
+    command("backend.set_health", HEALTH, "Sets the health of the backends that the pattern matches.", 2, 2).worker(),
+    command("ban", BAN, "Bans all objects of which all the conditions are true.", 3, 0).worker().unlimited(),
+    command("ban.list", "ban.list [-j]", "Lists the bans, the latest first.", 0, 0).worker().json(),
     command("banner", "banner", "Shows what is said to a new client.", 0, 0),
-    command("debug.fragfetch", "debug.fragfetch", "Fetches in pieces of so many bytes.", 1, 1).debug(),
-    command("debug.listen_address", "debug.listen_address", "Shows where the worker listens.", 0, 0).debug(),
+    command("debug.fragfetch", "debug.fragfetch", "Fetches in pieces of so many bytes.", 1, 1).worker().debug(),
+    command("debug.listen_address", "debug.listen_address", "Shows where the worker listens.", 0, 0).worker().debug(),
     command("debug.panic.master", "debug.panic.master", "Ends the managing process by a fault.", 0, 0).debug(),
     command("debug.panic.worker", "debug.panic.worker", "Ends the worker by a fault.", 0, 0).debug(),
-    command("debug.reqpool.fail", "debug.reqpool.fail", "Lets requests fail for want of memory.", 1, 1).debug(),
-    command("debug.shutdown.delay", "debug.shutdown.delay", "Delays the worker's end.", 1, 1).debug(),
-    command("debug.srandom", "debug.srandom", "Seeds the random numbers.", 0, 1).debug(),
-    command("debug.vmod", "debug.vmod", "Shows the modules that are loaded.", 0, 0).debug(),
+    command("debug.reqpool.fail", "debug.reqpool.fail", "Lets requests fail for want of memory.", 1, 1)
+        .worker()
+        .debug(),
+    command("debug.shutdown.delay", "debug.shutdown.delay", "Delays the worker's end.", 1, 1).worker().debug(),
+    command("debug.srandom", "debug.srandom", "Seeds the random numbers.", 0, 1).worker().debug(),
+    command("debug.vmod", "debug.vmod", "Shows the modules that are loaded.", 0, 0).worker().debug(),
     command("debug.xid", "debug.xid [<xid> [<cachesize>]]", "Shows or sets the next transaction's number.", 0, 2)
+        .worker()
         .debug(),
     command("help", "help [-j|<command>]", "Lists the commands, or explains one.", 0, 1).json().strangers(),
     command("panic.clear", "panic.clear [-z]", "Forgets the last panic; -z sets its counter to 0 too.", 0, 1),

@@ -86,8 +86,8 @@ pub struct VclEntry {
     pub kind: VclKind,
     /// `init`, `cold`, `warm`, `busy` or `cooling`.
     pub temperature: &'static str,
-    /// Requests in it.
-    pub busy: u64,
+    /// Requests in it, while there is a worker.
+    pub busy: Option<u64>,
     /// Whether new requests go to it.
     pub is_active: bool,
     /// It was discarded while requests were in it.

@@ -45,15 +45,17 @@ impl Resolver for Recorded {
 pub struct Recorder {
     /// `vcl_path`: where files are looked for that have no path of their own.
     folders: Vec<PathBuf>,
+    /// `vcc_unsafe_path`: whether files may be named by a path of their own.
+    takes_paths: bool,
     recorded: RefCell<Recorded>,
 }
 
 impl Recorder {
     /// One that looks for files in these folders (`vcl_path`, with colons between them).
     #[must_use]
-    pub fn new(vcl_path: &str) -> Self {
+    pub fn new(vcl_path: &str, takes_paths: bool) -> Self {
         let folders = vcl_path.split(':').filter(|folder| !folder.is_empty()).map(PathBuf::from).collect();
-        Self { folders, recorded: RefCell::default() }
+        Self { folders, takes_paths, recorded: RefCell::default() }
     }
 
     /// Where a file is.
@@ -91,7 +93,8 @@ pub fn read_text(path: &Path) -> Result<String, String> {
 
 impl Files for Recorder {
     fn read(&self, path: &str) -> Result<String, String> {
-        let text = read_text(&self.find(path));
+        let is_safe = self.takes_paths || !path.contains('/');
+        let text = if is_safe { read_text(&self.find(path)) } else { Err(format!("'{path}' is unsafe")) };
         self.recorded.borrow_mut().files.insert(path.to_owned(), text.clone());
         text
     }
@@ -135,7 +138,7 @@ fn glob(pattern: &str) -> Result<Vec<String>, String> {
     found.retain(|path| path.is_file());
     found.sort();
     if found.is_empty() {
-        return Err(format!("glob pattern {pattern} matched no files."));
+        return Err("glob pattern matched no files.".to_owned());
     }
     Ok(found.into_iter().map(|path| path.to_string_lossy().into_owned()).collect())
 }

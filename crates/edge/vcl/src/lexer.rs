@@ -153,13 +153,13 @@ impl<'a> Lexer<'a> {
             }
             _ => return Err(Diagnostic::at("Missing colon at end of BLOB", self.span(self.at, end))),
         }
-        if digits.len() % 4 != 0 {
-            let words = "BLOB must have n*4 base64 characters";
-            return Err(Diagnostic::at(words, self.span(self.at, end + 1)));
-        }
         let padding = digits.len() - digits.trim_end_matches('=').len();
         if padding > 2 || digits.trim_end_matches('=').contains('=') {
             return Err(Diagnostic::at("Wrong padding ('=') in BLOB", self.span(self.at, end + 1)));
+        }
+        if digits.len() % 4 != 0 {
+            let words = "BLOB must have n*4 base64 characters";
+            return Err(Diagnostic::at(words, self.span(self.at, end + 1)));
         }
         Ok(self.take(Kind::Blob, length + 2))
     }

@@ -102,7 +102,7 @@ pub fn parse(words: &[String]) -> Result<Parsed, String> {
                 "C" => said.only_compiles = true,
                 "d" => said.clients.terminal = true,
                 "V" => return Ok(Parsed::Version),
-                "?" | "h" => return Ok(Parsed::Usage),
+                "?" => return Ok(Parsed::Usage),
                 _ => return Err(format!("unknown option {word}")),
             }
             letters = attached;
@@ -115,7 +115,25 @@ pub fn parse(words: &[String]) -> Result<Parsed, String> {
 fn takes_value(letter: &str) -> bool {
     matches!(
         letter,
-        "a" | "b" | "f" | "n" | "s" | "p" | "t" | "i" | "P" | "T" | "S" | "M" | "l" | "j" | "r" | "I" | "x" | "W" | "E"
+        "a" | "b"
+            | "f"
+            | "n"
+            | "s"
+            | "p"
+            | "t"
+            | "i"
+            | "P"
+            | "T"
+            | "S"
+            | "M"
+            | "l"
+            | "j"
+            | "r"
+            | "I"
+            | "x"
+            | "W"
+            | "E"
+            | "h"
     )
 }
 
@@ -139,7 +157,12 @@ fn set(said: &mut Said, letter: &str, value: &str) -> Result<(), String> {
         "S" if value == "none" => said.clients.secret = Secret::None,
         "S" => said.clients.secret = Secret::File(value.into()),
         "I" => said.clients.commands = Some(value.into()),
-        "l" | "j" | "W" => {}
+        "l" | "W" => {}
+        "h" if ["critbit", "classic", "simple_list"].contains(&value.split(',').next().unwrap_or_default()) => {
+            said.warnings.push(format!("-h {value} has no effect: there is one kind of index"));
+        }
+        "h" => return Err(format!("Unknown hash method \"{value}\"")),
+        "j" => jail(value)?,
         "x" => return Err(format!("-x {value} is not there: `tidegate explain` says what words mean")),
         "E" => return Err(format!("-E {value}: extensions are programs of C, which Tidegate does not run")),
         other => return Err(format!("-{other} is not there yet")),
@@ -223,11 +246,33 @@ fn identity(storages: &[String]) -> Vec<String> {
     ]
 }
 
+/// `-j`: what it names must be there, though the worker keeps the user that started it.
+fn jail(text: &str) -> Result<(), String> {
+    let mut parts = text.split(',');
+    match parts.next() {
+        Some("none" | "unix" | "solaris" | "linux") => {}
+        other => return Err(format!("Unknown jail method \"{}\"", other.unwrap_or_default())),
+    }
+    for part in parts {
+        match part.split_once('=') {
+            Some(("user" | "workuser", name)) => {
+                runtime::process::user_id(name).map_err(|_| format!("Unix jail: {name} user not found"))?;
+            }
+            Some(("ccgroup", name)) => {
+                runtime::process::group_id(name).map_err(|_| format!("Unix jail: {name} group not found"))?;
+            }
+            _ => return Err(format!("Unix jail: unknown sub-argument '{part}'")),
+        }
+    }
+    Ok(())
+}
+
 /// The programs with their names.
 fn programs(backend: Option<&str>, files: &[String]) -> Result<Vec<(String, Text)>, String> {
     if let Some(backend) = backend {
         let text = match backend {
             "none" => "vcl 4.1;\n\nbackend default none;\n".to_owned(),
+            path if path.starts_with('/') => format!("vcl 4.1;\n\nbackend default {{\n    .path = \"{path}\";\n}}\n"),
             word => {
                 let (host, port) = host_and_port(word);
                 format!("vcl 4.1;\n\nbackend default {{\n    .host = \"{host}\";\n    .port = \"{port}\";\n}}\n")
@@ -271,6 +316,7 @@ fn listen_at(
             ("HTTP", _) => is_proxy = false,
             ("PROXY", _) => is_proxy = true,
             (_, Some((right @ ("user" | "group" | "mode"), value))) if is_path => {
+                check_right(word, right, value, &rights)?;
                 rights.push((right.to_owned(), value.to_owned()));
             }
             (_, Some((right @ ("user" | "group" | "mode"), _))) => {
@@ -299,6 +345,25 @@ fn listen_at(
     match failure {
         Some(why) if !found => Err(why),
         _ => Ok(()),
+    }
+}
+
+/// Whether a right of a socket is said once, and names what is there.
+fn check_right(word: &str, right: &str, value: &str, rights: &[(String, String)]) -> Result<(), String> {
+    if rights.iter().any(|(known, _)| known == right) {
+        return Err(format!("Too many {right} sub-args in -a {word}"));
+    }
+    match right {
+        "user" => runtime::process::user_id(value).map(drop).map_err(|_| format!("Unknown user {value} in -a {word}")),
+        "group" => {
+            runtime::process::group_id(value).map(drop).map_err(|_| format!("Unknown group {value} in -a {word}"))
+        }
+        _ if value.is_empty() => Err(format!("Empty mode sub-arg in -a {word}")),
+        _ => match u32::from_str_radix(value, 8) {
+            Ok(mode) if mode <= 0o777 => Ok(()),
+            Ok(_) => Err(format!("Mode sub-arg {value} out of range in -a {word}")),
+            Err(_) => Err(format!("Invalid mode sub-arg {value} in -a {word}")),
+        },
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) fn run(name: &str, call: &Call<'_>, access: Access, instance: &mut dy
         "ban.list" => Ok(ban_list(call, &instance.bans()?)),
         "banner" => Ok(banner(instance)),
         "debug.listen_address" => Ok(listeners(instance)),
-        "help" => help(call, access),
+        "help" => help(call, access, instance.state() == ChildState::Running),
         "panic.clear" => panic_clear(call, instance),
         "panic.show" => panic_show(call, instance),
         "pid" => Ok(pid(call, instance)),
@@ -51,8 +51,11 @@ pub(super) fn run(name: &str, call: &Call<'_>, access: Access, instance: &mut dy
     }
 }
 
-fn help(call: &Call<'_>, access: Access) -> Outcome {
-    let visible = || command::ALL.iter().filter(|command| access == Access::Full || command.is_for_strangers);
+fn help(call: &Call<'_>, access: Access, has_worker: bool) -> Outcome {
+    let is_visible = |command: &&Command| {
+        (access == Access::Full || command.is_for_strangers) && (has_worker || !command.is_for_worker)
+    };
+    let visible = || command::ALL.iter().filter(is_visible);
     if call.wants_json {
         let elements: Vec<String> = visible().map(help_json).collect();
         return Ok(json::envelope(2, call.words, call.now, &elements));

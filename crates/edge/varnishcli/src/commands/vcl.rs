@@ -273,9 +273,11 @@ fn list(call: &Call<'_>, vcls: &[VclEntry]) -> String {
                 ("status", json::string(status_word(vcl))),
                 ("state", json::string(state_word(vcl))),
                 ("temperature", json::string(vcl.temperature)),
-                ("busy", vcl.busy.to_string()),
                 ("name", json::string(&vcl.name)),
             ];
+            if let Some(busy) = vcl.busy {
+                members.insert(3, ("busy", busy.to_string()));
+            }
             match &vcl.kind {
                 VclKind::Label(target) => {
                     let mut label = vec![("name", json::string(target))];
@@ -295,7 +297,8 @@ fn list(call: &Call<'_>, vcls: &[VclEntry]) -> String {
     let mut lines = String::new();
     for vcl in vcls {
         let (status, state) = (status_word(vcl), state_word(vcl));
-        lines.push_str(&format!("{status}\t{state}\t{}\t{:>6}\t{}", vcl.temperature, vcl.busy, vcl.name));
+        let busy = vcl.busy.map_or_else(|| "-".to_owned(), |busy| busy.to_string());
+        lines.push_str(&format!("{status}\t{state}\t{}\t{busy:>6}\t{}", vcl.temperature, vcl.name));
         match (&vcl.kind, labels.get(vcl.name.as_str())) {
             (VclKind::Label(target), _) => {
                 lines.push_str(&format!("\t->\t{target}"));

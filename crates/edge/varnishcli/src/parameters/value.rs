@@ -136,7 +136,9 @@ fn decimal(text: &str) -> Option<f64> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
     let are_digits =
         |text: &str, most: usize| (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
-    let is_number = are_digits(whole, WHOLE_DIGITS_MAX) && are_digits(fraction, FRACTION_DIGITS_MAX);
+    // `.5` is half.
+    let has_whole = are_digits(whole, WHOLE_DIGITS_MAX) || whole.is_empty() && digits.starts_with('.');
+    let is_number = has_whole && are_digits(fraction, FRACTION_DIGITS_MAX);
     is_number.then(|| text.parse().ok()).flatten()
 }
 

@@ -24,7 +24,7 @@ fn vcl(name: &str, kind: VclKind) -> VclEntry {
         name: name.to_owned(),
         kind,
         temperature,
-        busy: 0,
+        busy: Some(0),
         is_active: false,
         is_discarded: false,
         uses: Vec::new(),

@@ -67,9 +67,8 @@ impl Manager {
         };
         let temperature = |name: &str| match self.program(name) {
             Some(program) if program.is_warm && program.state == VclState::Cold => "cooling",
-            Some(program) if program.is_warm && self.worker.is_some() => "warm",
-            Some(program) if program.state == VclState::Cold || !program.is_warm => "cold",
-            _ => "init",
+            Some(program) if program.is_warm => "warm",
+            _ => "cold",
         };
         let is_active = self.active.as_deref() == Some(entry.name());
         match entry {
@@ -77,7 +76,7 @@ impl Manager {
                 name: program.name.clone(),
                 kind: VclKind::Program(program.state),
                 temperature: temperature(&program.name),
-                busy: busy_of(&program.name),
+                busy: self.worker.is_some().then(|| busy_of(&program.name)),
                 is_active,
                 is_discarded: false,
                 uses: program.uses.clone(),
@@ -86,7 +85,7 @@ impl Manager {
                 name: name.clone(),
                 kind: VclKind::Label(target.clone()),
                 temperature: temperature(target),
-                busy: 0,
+                busy: self.worker.is_some().then_some(0),
                 is_active,
                 is_discarded: false,
                 uses: Vec::new(),
@@ -124,7 +123,7 @@ impl Instance for Manager {
             name: state.name.clone(),
             kind: VclKind::Program(VclState::Cold),
             temperature: "busy",
-            busy: state.busy,
+            busy: Some(state.busy),
             is_active: false,
             is_discarded: true,
             uses: Vec::new(),
@@ -288,8 +287,7 @@ impl Instance for Manager {
                 }))
             }
             "debug.srandom" | "debug.fragfetch" | "debug.reqpool.fail" => {
-                let text = "Tidegate has no such thing: the command has no effect here".to_owned();
-                Some(if command == "debug.srandom" { Ok(text) } else { Err(Failure::cannot(text)) })
+                Some(Ok("Tidegate has no such thing: the command has no effect here".to_owned()))
             }
             "debug.panic.worker" => {
                 let _ = self.ask(&Order::Panic);

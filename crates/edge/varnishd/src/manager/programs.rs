@@ -56,6 +56,7 @@ pub enum Text {
 /// What a program is compiled with.
 pub(super) struct Surroundings {
     pub(super) vcl_path: String,
+    pub(super) takes_paths: bool,
     pub(super) storages: Vec<String>,
     pub(super) labels: Vec<String>,
     pub(super) unused_is_error: bool,
@@ -63,7 +64,7 @@ pub(super) struct Surroundings {
 
 /// Compiles a program, to see whether it is one.
 pub(super) fn compile(name: &str, text: &Text, around: Surroundings) -> Result<Program, Failure> {
-    let recorder = Recorder::new(&around.vcl_path);
+    let recorder = Recorder::new(&around.vcl_path, around.takes_paths);
     let (path, text) = match text {
         Text::Given(path, text) => (path.clone(), text.clone()),
         Text::File(path) => {

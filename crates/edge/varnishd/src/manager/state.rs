@@ -111,6 +111,7 @@ impl Manager {
         });
         let around = Surroundings {
             vcl_path: self.parameters.string(Param::vcl_path).to_owned(),
+            takes_paths: self.parameters.is_on(Param::vcc_unsafe_path),
             storages: self.storage_names(),
             labels: labels.collect(),
             unused_is_error: self.parameters.is_on(Param::vcc_err_unref),

@@ -60,8 +60,18 @@ impl Compiler<'_> {
         let may_be_unknown = self.take(Sign::ParenthesisOpen);
         negated |= may_be_unknown && self.take(Sign::Not);
         let token = self.expect_kind(Kind::String)?;
-        let host = self.string_text(token.span).to_owned();
+        let written = self.string_text(token.span).to_owned();
+        let (host, inside) =
+            written.split_once('/').map_or((written.as_str(), None), |(host, mask)| (host, Some(mask)));
+        let host = host.to_owned();
         let mut mask = None;
+        if let Some(inside) = inside {
+            let not_numeric = || Diagnostic::at("'/mask' is not numeric.", token.span).say(".../mask is not numeric.");
+            mask = Some(inside.parse().map_err(|_| not_numeric())?);
+            if self.is(Sign::Slash) {
+                return Err(Diagnostic::at("/mask only allowed once", self.peek().span));
+            }
+        }
         if self.take(Sign::Slash) {
             mask = Some(self.mask()?);
         }

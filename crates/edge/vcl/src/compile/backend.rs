@@ -8,6 +8,7 @@ use crate::{
     program::{Backend, BackendIndex, Endpoint, Health, ProbeIndex},
     source::{SourceId, Span},
     token::{Kind, Sign},
+    variables::Version,
 };
 
 impl Compiler<'_> {
@@ -62,6 +63,10 @@ impl Compiler<'_> {
         let mut path: Option<(String, Span)> = None;
         let mut seen = Vec::new();
         while !self.is(Sign::BraceClose) {
+            if self.is_word("set") {
+                return Err(Diagnostic::at("NB: Backend Syntax has changed:", self.peek().span)
+                    .say("Remove \"set\" and \"backend\" in front of backend fields."));
+            }
             let (field, field_span) = self.field(&mut seen)?;
             match field.as_str() {
                 "host" | "path" => {
@@ -106,7 +111,7 @@ impl Compiler<'_> {
                     }
                     backend.health = Health::Probe(self.probe_by_name()?);
                 }
-                "saintmode_threshold" if self.version() <= crate::variables::Version::V3 => {
+                "saintmode_threshold" if self.version() <= Version::V3 => {
                     self.plain_integer()?;
                     let words = ".saintmode_threshold has no effect: there is no saint mode since Varnish 4.";
                     self.notes.push(Diagnostic::at(words, field_span));
@@ -135,6 +140,10 @@ impl Compiler<'_> {
         }
         let name = self.next_text().to_owned();
         match self.refer(&name, token.span) {
+            // A probe stands before what uses it.
+            Some(symbol @ Symbol::Probe(_)) if self.version() > Version::V3 && !self.declared.contains_key(&symbol) => {
+                Err(Diagnostic::at(format!("Symbol not found: '{name}'"), token.span))
+            }
             Some(Symbol::Probe(index)) => Ok(index),
             Some(other) => {
                 let words = format!("Symbol '{name}' has wrong type ({}), expected probe:", other.kind());

@@ -38,9 +38,9 @@ impl Compiler<'_> {
             "sub" => self.routine_declaration(),
             "default" => Err(Diagnostic::at("Symbol 'default' is a reserved word.", token.span)),
             word => {
-                let words = format!("Syntax error: '{word}' begins nothing that can stand here.");
-                Err(Diagnostic::at(words, token.span)
-                    .say("Expected one of 'acl', 'sub', 'backend', 'probe', 'import', 'include', 'vcl', or 'default'"))
+                let expected =
+                    "Expected one of 'acl', 'sub', 'backend', 'probe', 'import', 'include', 'vcl', or 'default'";
+                Err(Diagnostic::at(format!("{expected}\nFound: '{word}' at"), token.span))
             }
         }
     }
@@ -57,6 +57,10 @@ impl Compiler<'_> {
             "4.0" => Version::V4_0,
             "4.1" => Version::V4_1,
             "3.0" => Version::V3,
+            _ if is_odd(&said) => {
+                let words = "Don't play silly buggers with VCL version numbers";
+                return Err(Diagnostic::at(words, word.span.to(token.span)));
+            }
             _ => return Err(Diagnostic::at(format!("VCL version {said} not supported."), word.span.to(token.span))),
         };
         self.next();
@@ -155,6 +159,12 @@ impl Compiler<'_> {
         self.legacy_place = None;
         Ok(())
     }
+}
+
+/// Whether a version is written in another way than as a digit, a point and a digit.
+fn is_odd(version: &str) -> bool {
+    let is_digit = |part: &str| part.len() == 1 && part.bytes().all(|byte| byte.is_ascii_digit());
+    !version.split_once('.').is_some_and(|(major, minor)| is_digit(major) && is_digit(minor))
 }
 
 /// There is no compiler of C here, and nothing that could load what it makes.

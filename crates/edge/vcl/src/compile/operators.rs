@@ -118,8 +118,8 @@ impl Compiler<'_> {
         if left.kind == Type::Ip {
             let right = self.sum(Type::Acl)?;
             if right.kind != Type::Acl {
-                let words = format!("Expression has type {}, expected ACL", right.kind);
-                return Err(Diagnostic::new(words).show_range(right.span));
+                let name = self.sources.text(right.span);
+                return Err(Diagnostic::new(format!("Name {name} must have type 'acl'.")).show_range(right.span));
             }
             let span = left.span.to(right.span);
             let (address, acl) = (Box::new(left.expression), Box::new(right.expression));
@@ -128,6 +128,11 @@ impl Compiler<'_> {
         if !is_text(left.kind) {
             let words = format!("Operator {} not possible on {}", self.text(sign), left.kind);
             return Err(Diagnostic::at(words, sign.span));
+        }
+        let begin = self.peek();
+        if !matches!(begin.kind, Kind::String | Kind::Identifier | Kind::Sign(Sign::ParenthesisOpen)) {
+            let words = format!("Unknown token '{}' when looking for REGEX:", self.text(begin));
+            return Err(Diagnostic::at(words, begin.span));
         }
         let right = self.sum(Type::String)?;
         let span = left.span.to(right.span);

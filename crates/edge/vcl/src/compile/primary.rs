@@ -63,7 +63,7 @@ impl Compiler<'_> {
                 let text = self.next_text().trim_matches(':').to_owned();
                 let bytes = STANDARD
                     .decode(text.as_bytes())
-                    .map_err(|why| Diagnostic::at(format!("Illegal BLOB: {why}"), token.span))?;
+                    .map_err(|why| Diagnostic::at(format!("Illegal BLOB character: {why}"), token.span))?;
                 Ok(constant(Constant::Blob(bytes.into()), Type::Blob, token))
             }
             Kind::Identifier => self.named(token, wanted),
@@ -170,6 +170,10 @@ impl Compiler<'_> {
         }
         if name == "storage" || wanted == Type::Stevedore && self.options.storages.contains(&name) {
             return self.storage();
+        }
+        let is_alone = self.look(1).kind != Kind::Sign(Sign::Period);
+        if is_alone && wanted == Type::Backend && self.version() > Version::V3 {
+            return Err(Diagnostic::at(format!("Undefined backend {name}, first reference:"), token.span));
         }
         self.variable(wanted)
     }

@@ -140,7 +140,21 @@ impl Compiler<'_> {
             Found::Variable(variable) => (variable.definition().kind, variable.definition().access),
             Found::Derived(..) => (Type::Void, NOWHERE),
         };
+        let is_assignment = matches!(
+            self.peek().kind,
+            Kind::Sign(
+                Sign::Assign | Sign::AddAssign | Sign::SubtractAssign | Sign::MultiplyAssign | Sign::DivideAssign
+            )
+        );
+        if !is_assignment {
+            return Err(self.unexpected(Kind::Sign(Sign::Assign)));
+        }
         if access.write.is_empty() {
+            let place = self.current.and_then(|index| self.subroutine_of(index));
+            if let Some(place) = place.filter(|place| !access.read.is_empty() && !access.read.contains(*place)) {
+                let words = format!("Not available in subroutine '{place}'.");
+                return Err(Diagnostic::default().show_range(span).say(words));
+            }
             let words = if access.read.is_empty() { "Variable cannot be set." } else { "Variable is read only." };
             return Err(Diagnostic::default().show_range(span).say(words));
         }
@@ -231,13 +245,11 @@ impl Compiler<'_> {
 
     /// `return;`, `return (action);`, `return (synth(404, "reason"));`
     fn answer(&mut self, body: &mut Vec<Statement>) -> Outcome<()> {
-        let word = self.next();
+        self.next();
         if self.is(Sign::Semicolon) {
             let entry = self.current.and_then(|index| self.subroutine_of(index));
             if entry.is_some() {
-                return Err(
-                    Diagnostic::at("Missing return action name.", word.span).say("Expected return action name.")
-                );
+                return Err(self.unexpected(Kind::Sign(Sign::ParenthesisOpen)));
             }
             body.push(Statement::Leave);
             return Ok(());
@@ -276,7 +288,7 @@ impl Compiler<'_> {
         let mut answer = Return { action, number: None, text: None, label: None };
         if !self.is(Sign::ParenthesisOpen) {
             if action == Action::Synth && self.version() > Version::V3 || action == Action::Vcl {
-                return Err(self.unexpected(Kind::Sign(Sign::ParenthesisOpen)));
+                return Err(Diagnostic::at("Missing argument.", self.last_span()));
             }
             return Ok(answer);
         }
