@@ -35,7 +35,7 @@ mod portions;
 mod publish;
 #[cfg(test)]
 mod rename_tests;
-pub(crate) mod scripts;
+pub mod scripts;
 mod sent;
 mod shared;
 mod slowlog;
