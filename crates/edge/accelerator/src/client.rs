@@ -28,10 +28,10 @@ use vsm::counters::Main;
 pub use crate::common::Numbers;
 use crate::{
     backend::{AskedBy, Backend, Order, Recoding},
-    common::{Asked, Common, Connection, ConnectionWishes, record_unset, status_of},
+    common::{Asked, Common, Connection, ConnectionWishes, status_of},
     fields,
     loaded::Loaded,
-    log::{Log, REQ, RESP},
+    log::{Log, RESP},
     output::{self, Part},
 };
 use host::{ClientHost, LookupWishes};

@@ -31,7 +31,7 @@ use crate::{
         fetch::{Answer, AnswerBody, Attempts, Fetch, Nobody, ObjectBody, StoredBody, Unfetched},
         filter,
         heads::Heads,
-        object_fetch::{Origin, Place, Relayed, Report, set_timeouts, wall_clock, words},
+        object_fetch::{Origin, Place, Relayed, Report, set_timeouts, wall_clock},
         page,
         pinned::PinnedConnections,
         requester::{WaitingClient, WaitingRequest},
