@@ -221,8 +221,12 @@ fn finish(said: Said) -> Result<VarnishOptions, String> {
         }
     }
     let folder = vsm::instance_path(&said.folder);
-    let frontend =
-        Frontend { listen, storages: named_storages(&said.storages)?, identity: said.identity, workdir: folder.clone() };
+    let frontend = Frontend {
+        listen,
+        storages: named_storages(&said.storages)?,
+        identity: said.identity,
+        workdir: folder.clone(),
+    };
     let manager = manager::Options {
         folder,
         programs: programs(said.backend.as_deref(), &said.programs)?,
