@@ -63,7 +63,7 @@ pub fn remove_connection(headers: &mut Headers) {
 /// Whether a client may have a body in gzip.
 #[must_use]
 pub fn accepts_gzip(headers: &Headers) -> bool {
-    headers.all(b"accept-encoding").flat_map(http::elements).any(|element| {
+    headers.all_known(HeaderId::AcceptEncoding).flat_map(http::elements).any(|element| {
         let mut parts = element.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let coding = parts.next().unwrap_or_default();
         let refuses = parts.any(|part| {
@@ -78,7 +78,7 @@ pub fn accepts_gzip(headers: &Headers) -> bool {
 #[must_use]
 pub fn is_gzip(headers: &Headers) -> bool {
     headers
-        .first(b"content-encoding")
+        .first_known(HeaderId::ContentEncoding)
         .is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip"))
 }
 

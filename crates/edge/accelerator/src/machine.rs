@@ -105,6 +105,14 @@ impl Client {
         }
     }
 
+    /// The request's head as it is now, and with it its memory; once nothing more is asked of the machine.
+    pub fn take_request(&mut self) -> RequestHead {
+        match self {
+            Self::Program(client) => client.take_request(),
+            Self::Shared(_) => RequestHead::default(),
+        }
+    }
+
     /// The fetch of another request has ended.
     pub fn woken(&mut self, outcome: &Outcome, now: f64) -> Step {
         match self {

@@ -29,6 +29,7 @@ use crate::{
         ending::{Ending, Stage},
         fetch::{Answer, AnswerBody, Fetch, ObjectBody, StoredBody, Unfetched},
         filter,
+        heads::Heads,
         object_fetch::{Origin, Place, Relayed, Report, wall_clock, words},
         page,
         requester::{WaitingClient, WaitingRequest},
@@ -37,6 +38,9 @@ use crate::{
     },
     worker::Worker,
 };
+
+/// Bytes and fields that a request's head gets on its way through a program: so many fit without taking more memory.
+const REQUEST_ROOM: (usize, usize) = (256, 4);
 
 /// How the log names what answered.
 const CACHE: &str = "<CACHE>";
@@ -90,7 +94,8 @@ impl Session {
         if filter::has_filters(&self.side.frontend, proxy) {
             self.filter_request(transaction, proxy, &mut up);
         }
-        let mut client = client_of(transaction, &origin, body);
+        let mut heads = self.worker.heads.take();
+        let mut client = client_of(transaction, &origin, body, &mut heads);
         let mut road = Road { proxy, origin, up, is_body_sent: false };
         let mut step = client.begin();
         loop {
@@ -120,6 +125,10 @@ impl Session {
                 Step::Pipe(pipe) => return Box::pin(self.pipe(transaction, *pipe, road)).await,
                 Step::Deliver(delivery) => {
                     obey(&client, transaction);
+                    // The response's head comes with the delivery, in memory that was lent for it.
+                    heads.response = std::mem::take(&mut transaction.response);
+                    heads.request = client.take_request();
+                    self.worker.heads.give(heads);
                     return self.deliver_made(transaction, *delivery, &mut road).await;
                 }
                 Step::Fail(status) => {
@@ -465,21 +474,18 @@ impl Session {
 }
 
 /// The machine of a request.
-fn client_of(transaction: &Transaction, origin: &Origin, body: BodyLength) -> Client {
-    let (request, has_body) = (transaction.request.clone(), !body.is_empty());
+fn client_of(transaction: &Transaction, origin: &Origin, body: BodyLength, heads: &mut Heads) -> Client {
+    let has_body = !body.is_empty();
+    let mut request = std::mem::take(&mut heads.request);
+    request.copy_from(&transaction.request, REQUEST_ROOM.0, REQUEST_ROOM.1);
     match origin {
         Origin::Program { accelerator, program } => {
             let numbers = Arc::clone(accelerator);
             let next = Rc::new(move || numbers.next_number());
             let connection = connection_of(transaction, program.loaded.program.imports("unix"));
-            Client::Program(Box::new(client::Client::new(
-                &program.loaded,
-                request,
-                connection,
-                wall_clock(),
-                next,
-                has_body,
-            )))
+            let mut client = client::Client::new(&program.loaded, request, connection, wall_clock(), next, has_body);
+            client.lend(std::mem::take(&mut heads.response));
+            Client::Program(Box::new(client))
         }
         Origin::Shared { cache, .. } => {
             Client::Shared(Box::new(shared::Client::new(&cache.shared, request, wall_clock(), has_body)))
