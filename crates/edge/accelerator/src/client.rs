@@ -462,7 +462,8 @@ impl Client {
     }
 
     fn pipe(&mut self) -> Step {
-        self.host.backend_request = self.host.request.clone();
+        self.host.backend_request = fields::piped_request(&self.host.request);
+        self.host.backend_request.headers.set(b"X-Varnish", self.host.xid.to_string().as_bytes());
         let answer = match self.run(Subroutine::Pipe) {
             Ok(answer) => answer,
             Err(Wrong::Failed) => return self.synth(503, b"VCL failed"),

@@ -22,6 +22,13 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
+    /// It has no body any more, whatever the sender said.
+    pub fn forget_body(&mut self) {
+        self.framing = Framing::default();
+        self.headers.remove_known(crate::HeaderId::ContentLength);
+        self.headers.remove_known(crate::HeaderId::TransferEncoding);
+    }
+
     /// An empty head.
     #[must_use]
     pub fn new() -> Self {

@@ -266,8 +266,7 @@ impl Host for BackendHost {
     fn unset_variable(&mut self, variable: Variable) {
         if variable == Variable::BereqBody {
             self.drops_body = true;
-            self.request.headers.remove(b"content-length");
-            self.request.headers.remove(b"transfer-encoding");
+            self.request.forget_body();
         }
     }
 
