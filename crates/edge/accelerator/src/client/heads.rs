@@ -16,7 +16,6 @@ use crate::{
 impl Client {
     /// `X-Forwarded-For`: the client's address behind what is there.
     pub(super) fn forward_address(&mut self) {
-        const NAME: &[u8] = b"X-Forwarded-For";
         let Some(client) = self.host.common.connection.client else { return };
         let headers = &mut self.host.request.headers;
         let mut room = [0; ADDRESS_LEN_MAX];
@@ -25,11 +24,10 @@ impl Client {
         if !addresses.is_empty() {
             addresses.extend_from_slice(b", ");
         }
-        addresses.extend_from_slice(address);
         let log = &mut self.host.common.log;
-        record_unset(headers, NAME, (log, REQ));
-        log.field(VslTag::ReqHeader, NAME, &addresses);
-        headers.set_named(HeaderId::XForwardedFor, NAME, &[&addresses]);
+        record_unset(headers, b"x-forwarded-for", (log, REQ));
+        log.pieces(VslTag::ReqHeader, &[b"X-Forwarded-For: ", &addresses, address]);
+        headers.set_named(HeaderId::XForwardedFor, b"X-Forwarded-For", &[&addresses, address]);
     }
 
     /// Fields that say where a response comes from.

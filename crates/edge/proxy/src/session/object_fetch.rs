@@ -84,6 +84,14 @@ impl Origin {
         }
     }
 
+    /// What a program calls who is asked.
+    pub(super) fn name_of(&self, target: Target) -> &str {
+        match (self, target) {
+            (Self::Program { program, .. }, Target::Named(named)) => program.name_of(named),
+            _ => "-",
+        }
+    }
+
     /// How long neither side of a pipe may say anything; `None` where only one exchange goes through it.
     pub(super) fn pipe_timeout(&self) -> Option<Duration> {
         match self {
@@ -91,14 +99,6 @@ impl Origin {
                 Some(Duration::try_from_secs_f64(program.loaded.settings.pipe_timeout).unwrap_or(Duration::MAX))
             }
             Self::Shared { .. } => None,
-        }
-    }
-
-    /// What a program calls who is asked.
-    pub(super) fn name_of(&self, target: Target) -> &str {
-        match (self, target) {
-            (Self::Program { program, .. }, Target::Named(named)) => program.name_of(named),
-            _ => "-",
         }
     }
 
@@ -188,9 +188,9 @@ impl Place {
                     let mut fetch = Fetch::new(&self.worker, &proxy, self.origin.wanted(), &mut kept, &mut deadline);
                     match fetch.run(&mut exchange, &mut nobody).await {
                         Ok(answer) => {
-                            exchange.by_rules.server_timeout.set(between);
                             varnish_log::reached(&self.worker, &mut backend, name, &exchange, &answer);
                             account = account.and(varnish_log::account_of(&exchange));
+                            exchange.by_rules.server_timeout.set(between);
                             let head = std::mem::take(&mut exchange.response);
                             match backend.responded(head, wall_clock()) {
                                 Step::Accept(accepted) => {
