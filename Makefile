@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: structure help demo build package install install-debug deb http-cache test test-install test-model compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc test-redis redis-quick clean
+.PHONY: structure help demo build package install install-debug deb http-cache test test-install test-model compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc vtc-varnish test-redis redis-quick clean
 
 help:
 	@echo 'make demo       build a binary for a first look and try it: two web sites, a load balancer, a store'
@@ -23,6 +23,7 @@ help:
 	@echo 'make test-clients  have real clients of Redis and job queues work with a store (NAMES="..." for some)'
 	@echo "make test-redis  run Redis' own test suite against the store (UNITS=\"unit/type/list ...\" for some of it)"
 	@echo "make vtc        run HAProxy's own regression scripts (HAPROXY_REGTESTS=folder)"
+	@echo "make vtc-varnish  run Varnish's own scripts (VARNISH_TESTS=folder)"
 
 demo: compiler
 	$(CARGO) build --profile demo --locked -p tidegate
@@ -112,6 +113,11 @@ test-clients:
 vtc:
 	$(CARGO) build --locked -p tidegate
 	TIDEGATE=$(TARGET)/debug/tidegate scenarios/vtc/run $(HAPROXY_REGTESTS)
+
+# Varnish's own scripts, with Debian's varnishtest.
+vtc-varnish:
+	$(CARGO) build --locked -p tidegate
+	TIDEGATE=$(TARGET)/debug/tidegate scenarios/varnish/run $(VARNISH_TESTS)
 
 # The public tests of HTTP caches: their folder in HTTP_CACHE_TESTS, or from npm.
 http-cache:

@@ -2,7 +2,7 @@
 
 use http::{
     BodyLength, BodyTracker, ChunkedDecoder, HeaderId, Headers, Limits, Method, ParseError, Parsed, Plus, RequestHead,
-    RequestParser, ResponseHead, ResponseParser, Side, Version, proxy_protocol,
+    RequestParser, ResponseHead, ResponseParser, Sender, Version, proxy_protocol,
 };
 
 /// A generator for places to cut at and edits to make: SplitMix64.
@@ -65,7 +65,7 @@ fn follow(length: BodyLength, limits: &Limits, input: &[u8], ends: &[usize]) -> 
 }
 
 /// What holds of the bytes of any accepted head, found by the plainest of means.
-fn check_lines(head: &[u8], side: Side, version: Version, limits: &Limits) {
+fn check_lines(head: &[u8], side: Sender, version: Version, limits: &Limits) {
     let text = head.strip_suffix(b"\r\n\r\n").expect("a head ends with an empty line");
     let lines: Vec<&[u8]> =
         text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)).collect();
@@ -94,7 +94,7 @@ fn check_lines(head: &[u8], side: Side, version: Version, limits: &Limits) {
     }
     assert!(lengths + encodings <= 1, "more than one framing");
     assert!(encodings == 0 || version == Version::Http11);
-    if side == Side::Client {
+    if side == Sender::Client {
         assert!(hosts <= 1 && (hosts == 1 || version == Version::Http10));
     }
 }
@@ -130,14 +130,14 @@ pub fn request(data: &[u8]) {
         Ok(None) => return assert!(input.len() < limits.head_bytes_max),
         Err(error) => {
             assert!(error.offset <= input.len() as u64);
-            return assert!([400, 414, 431, 505].contains(&error.status(Side::Client)));
+            return assert!([400, 414, 431, 505].contains(&error.status(Sender::Client)));
         }
     };
     let (head_bytes, rest) = input.split_at(consumed);
     let start = head_bytes.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(0);
     let is_http09 = !head_bytes.ends_with(b"\r\n\r\n");
     if !is_http09 {
-        check_lines(&head_bytes[start..], Side::Client, head.version(), &limits);
+        check_lines(&head_bytes[start..], Sender::Client, head.version(), &limits);
     }
     assert!(head.method_kind() != Method::Connect || http::request_body_length(&head).is_empty());
 
@@ -198,11 +198,11 @@ pub fn response(data: &[u8]) {
     let (consumed, mut head) = match whole {
         Ok(Some(complete)) => complete,
         Ok(None) => return assert!(input.len() < limits.head_bytes_max),
-        Err(error) => return assert_eq!(error.status(Side::Server), 502),
+        Err(error) => return assert_eq!(error.status(Sender::Server), 502),
     };
     let (head_bytes, rest) = input.split_at(consumed);
     if !limits.accept_legacy {
-        check_lines(head_bytes, Side::Server, head.version(), &limits);
+        check_lines(head_bytes, Sender::Server, head.version(), &limits);
         assert!((100..=999).contains(&head.status()));
     }
 

@@ -77,10 +77,14 @@ fn main() {
     };
     let head = request();
     let mut hits = 0;
+    let mut spare = (RequestHead::default(), ResponseHead::default());
     for number in 0..count {
         let now = 1_000_000.0 + number as f64 / 1e4;
-        let mut client =
-            Client::new(&loaded, head.clone(), connection.clone(), now, std::rc::Rc::new(move || number as u64), false);
+        let mut request = std::mem::take(&mut spare.0);
+        request.copy_from(&head, 256, 4);
+        let numbers = std::rc::Rc::new(move || number as u64);
+        let mut client = Client::new(&loaded, request, connection.clone(), now, numbers, false);
+        client.lend(std::mem::take(&mut spare.1));
         let mut step = client.begin();
         if let Step::Fetch(order) = step {
             step = client.fetched(fetch(*order), now);
@@ -89,6 +93,7 @@ fn main() {
         }
         let Step::Deliver(delivery) = step else { panic!("not delivered") };
         assert_eq!(delivery.head.status(), 200);
+        spare = (client.take_request(), delivery.head);
     }
     println!("{hits} hits of {count}");
 }

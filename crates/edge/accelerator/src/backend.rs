@@ -245,7 +245,24 @@ impl Backend {
     /// How long the backend may take.
     #[must_use]
     pub fn timeouts(&self) -> Timeouts {
-        self.host.timeouts
+        let declared = match self.host.asked {
+            Some(Target::Declared(index)) => self.loaded.program.backends.get(index.0 as usize),
+            _ => None,
+        };
+        let [connect, first_byte, between_bytes] = self.loaded.settings.backend_timeouts;
+        let first = |set: f64, declared: Option<f64>, parameter: Option<f64>| {
+            if set > 0.0 { set } else { declared.or(parameter).unwrap_or(0.0) }
+        };
+        let own = self.host.timeouts;
+        Timeouts {
+            connect: first(own.connect, declared.and_then(|backend| backend.connect_timeout), connect),
+            first_byte: first(own.first_byte, declared.and_then(|backend| backend.first_byte_timeout), first_byte),
+            between_bytes: first(
+                own.between_bytes,
+                declared.and_then(|backend| backend.between_bytes_timeout),
+                between_bytes,
+            ),
+        }
     }
 
     /// The number of the fetch.

@@ -2,6 +2,7 @@
 //!
 //! [`Client::begin`] and each report of what came of a [`Step`] give the next step, until one ends the request.
 
+mod heads;
 mod host;
 mod includes;
 
@@ -11,7 +12,7 @@ use cache::{
     index::{Digest, Fetch, Found, Outcome, Query, Waiting},
     object::{Kind, Object},
 };
-use http::{RequestHead, ResponseHead, Version};
+use http::{HeaderId, RequestHead, ResponseHead, Version};
 use sha2::{Digest as _, Sha256};
 use vcl::{
     action::Action,
@@ -32,6 +33,9 @@ pub use includes::Includes;
 
 /// Gives numbers of transactions.
 pub type Numbers = Rc<dyn Fn() -> u64>;
+
+/// Bytes and fields that a head gets on its way to a client: so many fit without taking more memory.
+const HEAD_ROOM: (usize, usize) = (512, 12);
 
 /// What is to be done next for a request.
 #[derive(Debug)]
@@ -145,8 +149,7 @@ impl Client {
         let is_head = request.method() == b"HEAD";
         let received = loaded.keeps_received.then(|| request.clone());
         let mut common = Common::new(loaded, connection, now);
-        let length =
-            || std::str::from_utf8(request.headers.first_known(http::HeaderId::ContentLength)?).ok()?.parse().ok();
+        let length = || std::str::from_utf8(request.headers.first_known(HeaderId::ContentLength)?).ok()?.parse().ok();
         common.wishes.body_length = if has_body { length() } else { Some(0) };
         let host = ClientHost {
             common,
@@ -238,7 +241,7 @@ impl Client {
         let Some(head) = head else { return self.synth(503, b"Service Unavailable") };
         self.host.object = None;
         self.host.response = head;
-        self.host.response.headers.remove(b"age");
+        self.host.response.headers.remove_known(HeaderId::Age);
         self.head_of_delivery(None, now);
         let outcome = self.run(Subroutine::Deliver);
         if let Some(step) = self.after_deliver(outcome) {
@@ -264,6 +267,17 @@ impl Client {
         std::mem::take(&mut self.host.common.log)
     }
 
+    /// Memory for the response's head.
+    pub fn lend(&mut self, mut response: ResponseHead) {
+        response.clear();
+        self.host.response = response;
+    }
+
+    /// The request's head as it is now, and with it its memory.
+    pub fn take_request(&mut self) -> RequestHead {
+        std::mem::take(&mut self.host.request)
+    }
+
     /// The request as it is now, for those who log it.
     #[must_use]
     pub fn request(&self) -> &RequestHead {
@@ -274,18 +288,6 @@ impl Client {
     #[must_use]
     pub fn xid(&self) -> u64 {
         self.host.xid
-    }
-
-    /// `X-Forwarded-For`: the client's address behind what is there.
-    fn forward_address(&mut self) {
-        let Some(client) = self.host.common.connection.client else { return };
-        let headers = &mut self.host.request.headers;
-        let mut addresses = headers.all(b"x-forwarded-for").collect::<Vec<_>>().join(&b", "[..]);
-        if !addresses.is_empty() {
-            addresses.extend_from_slice(b", ");
-        }
-        addresses.extend_from_slice(client.ip().to_string().as_bytes());
-        headers.set(b"X-Forwarded-For", &addresses);
     }
 
     fn receive(&mut self) -> Step {
@@ -303,9 +305,10 @@ impl Client {
         if self.loaded.settings.gzip && !matches!(answer.action, Action::Pipe | Action::Pass) {
             // One variant serves all who understand gzip.
             let accepts = fields::accepts_gzip(&self.host.request.headers);
-            self.host.request.headers.remove(b"accept-encoding");
+            let headers = &mut self.host.request.headers;
+            headers.remove_known(HeaderId::AcceptEncoding);
             if accepts {
-                self.host.request.headers.add(b"Accept-Encoding", b"gzip");
+                headers.add_named(HeaderId::AcceptEncoding, b"Accept-Encoding", &[b"gzip"]);
             }
         }
         if !matches!(answer.action, Action::Fail | Action::Synth | Action::Restart | Action::Vcl) {
@@ -459,7 +462,8 @@ impl Client {
     }
 
     fn pipe(&mut self) -> Step {
-        self.host.backend_request = self.host.request.clone();
+        self.host.backend_request = fields::piped_request(&self.host.request);
+        self.host.backend_request.headers.set(b"X-Varnish", self.host.xid.to_string().as_bytes());
         let answer = match self.run(Subroutine::Pipe) {
             Ok(answer) => answer,
             Err(Wrong::Failed) => return self.synth(503, b"VCL failed"),
@@ -484,11 +488,12 @@ impl Client {
         let Some(object) = self.host.object.clone() else { return self.synth(503, b"Service Unavailable") };
         let (now, settings) = (self.host.common.now, &self.loaded.settings);
         let (gzip_is_on, ranges) = (settings.gzip, settings.ranges);
-        self.host.response = object.head().clone();
+        self.host.response.copy_from(object.head(), HEAD_ROOM.0, HEAD_ROOM.1);
         self.host.response.set_version(Version::Http11);
         self.head_of_delivery(Some(&object), now);
         if ranges && object.head().status() == 200 && !self.is_passing {
-            self.host.response.headers.set(b"Accept-Ranges", b"bytes");
+            let headers = &mut self.host.response.headers;
+            headers.set_named(HeaderId::AcceptRanges, b"Accept-Ranges", &[b"bytes"]);
         }
         let is_gzip = fields::is_gzip(&object.head().headers);
         if gzip_is_on && is_gzip && !fields::accepts_gzip(&self.host.request.headers) {
@@ -505,12 +510,12 @@ impl Client {
             _ => Recoding::None,
         };
         if is_unpacked {
-            self.host.response.headers.remove(b"content-encoding");
+            self.host.response.headers.remove_known(HeaderId::ContentEncoding);
         }
         let is_page = object.page().is_some() && !self.host.leaves_includes;
         let length = if is_page || recoding != Recoding::None { None } else { known_length(&object) };
         if length.is_none() {
-            self.host.response.headers.remove(b"content-length");
+            self.host.response.headers.remove_known(HeaderId::ContentLength);
         }
         if is_page {
             weaken_tag(&mut self.host.response.headers);
@@ -525,24 +530,6 @@ impl Client {
         }
         let includes = Box::new(Includes::of(self, recoding == Recoding::Gzip));
         self.end(DeliveredBody::Page { object, gzip: recoding == Recoding::Gzip, includes })
-    }
-
-    /// Fields that say where a response comes from.
-    fn head_of_delivery(&mut self, object: Option<&Arc<Object>>, now: f64) {
-        let xid = self.host.xid;
-        let is_hit = self.is_hit;
-        let headers = &mut self.host.response.headers;
-        let numbers = match object.filter(|_| is_hit) {
-            Some(object) => format!("{xid} {}", object.xid()),
-            None => xid.to_string(),
-        };
-        headers.set(b"X-Varnish", numbers.as_bytes());
-        let age = object.map_or(0.0, |object| object.age(now).floor());
-        headers.set(b"Age", format!("{age:.0}").as_bytes());
-        let via = format!("1.1 {} (Varnish/7.1)", self.loaded.settings.hostname);
-        let before: Vec<u8> = headers.all(b"via").collect::<Vec<_>>().join(&b", "[..]);
-        let via = if before.is_empty() { via.into_bytes() } else { [&before, &b", "[..], via.as_bytes()].concat() };
-        headers.set(b"Via", &via);
     }
 
     /// What `vcl_deliver` says; `None` to deliver.
@@ -657,7 +644,7 @@ struct Answered {
 /// The length of an object's body: when it is whole, or as its head says.
 fn known_length(object: &Object) -> Option<u64> {
     object.body().length().or_else(|| {
-        let said = object.head().headers.first_known(http::HeaderId::ContentLength)?;
+        let said = object.head().headers.first_known(HeaderId::ContentLength)?;
         std::str::from_utf8(said).ok()?.parse().ok()
     })
 }

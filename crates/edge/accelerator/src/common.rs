@@ -243,7 +243,7 @@ pub(crate) fn set_field(headers: &mut Headers, header: &HeaderRef, value: &[u8])
     if !is_field_value(value) {
         return Err(Failure::Host(format!("Bad header {}: its value has a line break", header.name.text)));
     }
-    headers.set(header.name.text.as_bytes(), value);
+    headers.set_named(header.name.id, header.name.text.as_bytes(), &[value]);
     Ok(())
 }
 

@@ -36,12 +36,24 @@ pub fn backend_request(from: &RequestHead, is_pass: bool) -> RequestHead {
     let mut to = from.clone();
     remove_connection(&mut to.headers);
     if !is_pass {
+        to.forget_body();
         to.headers.retain(|name, _| !is_one_of(&NOT_FETCHED, name));
         to.set_method(b"GET");
     } else {
         to.headers.remove(b"expect");
     }
     to.set_version(http::Version::Http11);
+    to
+}
+
+/// The request that opens a pipe: as it is, but for what is said for the client's connection.
+#[must_use]
+pub fn piped_request(from: &RequestHead) -> RequestHead {
+    let mut to = from.clone();
+    let named: Vec<Vec<u8>> =
+        to.headers.all_known(HeaderId::Connection).flat_map(http::elements).map(<[u8]>::to_ascii_lowercase).collect();
+    to.headers.retain(|name, _| !named.iter().any(|named| named.eq_ignore_ascii_case(name)));
+    to.headers.set(b"Connection", b"close");
     to
 }
 
@@ -63,7 +75,7 @@ pub fn remove_connection(headers: &mut Headers) {
 /// Whether a client may have a body in gzip.
 #[must_use]
 pub fn accepts_gzip(headers: &Headers) -> bool {
-    headers.all(b"accept-encoding").flat_map(http::elements).any(|element| {
+    headers.all_known(HeaderId::AcceptEncoding).flat_map(http::elements).any(|element| {
         let mut parts = element.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let coding = parts.next().unwrap_or_default();
         let refuses = parts.any(|part| {
@@ -78,7 +90,7 @@ pub fn accepts_gzip(headers: &Headers) -> bool {
 #[must_use]
 pub fn is_gzip(headers: &Headers) -> bool {
     headers
-        .first(b"content-encoding")
+        .first_known(HeaderId::ContentEncoding)
         .is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip"))
 }
 

@@ -28,6 +28,7 @@ pub mod load;
 pub mod loaded;
 pub mod machine;
 mod modules;
+mod numbers;
 pub mod output;
 pub mod recode;
 pub mod settings;

@@ -83,6 +83,13 @@ pub struct Loaded {
     directors: Arc<[Director]>,
     /// What outlives the program.
     pub lasting: Arc<Lasting>,
+    /// How `Via` names it.
+    pub(crate) via: Box<[u8]>,
+}
+
+/// How `Via` names who runs under these parameters.
+fn via_of(settings: &Settings) -> Box<[u8]> {
+    format!("1.1 {} (Varnish/7.1)", settings.hostname).into_bytes().into()
 }
 
 /// An object of a module.
@@ -142,6 +149,7 @@ impl Loaded {
         // NOTE: a word in a comment costs a copy of each request's head, and nothing else.
         let may_include = program.sources.iter().any(|source| source.name != "Builtin" && source.text.contains("esi"));
         let keeps_received = may_include || !program.labels.is_empty();
+        let via = via_of(&settings);
         Arc::new(Self {
             keeps_received,
             name,
@@ -153,6 +161,7 @@ impl Loaded {
             objects,
             directors,
             lasting,
+            via,
         })
     }
 
@@ -162,6 +171,7 @@ impl Loaded {
         Arc::new(Self {
             name: self.name.clone(),
             program: Arc::clone(&self.program),
+            via: via_of(&settings),
             keeps_received: self.keeps_received,
             settings,
             cache: Arc::clone(&self.cache),

@@ -105,6 +105,23 @@ impl Client {
         }
     }
 
+    /// How large a body of the request may be that is kept, so that it can be sent several times; `None` if none is to be.
+    #[must_use]
+    pub fn kept_body_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Program(client) => client.wishes().cached_body,
+            Self::Shared(_) => None,
+        }
+    }
+
+    /// The request's head as it is now, and with it its memory; once nothing more is asked of the machine.
+    pub fn take_request(&mut self) -> RequestHead {
+        match self {
+            Self::Program(client) => client.take_request(),
+            Self::Shared(_) => RequestHead::default(),
+        }
+    }
+
     /// The fetch of another request has ended.
     pub fn woken(&mut self, outcome: &Outcome, now: f64) -> Step {
         match self {
@@ -180,6 +197,15 @@ impl Backend {
         match self {
             Self::Program(backend) => backend.sends_body(),
             Self::Shared(backend) => backend.sends_body(),
+        }
+    }
+
+    /// How long the backend may take; seconds, 0 for as long as its section says.
+    #[must_use]
+    pub fn timeouts(&self) -> backend::Timeouts {
+        match self {
+            Self::Program(backend) => backend.timeouts(),
+            Self::Shared(_) => backend::Timeouts::default(),
         }
     }
 

@@ -62,7 +62,7 @@ pub fn finish(request: &RequestHead, response: &mut ResponseHead, length: Option
 
 /// Whether the request has conditions that a cache answers by 304.
 fn asks(headers: &Headers) -> bool {
-    headers.contains(b"if-none-match") || headers.contains_known(HeaderId::IfModifiedSince)
+    headers.contains_known(HeaderId::IfNoneMatch) || headers.contains_known(HeaderId::IfModifiedSince)
 }
 
 fn set_status(response: &mut ResponseHead, status: u16, reason: &[u8]) {
@@ -71,8 +71,18 @@ fn set_status(response: &mut ResponseHead, status: u16, reason: &[u8]) {
 }
 
 fn set_length(headers: &mut Headers, length: u64) {
+    let mut said = headers.all_known(HeaderId::ContentLength);
+    if said.next().is_some_and(|said| is_decimal(said, length)) && said.next().is_none() {
+        return;
+    }
+    drop(said);
     headers.remove_known(HeaderId::ContentLength);
     headers.add_number(HeaderId::ContentLength, length);
+}
+
+/// Whether these digits are the number.
+fn is_decimal(digits: &[u8], number: u64) -> bool {
+    std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()) == Some(number)
 }
 
 /// The reason phrase of a status, as Varnish has it where a program gives none.

@@ -27,6 +27,10 @@ pub struct Settings {
     pub transit_buffer: u64,
     /// `ban_lurker_age`, `ban_lurker_batch` and `ban_lurker_sleep`
     pub lurker: cache::bans::LurkerSettings,
+    /// `pipe_timeout`: how long neither side of a pipe may say anything.
+    pub pipe_timeout: f64,
+    /// `connect_timeout`, `first_byte_timeout` and `between_bytes_timeout`, where they are set: else the sections of the backends say.
+    pub backend_timeouts: [Option<f64>; 3],
     /// `http_gzip_support`
     pub gzip: bool,
     /// `http_range_support`
@@ -54,6 +58,8 @@ impl Default for Settings {
             esi: cache::esi::Settings::default(),
             transit_buffer: TRANSIT_BYTES,
             lurker: cache::bans::LurkerSettings::default(),
+            pipe_timeout: 60.0,
+            backend_timeouts: [None; 3],
             gzip: true,
             ranges: true,
             workspace_client: 64 << 10,
@@ -91,6 +97,10 @@ impl Settings {
             "max_esi_depth" => self.max_esi_depth = number()?,
             "feature" => self.set_features(value)?,
             "transit_buffer" => self.transit_buffer = bytes(value).ok_or(NotSet::Invalid)? as u64,
+            "pipe_timeout" => self.pipe_timeout = seconds()?,
+            "connect_timeout" => self.backend_timeouts[0] = Some(seconds()?),
+            "first_byte_timeout" => self.backend_timeouts[1] = Some(seconds()?),
+            "between_bytes_timeout" => self.backend_timeouts[2] = Some(seconds()?),
             "ban_lurker_age" => self.lurker.age = seconds()?,
             "ban_lurker_batch" => self.lurker.batch = number()? as usize,
             "ban_lurker_sleep" => self.lurker.sleep = seconds()?,
@@ -127,7 +137,7 @@ impl Settings {
     }
 
     /// The parameters that [`Settings::set`] knows.
-    pub const NAMES: [&str; 16] = [
+    pub const NAMES: [&str; 20] = [
         "default_ttl",
         "default_grace",
         "default_keep",
@@ -137,6 +147,10 @@ impl Settings {
         "max_esi_depth",
         "feature",
         "transit_buffer",
+        "pipe_timeout",
+        "connect_timeout",
+        "first_byte_timeout",
+        "between_bytes_timeout",
         "ban_lurker_age",
         "ban_lurker_batch",
         "ban_lurker_sleep",

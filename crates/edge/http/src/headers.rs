@@ -230,6 +230,15 @@ impl Headers {
         field.map(|field| field.value.of(&self.arena))
     }
 
+    /// The same for a name whose id is known.
+    #[inline]
+    #[must_use]
+    pub fn value_named(&self, id: HeaderId, name: &[u8]) -> Option<&[u8]> {
+        let wanted = Wanted { id, name };
+        let field = self.candidates(id).iter().find(|field| wanted.is(field, &self.arena));
+        field.map(|field| field.value.of(&self.arena))
+    }
+
     /// The value of the first field with this id.
     #[must_use]
     pub fn first_known(&self, id: HeaderId) -> Option<&[u8]> {
@@ -266,6 +275,12 @@ impl Headers {
         self.fields.push(field);
     }
 
+    /// Appends a field whose value is the parts joined, by a name whose id is known.
+    pub fn add_named(&mut self, id: HeaderId, name: &[u8], value: &[&[u8]]) {
+        let field = self.lay_parts(Part::New(name), id, value);
+        self.fields.push(field);
+    }
+
     /// Appends a field whose name is well known.
     pub fn add_known(&mut self, id: HeaderId, value: &[u8]) {
         let field = self.lay_parts(Part::New(id.name().as_bytes()), id, &[value]);
@@ -290,8 +305,13 @@ impl Headers {
 
     /// Removes every field called `name`; whether there was one.
     pub fn remove(&mut self, name: &[u8]) -> bool {
+        self.remove_named(HeaderId::of(name), name)
+    }
+
+    /// The same for a name whose id is known.
+    pub fn remove_named(&mut self, id: HeaderId, name: &[u8]) -> bool {
         let before = self.fields.len();
-        let wanted = Wanted::of(name);
+        let wanted = Wanted { id, name };
         if !self.may_have(bit(wanted.id)) {
             return false;
         }
@@ -344,6 +364,23 @@ impl Headers {
     pub fn set(&mut self, name: &[u8], value: &[u8]) {
         self.remove(name);
         self.add(name, value);
+    }
+
+    /// Replaces every field of a name whose id is known by one whose value is the parts joined, at the end.
+    pub fn set_named(&mut self, id: HeaderId, name: &[u8], value: &[&[u8]]) {
+        self.remove_named(id, name);
+        self.add_named(id, name, value);
+    }
+
+    /// Becomes a copy of another block, in the memory that is there, with room for so many more bytes and fields.
+    pub fn copy_from(&mut self, other: &Self, bytes: usize, fields: usize) {
+        self.clear();
+        self.arena.reserve(other.arena.len() + bytes);
+        self.arena.extend_from_slice(&other.arena);
+        self.fields.reserve(other.fields.len() + fields);
+        self.fields.extend_from_slice(&other.fields);
+        self.seen = other.seen;
+        self.edited = other.edited;
     }
 
     /// Replaces every field with this id by one with this value, at the end.

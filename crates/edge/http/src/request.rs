@@ -22,10 +22,24 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
+    /// It has no body any more, whatever the sender said.
+    pub fn forget_body(&mut self) {
+        self.framing = Framing::default();
+        self.headers.remove_known(crate::HeaderId::ContentLength);
+        self.headers.remove_known(crate::HeaderId::TransferEncoding);
+    }
+
     /// An empty head.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Becomes a copy of another head, in the memory that is there, with room for so many more bytes and fields.
+    pub fn copy_from(&mut self, other: &Self, bytes: usize, fields: usize) {
+        let mut headers = std::mem::take(&mut self.headers);
+        headers.copy_from(&other.headers, bytes, fields);
+        *self = Self { headers, ..*other };
     }
 
     /// Forgets everything, keeping the memory.

@@ -31,6 +31,13 @@ impl ResponseHead {
         Self::default()
     }
 
+    /// Becomes a copy of another head, in the memory that is there, with room for so many more bytes and fields.
+    pub fn copy_from(&mut self, other: &Self, bytes: usize, fields: usize) {
+        let mut headers = std::mem::take(&mut self.headers);
+        headers.copy_from(&other.headers, bytes, fields);
+        *self = Self { headers, ..*other };
+    }
+
     /// Forgets everything, keeping the memory.
     pub fn clear(&mut self) {
         self.headers.clear();

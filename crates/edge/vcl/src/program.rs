@@ -3,6 +3,8 @@
 
 use std::{net::IpAddr, sync::Arc};
 
+use http::HeaderId;
+
 use crate::{
     action::Action,
     modules::{Class, Function, FunctionId, Method},
@@ -291,13 +293,15 @@ pub struct HeaderName {
     pub text: Box<str>,
     /// In small letters.
     pub lower: Box<str>,
+    /// Its number, if it is well known.
+    pub id: HeaderId,
 }
 
 impl HeaderName {
     /// A name.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        Self { text: text.into(), lower: text.to_ascii_lowercase().into() }
+        Self { text: text.into(), lower: text.to_ascii_lowercase().into(), id: HeaderId::of(text.as_bytes()) }
     }
 }
 

@@ -218,7 +218,7 @@ fn finish(said: Said) -> Result<VarnishOptions, String> {
     let manager = manager::Options {
         folder: vsm::instance_path(&said.folder),
         programs: programs(said.backend.as_deref(), &said.programs)?,
-        frontend: Frontend { listen, storages: said.storages.clone(), identity: said.identity },
+        frontend: Frontend { listen, storages: named_storages(&said.storages)?, identity: said.identity },
         reservations,
         parameters,
         only_compiles: said.only_compiles,
@@ -228,6 +228,26 @@ fn finish(said: Said) -> Result<VarnishOptions, String> {
         identity: identity(&said.storages),
     };
     Ok(VarnishOptions { manager, prints_configuration: said.prints_configuration, warnings: said.warnings })
+}
+
+/// Each `-s` with its name: those without one are s0, s1 and so on.
+fn named_storages(said: &[String]) -> Result<Vec<String>, String> {
+    let mut named: Vec<(String, String)> = Vec::new();
+    let mut unnamed = 0;
+    for storage in said {
+        let (name, rest) = match storage.split_once('=') {
+            Some((name, rest)) if !name.contains(',') => (name.to_owned(), rest),
+            _ => {
+                unnamed += 1;
+                (format!("s{}", unnamed - 1), storage.as_str())
+            }
+        };
+        if named.iter().any(|(known, _)| *known == name) {
+            return Err(format!("(-s {storage}) '{name}' is already defined"));
+        }
+        named.push((name, rest.to_owned()));
+    }
+    Ok(named.into_iter().map(|(name, rest)| format!("{name}={rest}")).collect())
 }
 
 /// The lines of the banner about machine and program.
@@ -271,7 +291,7 @@ fn jail(text: &str) -> Result<(), String> {
 fn programs(backend: Option<&str>, files: &[String]) -> Result<Vec<(String, Text)>, String> {
     if let Some(backend) = backend {
         let text = match backend {
-            "none" => "vcl 4.1;\n\nbackend default none;\n".to_owned(),
+            "none" | "None" => "vcl 4.1;\n\nbackend default none;\n".to_owned(),
             path if path.starts_with('/') => format!("vcl 4.1;\n\nbackend default {{\n    .path = \"{path}\";\n}}\n"),
             word => {
                 let (host, port) = host_and_port(word);
@@ -397,7 +417,7 @@ mod tests {
         assert!(matches!(&options.frontend.listen[0].place, Place::Inet(address) if address.port() != 0));
         let rights = vec![("mode".to_owned(), "777".to_owned())];
         assert_eq!(options.frontend.listen[2].place, Place::Path { path: "/tmp/x".to_owned(), rights });
-        assert_eq!(options.frontend.storages, ["malloc,256m"]);
+        assert_eq!(options.frontend.storages, ["s0=malloc,256m"]);
         assert_eq!(options.parameters.text("default_ttl"), "9.000");
         assert!(options.is_foreground && options.pidfile.is_some());
         assert_eq!(options.clients.listen, None);
@@ -421,6 +441,8 @@ mod tests {
             ("-f a -p default_ttl", "No '='"),
             ("-f a -p nothing=1", "Unknown parameter"),
             ("-f a -a 127.0.0.1:0,mode=777", "Invalid sub-arg mode"),
+            ("-f a -s malloc,1m -s s0=malloc,2m", "(-s s0=malloc,2m) 's0' is already defined"),
+            ("-f a -h bucket", "Unknown hash method"),
         ] {
             let message = run(text).unwrap_err();
             assert!(message.contains(why), "{text}: {message}");

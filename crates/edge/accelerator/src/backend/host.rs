@@ -179,7 +179,7 @@ impl BackendHost {
 
 impl Host for BackendHost {
     fn header(&self, header: &HeaderRef) -> Option<&[u8]> {
-        self.headers(header.message)?.value_of(header.name.lower.as_bytes())
+        self.headers(header.message)?.value_named(header.name.id, header.name.lower.as_bytes())
     }
 
     fn set_header(&mut self, header: &HeaderRef, value: &[u8]) -> Result<(), Failure> {
@@ -189,9 +189,17 @@ impl Host for BackendHost {
         }
     }
 
+    fn borrowed(&self, variable: Variable) -> Option<&[u8]> {
+        match variable {
+            Variable::BereqMethod => Some(self.request.method()),
+            Variable::BereqUrl => Some(self.request.target()),
+            _ => None,
+        }
+    }
+
     fn unset_header(&mut self, header: &HeaderRef) {
         if let Some(headers) = self.headers_mut(header.message) {
-            headers.remove(header.name.lower.as_bytes());
+            headers.remove_named(header.name.id, header.name.lower.as_bytes());
         }
     }
 
@@ -258,8 +266,7 @@ impl Host for BackendHost {
     fn unset_variable(&mut self, variable: Variable) {
         if variable == Variable::BereqBody {
             self.drops_body = true;
-            self.request.headers.remove(b"content-length");
-            self.request.headers.remove(b"transfer-encoding");
+            self.request.forget_body();
         }
     }
 

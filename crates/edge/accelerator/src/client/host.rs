@@ -210,7 +210,7 @@ impl ClientHost {
 
 impl Host for ClientHost {
     fn header(&self, header: &HeaderRef) -> Option<&[u8]> {
-        self.headers(header.message)?.value_of(header.name.lower.as_bytes())
+        self.headers(header.message)?.value_named(header.name.id, header.name.lower.as_bytes())
     }
 
     fn set_header(&mut self, header: &HeaderRef, value: &[u8]) -> Result<(), Failure> {
@@ -220,9 +220,18 @@ impl Host for ClientHost {
         }
     }
 
+    fn borrowed(&self, variable: Variable) -> Option<&[u8]> {
+        match variable {
+            Variable::ReqMethod => Some(self.request.method()),
+            Variable::ReqUrl => Some(self.request.target()),
+            Variable::ReqProto => Some(self.request.version_bytes()),
+            _ => None,
+        }
+    }
+
     fn unset_header(&mut self, header: &HeaderRef) {
         if let Some(headers) = self.headers_mut(header.message) {
-            headers.remove(header.name.lower.as_bytes());
+            headers.remove_named(header.name.id, header.name.lower.as_bytes());
         }
     }
 

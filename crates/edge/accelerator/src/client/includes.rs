@@ -67,11 +67,11 @@ impl Includes {
     pub fn ask_for(&self, target: &Target, now: f64) -> Client {
         let mut request = self.original.clone();
         request.set_method(b"GET");
+        request.forget_body();
         request.set_target(&target.url);
         request.set_version(http::Version::Http11);
         let headers = &mut request.headers;
         headers.retain(|name, _| !NOT_INCLUDED.iter().any(|known| known.eq_ignore_ascii_case(name)));
-        headers.remove_known(http::HeaderId::TransferEncoding);
         if let Some(host) = &target.host {
             headers.remove(b"host");
             headers.add(b"Host", host);

@@ -77,6 +77,14 @@ pub(super) fn call<'w>(
             let path = String::from_utf8_lossy(text_at(arguments, 0)).into_owned();
             Ok(Value::Bool(!path.is_empty() && std::fs::metadata(path).is_ok()))
         }
+        _ => return of_connection(common, id, arguments),
+    };
+    Some(done)
+}
+
+/// What is asked of the client's connection and of the request's body.
+fn of_connection<'w>(common: &mut Common, id: FunctionId, arguments: Arguments<'_, 'w>) -> Option<Outcome<'w>> {
+    let done = match id {
         FunctionId::StdLate100Continue => {
             if common.subroutine != Subroutine::Recv {
                 common.record("VCL_Error", b"std.late_100_continue() only valid in vcl_recv{}");

@@ -82,6 +82,16 @@ impl Origin {
         }
     }
 
+    /// How long neither side of a pipe may say anything; `None` where only one exchange goes through it.
+    pub(super) fn pipe_timeout(&self) -> Option<Duration> {
+        match self {
+            Self::Program { program, .. } => {
+                Some(Duration::try_from_secs_f64(program.loaded.settings.pipe_timeout).unwrap_or(Duration::MAX))
+            }
+            Self::Shared { .. } => None,
+        }
+    }
+
     /// What is asked of its balancer.
     pub(super) fn wanted(&self) -> Wanted {
         match self {
@@ -159,10 +169,12 @@ impl Place {
                         continue;
                     };
                     let mut exchange = self.exchange(&backend, &proxy);
+                    let between = set_timeouts(&exchange, &backend);
                     let (mut kept, mut deadline) = (PinnedConnections::default(), Deadline::default());
                     let mut fetch = Fetch::new(&self.worker, &proxy, self.origin.wanted(), &mut kept, &mut deadline);
                     match fetch.run(&mut exchange, &mut nobody).await {
                         Ok(answer) => {
+                            exchange.by_rules.server_timeout.set(between);
                             let head = std::mem::take(&mut exchange.response);
                             match backend.responded(head, wall_clock()) {
                                 Step::Accept(accepted) => {
@@ -278,6 +290,16 @@ impl Place {
         }
         Ok(())
     }
+}
+
+/// Says how long the backend may take until the first byte; gives how long it may be silent from then on.
+pub(super) fn set_timeouts(exchange: &Transaction, backend: &Backend) -> Option<Duration> {
+    let said = |seconds: f64| Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero());
+    let (timeouts, rules) = (backend.timeouts(), &exchange.by_rules);
+    rules.connect_timeout.set(said(timeouts.connect));
+    let by_rule = rules.server_timeout.get();
+    rules.server_timeout.set(said(timeouts.first_byte).or(by_rule));
+    said(timeouts.between_bytes).or(by_rule)
 }
 
 /// Tells of interim responses.

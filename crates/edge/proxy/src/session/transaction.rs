@@ -324,6 +324,8 @@ pub struct Route {
 pub struct ByRules {
     /// `set-timeout server`.
     pub server_timeout: Cell<Option<Duration>>,
+    /// How long a connection may take, where a program says so.
+    pub connect_timeout: Cell<Option<Duration>>,
     /// `set-timeout tunnel`.
     pub tunnel_timeout: Cell<Option<Duration>>,
     /// Priority class and offset in queues.

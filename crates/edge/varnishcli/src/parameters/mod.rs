@@ -184,7 +184,15 @@ impl Parameters {
             return refuse(Status::Cannot, format!("parameter \"{name}\" cannot be changed. {why}"));
         }
         let (least, most) = self.bounds(name);
-        value.check(&specification.kind, least.as_deref(), most.as_deref()).map_err(ParameterError::of)?;
+        value.check(&specification.kind, least.as_deref(), most.as_deref()).map_err(|why| {
+            let depends_on = match (name, least != specification.minimum.map(str::to_owned)) {
+                ("thread_pool_min", _) => " (thread_pool_max)",
+                ("thread_pool_max", true) => " (thread_pool_min)",
+                ("thread_pool_reserve", _) if why.starts_with("Must be no more") => " (95% of thread_pool_min)",
+                _ => "",
+            };
+            ParameterError::of(format!("{}{depends_on}\n", why.trim_end()))
+        })?;
         if let Some(place) = self.values.get_mut(at) {
             *place = value;
         }

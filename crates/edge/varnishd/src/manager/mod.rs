@@ -126,6 +126,10 @@ struct Running {
 
 fn begin(options: Options) -> Result<Option<Running>, String> {
     let directory = WorkingDirectory::create(&options.folder).map_err(|error| in_words(&options.folder, &error))?;
+    let pidfile = match &options.pidfile {
+        Some(path) => Some(take_pidfile(path)?),
+        None => None,
+    };
     let publisher = directory.manager().map_err(|error| error.to_string())?;
     let mut manager = Manager {
         shared: None,
@@ -158,16 +162,13 @@ fn begin(options: Options) -> Result<Option<Running>, String> {
     let end_at_signal = shared.clone();
     let mut signals =
         Signals::new([SIGINT, SIGTERM]).map_err(|error| format!("signals cannot be waited for: {error}"))?;
-    let pidfile = options.pidfile.clone();
+    let pidfile_path = options.pidfile.clone();
     worker::named("signals", move || {
         if signals.forever().next().is_some() {
-            end(&end_at_signal, pidfile.as_deref());
+            end(&end_at_signal, pidfile_path.as_deref());
         }
     })
     .map_err(|error| error.to_string())?;
-    if let Some(path) = &options.pidfile {
-        fs::write(path, format!("{}\n", std::process::id())).map_err(|error| format!("{}: {error}", path.display()))?;
-    }
     if let Some(path) = &options.clients.commands {
         run_commands(&mut shared.lock(), path)?;
     }
@@ -181,6 +182,8 @@ fn begin(options: Options) -> Result<Option<Running>, String> {
     }
     // NOTE: ports are kept for the worker as long as this process lives.
     std::mem::forget(options.reservations);
+    // And so is the lock of the file with its number.
+    std::mem::forget(pidfile);
     daemon::tell_ready();
     Ok(Some(Running { shared, pidfile: options.pidfile, terminal: options.clients.terminal }))
 }
@@ -193,6 +196,24 @@ fn in_words(folder: &Path, error: &VsmError) -> String {
         VsmError::Io { source, .. } => format!("{error}: {source}"),
         error => error.to_string(),
     }
+}
+
+/// Writes the process' number into a file, which stays locked as long as the process lives.
+fn take_pidfile(path: &Path) -> Result<fs::File, String> {
+    let shown = path.display();
+    let cannot = |error: io::Error| {
+        let text = error.to_string();
+        format!("Could not open pid-file ({shown}): {}", text.split(" (os error").next().unwrap_or(&text))
+    };
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.read(true).write(true).create(true).truncate(false).open(path).map_err(cannot)?;
+    if rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
+        let pid = fs::read_to_string(path).unwrap_or_default();
+        return Err(format!("Varnishd is already running (pid={}) (pidfile={shown})", pid.trim()));
+    }
+    file.set_len(0).map_err(cannot)?;
+    writeln!(file, "{}", std::process::id()).map_err(cannot)?;
+    Ok(file)
 }
 
 /// Finds or makes the secret, and opens what clients connect to.

@@ -57,9 +57,14 @@ impl<'w, H: Host> Run<'w, '_, H> {
                 inner => Ok(self.value(inner)?.is_true()),
             },
             Expression::Match { subject, pattern, negated } => {
-                let found = match &**subject {
-                    Expression::Header(header) => pattern.is_match(self.host.header(header).unwrap_or_default()),
-                    subject => pattern.is_match(self.text(subject)?.unwrap_or_default()),
+                let in_place = match &**subject {
+                    Expression::Header(header) => Some(self.host.header(header).unwrap_or_default()),
+                    Expression::Variable(variable) => self.host.borrowed(*variable),
+                    _ => None,
+                };
+                let found = match in_place {
+                    Some(text) => pattern.is_match(text),
+                    None => pattern.is_match(self.text(subject)?.unwrap_or_default()),
                 };
                 let found = found.unwrap_or_else(|why| {
                     self.host.log_hard_match(pattern.text(), why);
@@ -219,6 +224,11 @@ impl<'w, H: Host> Run<'w, '_, H> {
             // What is not set is less than everything that is.
             let ordering = self.host.header(header).cmp(&Some(&**text));
             return Ok(ordered(comparison, ordering));
+        }
+        if let (Expression::Variable(variable), Expression::Constant(Constant::String(text))) = (left, right)
+            && let Some(value) = self.host.borrowed(*variable)
+        {
+            return Ok(ordered(comparison, value.cmp(text)));
         }
         let (left, right) = (self.value(left)?, self.value(right)?);
         let ordering = match (left, right) {

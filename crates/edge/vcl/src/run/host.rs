@@ -47,6 +47,12 @@ pub trait Host {
     /// The first value of a header.
     fn header(&self, header: &HeaderRef) -> Option<&[u8]>;
 
+    /// The text of a variable where it is, for those that need no copy to be looked at; `None` for all others.
+    fn borrowed(&self, variable: Variable) -> Option<&[u8]> {
+        let _ = variable;
+        None
+    }
+
     /// Gives a header this value and no other.
     ///
     /// # Errors

@@ -61,7 +61,8 @@ pub(super) async fn open(
         ..ConnectOptions::default()
     };
     let mut deadline = Deadline::default();
-    deadline.set(settings.timeouts.connect.map(|limit| worker.now() + limit));
+    let limit = transaction.by_rules.connect_timeout.get().or(settings.timeouts.connect);
+    deadline.set(limit.map(|limit| worker.now() + limit));
     let stream = {
         let mut connecting = std::pin::pin!(connect(&target, options));
         poll_fn(|context| {

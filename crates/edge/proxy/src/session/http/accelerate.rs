@@ -7,6 +7,7 @@ use std::{
     rc::Rc,
     sync::Arc,
     task::{Poll, ready},
+    time::Duration,
 };
 
 use accelerator::{
@@ -27,9 +28,11 @@ use crate::{
     session::{
         body::BodyPump,
         ending::{Ending, Stage},
-        fetch::{Answer, AnswerBody, Fetch, ObjectBody, StoredBody, Unfetched},
-        object_fetch::{Origin, Place, Relayed, Report, wall_clock, words},
+        fetch::{Answer, AnswerBody, Attempts, Fetch, Nobody, ObjectBody, StoredBody, Unfetched},
+        heads::Heads,
+        object_fetch::{Origin, Place, Relayed, Report, set_timeouts, wall_clock, words},
         page,
+        pinned::PinnedConnections,
         requester::{WaitingClient, WaitingRequest},
         routing::choose_backend,
         transaction::Transaction,
@@ -37,8 +40,14 @@ use crate::{
     worker::Worker,
 };
 
+/// Bytes and fields that a request's head gets on its way through a program: so many fit without taking more memory.
+const REQUEST_ROOM: (usize, usize) = (256, 4);
+
 /// How the log names what answered.
 const CACHE: &str = "<CACHE>";
+
+/// What chunks may add to the bytes of a body that is kept.
+const FRAMING_BYTES_MAX: u64 = 64 << 10;
 
 /// How a request goes on after a backend was asked for it alone.
 enum AfterPass {
@@ -66,6 +75,10 @@ struct Road<'r> {
     origin: Origin,
     up: BodyPump,
     is_body_sent: bool,
+    /// The body of the request, framed as it came, where it can be sent several times.
+    kept_body: Option<Vec<u8>>,
+    /// Whether the client has not been told yet to send its body, for which it may wait.
+    expects_continue: bool,
 }
 
 impl Session {
@@ -86,10 +99,18 @@ impl Session {
             transaction.end(Ending::RequestMalformed(Stage::Request));
             return Box::pin(self.answer_error(transaction, 400)).await;
         }
-        let mut client = client_of(transaction, &origin, body);
-        let mut road = Road { proxy, origin, up, is_body_sent: false };
+        let mut heads = self.worker.heads.take();
+        let mut client = client_of(transaction, &origin, body, &mut heads);
+        let expects_continue = origin.pipe_timeout().is_some();
+        let mut road = Road { proxy, origin, up, is_body_sent: false, kept_body: None, expects_continue };
         let mut step = client.begin();
         loop {
+            if let Some(bytes_max) = client.kept_body_bytes()
+                && !body.is_empty()
+                && let Err(next) = self.keep_body(transaction, &mut road, body, bytes_max).await
+            {
+                return next;
+            }
             if let Some(order) = client.take_refresh() {
                 drop(self.place(&road).fetch(order));
             }
@@ -116,6 +137,10 @@ impl Session {
                 Step::Pipe(pipe) => return Box::pin(self.pipe(transaction, *pipe, road)).await,
                 Step::Deliver(delivery) => {
                     obey(&client, transaction);
+                    // The response's head comes with the delivery, in memory that was lent for it.
+                    heads.response = std::mem::take(&mut transaction.response);
+                    heads.request = client.take_request();
+                    self.worker.heads.give(heads);
                     return self.deliver_made(transaction, *delivery, &mut road).await;
                 }
                 Step::Fail(status) => {
@@ -257,11 +282,12 @@ impl Session {
                         step = backend.failed("its section is gone", wall_clock());
                         continue;
                     };
-                    if road.is_body_sent && backend.sends_body() {
+                    self.ask_for_body(transaction, road).await;
+                    if road.is_body_sent && backend.sends_body() && road.kept_body.is_none() {
                         step = backend.failed("the body of the request has been sent to another attempt", wall_clock());
                         continue;
                     }
-                    road.is_body_sent = true;
+                    road.is_body_sent |= backend.sends_body();
                     match self.ask(&worker, transaction, &backend, &proxy, road).await {
                         Ok(answer) => {
                             let head = std::mem::take(&mut transaction.response);
@@ -329,6 +355,29 @@ impl Session {
         // NOTE: rules and the log see the request as it goes to the server, as they do without a program.
         transaction.request = backend.request().clone();
         transaction.route.backend = Some(Arc::clone(proxy));
+        let by_rule = transaction.by_rules.server_timeout.get();
+        let between = set_timeouts(transaction, backend);
+        let fetched = self.ask_within(worker, transaction, backend, proxy, road).await;
+        transaction.by_rules.server_timeout.set(if fetched.is_ok() { between } else { by_rule });
+        fetched
+    }
+
+    async fn ask_within<'p>(
+        &mut self,
+        worker: &'p Rc<Worker>,
+        transaction: &mut Transaction,
+        backend: &Backend,
+        proxy: &'p Arc<LiveProxy>,
+        road: &mut Road<'_>,
+    ) -> Result<Answer<'p>, Unfetched> {
+        let has_no_body = road.up.is_received() && road.up.approved() == 0;
+        let is_dropped = !(backend.sends_body() || has_no_body);
+        if road.kept_body.is_some() || is_dropped {
+            let kept = road.kept_body.clone().filter(|_| backend.sends_body());
+            let mut request = Nobody { body: kept.unwrap_or_default(), interim: None };
+            let mut fetch = Fetch::new(worker, proxy, road.origin.wanted(), &mut self.kept, &mut self.deadline);
+            return fetch.run(transaction, &mut request).await;
+        }
         let waiting = WaitingClient {
             wire: &mut self.client,
             abort_on_close: proxy.settings().options.abortonclose,
@@ -382,7 +431,7 @@ impl Session {
         self.deliver(transaction, road.proxy, answer, &mut road.up).await
     }
 
-    /// Bytes both ways: the request goes to a server as it is, and the connections end with the answer.
+    /// Bytes both ways: the request goes to a server as it is, and all that follows it, until both sides have ended.
     async fn pipe(&mut self, transaction: &mut Transaction, pipe: Pipe, mut road: Road<'_>) -> Next {
         let Some(proxy) = road.origin.proxy(Target::of_pipe(&pipe)) else {
             transaction.end(Ending::NoServer);
@@ -390,8 +439,47 @@ impl Session {
         };
         transaction.request = pipe.request;
         transaction.route.backend = Some(Arc::clone(&proxy));
-        // NOTE: Varnish looks at nothing that follows; here each message is still framed, so only one goes through.
         transaction.asked.wants_keep_alive = false;
+        let Some(idle) = road.origin.pipe_timeout() else {
+            return self.pipe_one_exchange(transaction, &proxy, road).await;
+        };
+        let worker = Rc::clone(&self.worker);
+        let reached = {
+            let mut client = WaitingClient {
+                wire: &mut self.client,
+                abort_on_close: proxy.settings().options.abortonclose,
+                is_tcp: false,
+                handle: &self.registered.handle,
+            };
+            let mut kept = PinnedConnections::default();
+            let mut attempts = Attempts::new(&worker, &proxy, road.origin.wanted(), &mut kept, false);
+            attempts.reach(transaction, &mut client).await
+        };
+        let mut upstream = match reached {
+            Ok(upstream) => upstream,
+            Err(why) => {
+                return self.answer_unfetched(transaction, &mut road.up, &Unfetched::Unreachable(why)).await;
+            }
+        };
+        let wire = &mut upstream.connection.wire;
+        transaction.request.write_to(&mut wire.output);
+        wire.output.extend_from_slice(&road.kept_body.take().unwrap_or_default());
+        // NOTE: a fresh socket takes a head at once, or the connection is as good as broken.
+        let sent = tokio::time::timeout(idle, poll_fn(|context| wire.poll_flush(context))).await;
+        if !matches!(sent, Ok(Ok(()))) {
+            transaction.end(Ending::ServerFailed(Stage::Request));
+            return Next::Close;
+        }
+        self.tunnel_bytes(transaction, &proxy, upstream, Some(idle)).await
+    }
+
+    /// One request and its answer, each framed; the connections end with them.
+    async fn pipe_one_exchange(
+        &mut self,
+        transaction: &mut Transaction,
+        proxy: &Arc<LiveProxy>,
+        mut road: Road<'_>,
+    ) -> Next {
         let worker = Rc::clone(&self.worker);
         let fetched = {
             let waiting = WaitingClient {
@@ -401,12 +489,55 @@ impl Session {
                 handle: &self.registered.handle,
             };
             let mut request = WaitingRequest::new(waiting, &mut road.up, self.side.frontend.settings().timeouts.client);
-            let mut fetch = Fetch::new(&worker, &proxy, road.origin.wanted(), &mut self.kept, &mut self.deadline);
+            let mut fetch = Fetch::new(&worker, proxy, road.origin.wanted(), &mut self.kept, &mut self.deadline);
             fetch.run(transaction, &mut request).await
         };
         match fetched {
-            Ok(answer) => self.deliver(transaction, &proxy, answer, &mut road.up).await,
+            Ok(answer) => self.deliver(transaction, proxy, answer, &mut road.up).await,
             Err(why) => self.answer_unfetched(transaction, &mut road.up, &why).await,
+        }
+    }
+
+    /// Takes the whole body of a request in, so that it can be sent several times; one that is known to be larger is left alone.
+    async fn keep_body(
+        &mut self,
+        transaction: &mut Transaction,
+        road: &mut Road<'_>,
+        body: BodyLength,
+        bytes_max: u64,
+    ) -> Result<(), Next> {
+        let is_too_large = matches!(body, BodyLength::Exact(length) if length > bytes_max);
+        if is_too_large || road.kept_body.is_some() || road.is_body_sent {
+            return Ok(());
+        }
+        self.ask_for_body(transaction, road).await;
+        let mut kept = Vec::new();
+        let limit = self.side.frontend.settings().timeouts.client.unwrap_or(Duration::MAX);
+        loop {
+            kept.extend_from_slice(self.client.received.bytes().get(..road.up.approved()).unwrap_or_default());
+            road.up.discard(&mut self.client);
+            if road.up.is_received() {
+                road.kept_body = Some(kept);
+                return Ok(());
+            }
+            let is_too_large = kept.len() as u64 > bytes_max.saturating_add(FRAMING_BYTES_MAX);
+            let more = tokio::time::timeout(limit, poll_fn(|context| self.client.poll_receive(context)));
+            if is_too_large || !matches!(more.await, Ok(Ok(1..))) || road.up.approve(&self.client).is_err() {
+                transaction.end(Ending::ClientLeft(Stage::Request));
+                transaction.count_client_abort();
+                return Err(Next::Close);
+            }
+        }
+    }
+
+    /// Tells a client that waits for it to send its body.
+    async fn ask_for_body(&mut self, transaction: &Transaction, road: &mut Road<'_>) {
+        if std::mem::take(&mut road.expects_continue) && !road.up.is_received() {
+            let is_asked = http::expect_continue(&transaction.request);
+            if is_asked {
+                self.client.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+                let _ = self.flush().await;
+            }
         }
     }
 
@@ -421,21 +552,18 @@ impl Session {
 }
 
 /// The machine of a request.
-fn client_of(transaction: &Transaction, origin: &Origin, body: BodyLength) -> Client {
-    let (request, has_body) = (transaction.request.clone(), !body.is_empty());
+fn client_of(transaction: &Transaction, origin: &Origin, body: BodyLength, heads: &mut Heads) -> Client {
+    let has_body = !body.is_empty();
+    let mut request = std::mem::take(&mut heads.request);
+    request.copy_from(&transaction.request, REQUEST_ROOM.0, REQUEST_ROOM.1);
     match origin {
         Origin::Program { accelerator, program } => {
             let numbers = Arc::clone(accelerator);
             let next = Rc::new(move || numbers.next_number());
             let connection = connection_of(transaction, program.loaded.program.imports("unix"));
-            Client::Program(Box::new(client::Client::new(
-                &program.loaded,
-                request,
-                connection,
-                wall_clock(),
-                next,
-                has_body,
-            )))
+            let mut client = client::Client::new(&program.loaded, request, connection, wall_clock(), next, has_body);
+            client.lend(std::mem::take(&mut heads.response));
+            Client::Program(Box::new(client))
         }
         Origin::Shared { cache, .. } => {
             Client::Shared(Box::new(shared::Client::new(&cache.shared, request, wall_clock(), has_body)))

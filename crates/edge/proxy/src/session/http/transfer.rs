@@ -1,6 +1,6 @@
 //! The body of a response on its way to the client, or bytes both ways, and what becomes of the connections then.
 
-use std::{future::poll_fn, sync::Arc, task::Poll};
+use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 use haproxycfg::model::HttpReuse;
 use live::{LiveProxy, LiveServer, ShutCause, counters::Traffic};
@@ -203,8 +203,6 @@ impl Session {
         backend: &LiveProxy,
         upstream: Upstream<'_>,
     ) -> Next {
-        let frontend = Arc::clone(&self.side.frontend);
-        let (front, back) = (&frontend.settings().timeouts, &backend.settings().timeouts);
         let hop = transaction.response.status() == 101;
         if !hop {
             http::remove_hop_by_hop(&mut transaction.response.headers, false);
@@ -216,8 +214,21 @@ impl Session {
             transaction.end(Ending::ClientLeft(Stage::Data));
             return Next::Close;
         }
+        self.tunnel_bytes(transaction, backend, upstream, None).await
+    }
+
+    /// Bytes both ways until both sides have ended; `idle` is how long they may be silent where nothing else says so.
+    pub(super) async fn tunnel_bytes(
+        &mut self,
+        transaction: &mut Transaction,
+        backend: &LiveProxy,
+        upstream: Upstream<'_>,
+        idle: Option<Duration>,
+    ) -> Next {
+        let frontend = Arc::clone(&self.side.frontend);
+        let (front, back) = (&frontend.settings().timeouts, &backend.settings().timeouts);
         let server = Arc::clone(&upstream.connection.server);
-        let both = transaction.by_rules.tunnel_timeout.get().or(back.tunnel);
+        let both = transaction.by_rules.tunnel_timeout.get().or(back.tunnel).or(idle);
         let setup = TunnelSetup {
             pool: &self.worker.buffers,
             timeouts: TunnelTimeouts {
