@@ -25,6 +25,7 @@ pub mod queries;
 pub mod rdb;
 pub mod redis_conf;
 pub mod redis_files;
+pub mod replication;
 pub mod resp;
 pub mod sample_messages;
 pub mod script;

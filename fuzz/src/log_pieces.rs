@@ -9,7 +9,7 @@ pub fn piece(data: &[u8]) {
     let table = groups::table();
     let mut effects = Effects::default();
     let entry = |commands| Entry { offset: Offset(7), time_ms: 1, commands };
-    let Ok(count) = check_piece(&mut effects, &table, &entry(data)) else { return };
+    let Ok(count) = check_piece(&mut effects, (&table, 16), &entry(data)) else { return };
     let mut commands = Vec::new();
     let take = |effect: shard::effects::Effect<'_>| {
         commands.push(effect.offset.0 - 7);
@@ -21,7 +21,7 @@ pub fn piece(data: &[u8]) {
     // Any beginning of it that ends with a command is refused, if a transaction is open there, or has fewer.
     for (before, end) in commands.iter().enumerate() {
         let end = usize::try_from(*end).unwrap_or(usize::MAX);
-        if let Ok(fewer) = check_piece(&mut effects, &table, &entry(data.get(..end).unwrap_or_default())) {
+        if let Ok(fewer) = check_piece(&mut effects, (&table, 16), &entry(data.get(..end).unwrap_or_default())) {
             assert_eq!(fewer, before);
         }
     }

@@ -38,7 +38,12 @@ impl ClientType {
 
     /// What a client is.
     pub fn of(session: &Session) -> Self {
-        if session.is_subscriber() { Self::Pubsub } else { Self::Normal }
+        let is_replica = session.replica.as_ref().is_some_and(|replica| replica.is_attached);
+        match (is_replica, session.is_subscriber()) {
+            (true, _) => Self::Replica,
+            (false, true) => Self::Pubsub,
+            (false, false) => Self::Normal,
+        }
     }
 }
 
@@ -75,6 +80,7 @@ fn flags(session: &Session) -> String {
         }
     };
     add('O', session.listening.monitors);
+    add('S', ClientType::of(session) == ClientType::Replica);
     add('P', session.is_subscriber());
     add('x', session.transaction.is_some());
     add('b', session.blocked.is_some() || session.postponed);

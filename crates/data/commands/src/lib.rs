@@ -13,6 +13,7 @@ pub mod groups;
 pub mod host;
 pub mod pubsub;
 pub mod reference;
+pub mod replication;
 pub mod runs;
 pub mod sample;
 pub mod scripting;

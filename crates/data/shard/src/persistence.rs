@@ -68,6 +68,12 @@ pub struct Persistence<D: Disk, W> {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) removals: Removals,
     pub(crate) reads: Reads,
+    /// The database that is selected where the log ends that is followed.
+    pub(crate) selected: usize,
+    /// Nothing of the log from there on is given up: somebody is about to read it.
+    pub(crate) kept_from: Option<Offset>,
+    /// The log is another server's: what it could do may fail here.
+    pub(crate) is_of_others: bool,
 }
 
 impl<D: Disk, W: Workers> Persistence<D, W> {
@@ -92,6 +98,9 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
             commit: GroupCommit::new(opened.log, opened.last_time_ms, settings.appendfsync),
             removals: Removals::default(),
             reads: Reads::new(now),
+            selected: 0,
+            kept_from: None,
+            is_of_others: false,
             workers,
             world,
         })
@@ -105,6 +114,22 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
     /// The log, for those who read it.
     pub fn log(&self) -> &Log<D> {
         &self.commit.log
+    }
+
+    /// The engine below the tables: its snapshots are as of some offset of the log.
+    pub fn engine(&self) -> Arc<dyn Engine> {
+        self.tables.with(|tables| Arc::clone(tables.engine()))
+    }
+
+    /// Nothing of the log from an offset on is given up for now.
+    pub fn keep_log_from(&mut self, offset: Option<Offset>) {
+        self.kept_from = offset;
+    }
+
+    /// The log is, or was, another server's: a command that fails when it is run again has failed before, or ran there for reasons of
+    /// that server.
+    pub fn set_of_others(&mut self) {
+        self.is_of_others = true;
     }
 
     /// Those who wait for disks: in a simulation they are told when to.

@@ -1,5 +1,9 @@
 //! Keys as records of the tables, and back.
 
+mod selected;
+
+pub use selected::selected_in;
+
 use std::{
     cell::{Cell, RefCell},
     error::Error as _,

@@ -334,6 +334,8 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         self.room.pace.spend(self.server.effects().len() as u64);
         let wait_for = persistence.commit(&mut self.server, now, self.ready.len())?;
         let is_busy = persistence.advance(&mut self.server, now)? || persistence.waits_for_more();
+        let figures = &mut self.server.shared.persistence;
+        (figures.log.1, figures.durable) = (persistence.log().end().0, persistence.log().durable().0);
         if let Some((bytes, elapsed)) = persistence.take_drained() {
             self.room.pace.drained(bytes, elapsed);
         }
@@ -365,12 +367,50 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         self.server.finish_replies();
         persistence.drain(&mut self.server, now);
         persistence.close(&mut self.server, now)?;
+        self.open_again(now, open)
+    }
+
+    /// Gives log and tables up for others, while clients wait: they see the other data from then on. What a follower follows goes on
+    /// where the other log ends.
+    ///
+    /// # Errors
+    ///
+    /// Those at hand cannot be closed, or the others not be opened.
+    pub fn replace<E: From<ShardError>>(
+        &mut self,
+        now: Millis,
+        open: impl FnOnce(&Settings) -> Result<Persistence<D, W>, E>,
+    ) -> Result<(), E> {
+        let Some(mut persistence) = self.persistence.take() else { return Ok(()) };
+        self.server.finish_replies();
+        persistence.drain(&mut self.server, now);
+        persistence.close_without_checkpoint(&mut self.server, now)?;
+        self.server.data_is_replaced();
+        self.open_again(now, open)?;
+        // What waited to be told of the former log waits no more.
+        self.held.iter_mut().for_each(|(offset, _)| *offset = Offset(0));
+        if let Some(persistence) = &self.persistence {
+            self.server.shared.replication_id = persistence.replication_id().to_string();
+        }
+        Ok(())
+    }
+
+    fn open_again<E: From<ShardError>>(
+        &mut self,
+        now: Millis,
+        open: impl FnOnce(&Settings) -> Result<Persistence<D, W>, E>,
+    ) -> Result<(), E> {
         self.server.forget_data();
         let mut persistence = open(&self.server.shared.settings)?;
         let tables = persistence.tables();
         self.server.take_records(tables.key_seed(), Box::new(tables));
         persistence.recover(&mut self.server)?;
         self.server.set_now(now);
+        if let Role::Follower(following) = &mut self.role {
+            following.select(persistence.selected);
+            persistence.refuse_writes(&mut self.server, Some(follow::READ_ONLY.to_owned()));
+            self.server.set_following(true);
+        }
         self.persistence = Some(persistence);
         self.tell_figures();
         Ok(())

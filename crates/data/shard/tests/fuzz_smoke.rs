@@ -34,7 +34,7 @@ fn encoded(commands: &[usize]) -> Vec<u8> {
 fn what_a_log_has_is_accepted() {
     let sound = encoded(&[0, 3, 1, 3, 4, 2, 5, 6]);
     let entry = Entry { offset: Offset(7), time_ms: 1, commands: &sound };
-    assert_eq!(check_piece(&mut Effects::default(), &groups::table(), &entry).unwrap(), 8);
+    assert_eq!(check_piece(&mut Effects::default(), (&groups::table(), 16), &entry).unwrap(), 8);
 }
 
 proptest! {

@@ -10,6 +10,12 @@ use crate::point::Point;
 /// What went wrong, with the remedy where there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
+    /// A snapshot of a master is damaged, or has what is not there.
+    #[error("the master's snapshot: {0}")]
+    Snapshot(#[from] crate::import::Problem),
+    /// Another server cannot be followed.
+    #[error("{0}")]
+    Follow(String),
     /// Settings are wrong: each problem with its place and remedy.
     #[error("the settings cannot be used:\n  {}", .0.join("\n  "))]
     Settings(Vec<String>),

@@ -13,7 +13,6 @@ use std::{cell::RefCell, io, path::Path, rc::Rc, sync::Arc, time::Duration};
 
 use commands::{Server, SessionId, secrets::Secrets};
 use mio::{Events, Interest, Poll, Waker};
-use oplog::disk::RealDisk;
 use shard::{ShardOptions, TICK_MS};
 
 use crate::{
@@ -25,22 +24,19 @@ use crate::{
     listener::{self, Listener},
     messages,
     migrate::Migrations,
-    opening,
+    opening::{self, Shard},
     overhead::Overhead,
     page::Page,
+    replication::{self, Replicator},
     running::Running,
     signals::{Signals, Watch},
     sockets::{SIGNALS, Sockets, WAKER},
     users::Users,
-    workers::ThreadWorkers,
     world::ProcessWorld,
 };
 
 /// Events of one turn.
 const EVENTS_MAX: usize = 1024;
-/// A shard on the machine's disks.
-pub type Shard = shard::Shard<RealDisk, ThreadWorkers>;
-
 /// A shard with its sockets.
 pub struct EventLoop {
     listening: Rc<RefCell<Listening>>,
@@ -58,6 +54,7 @@ pub struct EventLoop {
     /// Other threads read and write the sockets of clients.
     has_lanes: bool,
     oom_score: OomScore,
+    replicator: Replicator,
     /// Sends keys to other servers; nothing until there are some.
     migrations: Option<Migrations>,
     waker: Arc<Waker>,
@@ -90,6 +87,9 @@ impl EventLoop {
         let users = Users::of(&settings);
         let has_folder = !settings.dir.0.is_empty();
         let store_folder = has_folder.then(|| StoreFolder::take(Path::new(&settings.dir.0))).transpose()?;
+        if let Some(folder) = &store_folder {
+            replication::finish_copy(folder.root())?;
+        }
         let opened = store_folder
             .as_ref()
             .map(|folder| opening::open(folder, ShardNumber::FIRST, &settings, until, Arc::clone(&waker)));
@@ -104,6 +104,10 @@ impl EventLoop {
             world: ProcessWorld::new(),
         };
         let mut shard = recovered(opened, options)?;
+        let mut replicator = Replicator::new(Arc::clone(&waker));
+        if let Some(folder) = &store_folder {
+            replicator.begin(&mut shard, folder)?;
+        }
         let settled = shard.settled();
         let server = &mut shard.server;
         server.load_users(users).map_err(|reason| StoreError::Settings(vec![reason]))?;
@@ -129,6 +133,7 @@ impl EventLoop {
             resume: Vec::new(),
             has_lanes,
             oom_score,
+            replicator,
             migrations: None,
             waker,
             watch,
@@ -148,29 +153,37 @@ impl EventLoop {
         }
     }
 
+    /// How long events are waited for at most.
+    fn patience(&self, is_busy: bool) -> Duration {
+        let is_more = is_busy || !self.resume.is_empty() || self.shard.server.can_go_on();
+        let mut wait = match (is_more, self.deferred.is_empty() && !self.shard.is_moving()) {
+            (true, _) => 0,
+            (false, false) => 1,
+            (false, true) => (self.shard.next_tick() - clock::now()).clamp(0, TICK_MS),
+        };
+        if self.has_lanes && wait > 0 && !self.may_sleep() {
+            wait = 0;
+        }
+        Duration::from_millis(wait.unsigned_abs())
+    }
+
     /// Serves until it is told to stop.
     pub fn run(mut self) -> Result<(), StoreError> {
         let mut events = Events::with_capacity(EVENTS_MAX);
-        let mut busy = false;
+        // Before any client writes: a replica takes nothing of them.
+        let mut busy = self.replicate(clock::now())?;
         self.watch.serving();
         messages::notice("Ready to accept connections");
         self.life.serving();
         while !self.shard.server.shared.shutdown.is_asked {
-            let is_more = busy || !self.resume.is_empty() || self.shard.server.can_go_on();
-            let mut wait = match (is_more, self.deferred.is_empty() && !self.shard.is_moving()) {
-                (true, _) => 0,
-                (false, false) => 1,
-                (false, true) => (self.shard.next_tick() - clock::now()).clamp(0, TICK_MS),
-            };
-            if self.has_lanes && wait > 0 && !self.may_sleep() {
-                wait = 0;
-            }
-            match self.sockets.borrow_mut().poll.poll(&mut events, Some(Duration::from_millis(wait.unsigned_abs()))) {
+            let patience = self.patience(busy);
+            match self.sockets.borrow_mut().poll.poll(&mut events, Some(patience)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
             }
             let now = clock::now();
             self.shard.begin_turn(now);
+            self.replicator.begin_turn(&mut self.shard, now);
             self.release(now);
             if !self.deferred.is_empty() {
                 self.shard.refresh_pace(now);
@@ -209,8 +222,9 @@ impl EventLoop {
             self.shard.check_broken()?;
             self.fulfil_requests(now)?;
             self.migrate(now)?;
+            let has_more = self.replicate(now)?;
             let end = self.shard.end_turn(now, is_tick)?;
-            busy = end.is_busy;
+            busy = self.replicator.end_turn(&mut self.shard) || end.is_busy || has_more;
             match end.wait_for {
                 Some(offset) => self.hold(offset),
                 None => self.send(),

@@ -50,6 +50,24 @@ const GROUPS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "Replication",
+        &[
+            "replicaof",
+            "masterauth",
+            "masteruser",
+            "replica-ack",
+            "min-replicas-to-write",
+            "min-replicas-max-lag",
+            "replica-serve-stale-data",
+            "replica-announce-ip",
+            "replica-announce-port",
+            "replica-announced",
+            "replica-priority",
+            "repl-timeout",
+            "repl-ping-replica-period",
+        ],
+    ),
+    (
         "Memory",
         &[
             "maxmemory",

@@ -35,6 +35,8 @@ mod overhead;
 mod page;
 pub mod point;
 mod replace;
+mod replication;
+mod role;
 pub mod running;
 pub mod setting_help;
 mod signals;

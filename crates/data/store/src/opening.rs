@@ -13,18 +13,21 @@ use crate::{
     folder::{self, ShardFolder, ShardNumber, StoreFolder},
     messages,
     point::Point,
-    until,
+    role, until,
     workers::ThreadWorkers,
     world::ProcessWorld,
 };
 
 /// The smallest segment of the log.
-const SEGMENT_LEN_MIN: u64 = 64 << 10;
+pub const SEGMENT_LEN_MIN: u64 = 64 << 10;
 /// What the tables' buffers and cache take at least.
 const TABLES_MEMORY_MIN: u64 = 16 << 20;
 
 /// Log and tables of a shard on the machine's disks.
 pub type Persistence = shard::Persistence<RealDisk, ThreadWorkers>;
+
+/// A shard on the machine's disks.
+pub type Shard = shard::Shard<RealDisk, ThreadWorkers>;
 
 /// Opens the folder of a shard, or makes it. With a point, the log is cut there.
 ///
@@ -59,7 +62,11 @@ pub fn open(
     let workers = ThreadWorkers::start(&log, &engine, settings, waker)?;
     let opened = Opened { log, last_time_ms: recovered.last_time_ms, applied };
     let world: Rc<dyn World> = ProcessWorld::new();
-    Ok(Persistence::new(opened, engine, random.seed, settings, (workers, world))?)
+    let mut persistence = Persistence::new(opened, engine, random.seed, settings, (workers, world))?;
+    if role::has_followed(store.root()) {
+        persistence.set_of_others();
+    }
+    Ok(persistence)
 }
 
 /// Random numbers for what is made.

@@ -115,6 +115,9 @@ pub fn read(words: &[String], manner: Manner, input: &mut dyn io::Read) -> Resul
     if start.until.is_some() && start.settings.dir.0.is_empty() {
         problems.push("--until: without a folder (--dir) there is no log to go back in".into());
     }
+    if start.settings.replicaof.0.is_some() && start.settings.dir.0.is_empty() {
+        problems.push("'replicaof': without a folder (--dir) there is no log to follow another server's with".into());
+    }
     if problems.is_empty() { Ok(start) } else { Err(StoreError::Settings(problems)) }
 }
 
@@ -442,7 +445,7 @@ mod tests {
             (&["--replicaof", "one"], "'replicaof \"one\"': wrong number of arguments"),
             (
                 &["--replicaof", "a", "1"],
-                "'replicaof \"a\" \"1\"': 'replicaof' is not there yet: replication comes with the cluster",
+                "'replicaof': without a folder (--dir) there is no log to follow another server's with",
             ),
             (&["--logfile \"x"], "--logfile \"x: unbalanced quotes"),
             (&["-p", "7"], "-p: a setting's name begins with '--'"),

@@ -170,6 +170,24 @@ impl Sockets {
         true
     }
 
+    /// Takes the socket of a client away, whose session stays: somebody else serves it from now on. One of a lane comes later, by
+    /// [`take_released`](Self::take_released).
+    pub fn take_stream(&mut self, session: SessionId) -> Option<Stream> {
+        let Some(token) = self.tokens.remove(&session) else {
+            self.lanes.as_mut()?.release(session);
+            return None;
+        };
+        let mut stream = self.connections.try_remove(token)?.into_stream();
+        let _ = self.poll.registry().deregister(&mut stream);
+        self.answered.remove(&token);
+        Some(stream)
+    }
+
+    /// The sockets of lanes that were taken away.
+    pub fn take_released(&mut self) -> Vec<(SessionId, Stream)> {
+        self.lanes.as_mut().map(|lanes| lanes.take_released()).unwrap_or_default()
+    }
+
     /// Why a client is not let in.
     fn refusal(&self, server: &Server, is_local: bool) -> Option<&'static str> {
         let settings = &server.shared.settings;

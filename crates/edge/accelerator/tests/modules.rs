@@ -94,6 +94,7 @@ fn std_changes_and_asks() {
         ("", "set req.http.x = std.getenv(\"NO_SUCH_NAME\") + \"-\";", "-"),
         ("", "set req.http.x = std.file_exists(\"/\") + \" \" + std.file_exists(\"/no/such\");", "true false"),
         ("", "set req.http.x = std.fileread(\"/no/such\") + \"-\";", "-"),
+        ("", "set req.http.x = std.integer(real=-std.real(\"2.5\"));", "-2"),
         ("", "set req.http.x = std.duration(\"x\", 5s);", "5.000"),
         ("", "set req.http.x = std.duration(\"x\");", "failed: std.duration: conversion failed"),
         (

@@ -24,6 +24,14 @@ const CASES: &[(&str, &str)] = &[
     ("sub vcl_recv { set req.http.a = std.tolower(\"A\"); }", "Symbol not found: 'std"),
     ("import std; sub vcl_recv { set req.http.a = std.nope(); }", "Symbol not found: 'std.nope'"),
     ("import std; sub vcl_recv { set req.http.a = std.tolower(); }", "Argument 's' missing"),
+    (
+        "import std; sub vcl_recv { set req.http.a = -std.tolower(\"a\"); }",
+        "'-' must be followed by a number, found STRING.",
+    ),
+    (
+        "import directors; sub vcl_init { new a.b = directors.hash(); }",
+        "Name of VCL object, 'a.b', contains illegal character '.'",
+    ),
     ("import nope;", "Could not find VMOD nope"),
     ("C{ int i; }C", "Inline-C not allowed"),
     ("sub vcl_recv { /* never ends }", "Unterminated /* ... */ comment, starting at"),

@@ -12,6 +12,7 @@ mod log;
 mod network;
 mod origin;
 mod peer;
+mod redis;
 mod scene;
 mod site;
 mod store;
@@ -36,6 +37,7 @@ pub use self::{
     network::Network,
     origin::{Origin, ok},
     peer::{Peer, nginx, nginx_at, python},
+    redis::Redis,
     scene::{Scene, beside_haproxy, server_and_end},
     site::{Site, Varnish},
     store::{RedisClient, Store},

@@ -32,7 +32,12 @@ impl Store {
     /// One on a folder that may have data, once it listens.
     #[track_caller]
     pub fn start_in(folder: Arc<Folder>, arguments: &[&str]) -> Self {
-        let address = free_address();
+        Self::start_at(free_address(), folder, arguments)
+    }
+
+    /// The same at an address that it has had before.
+    #[track_caller]
+    pub fn start_at(address: SocketAddr, folder: Arc<Folder>, arguments: &[&str]) -> Self {
         let store = Self::spawn(address, folder, arguments);
         wait_until("the store listens", || {
             let mut probe = store.child_has_ended();

@@ -165,7 +165,7 @@ mod tests {
         let mut settings = Settings::default();
         let mut included = Vec::new();
         let problems = read(
-            "# a comment\nport 7000\nrequirepass \"two words\"\n\nmaxmemry 1gb\nappendonly perhaps\ninclude other.conf\ntimeout\nsave 900 1\nreplicaof host 6379\ntls-port 0\nsave 60 5\ncluster-enabled no\n",
+            "# a comment\nport 7000\nrequirepass \"two words\"\n\nmaxmemry 1gb\nappendonly perhaps\ninclude other.conf\ntimeout\nsave 900 1\nreplicaof host 6379\ntls-port 0\nsave 60 5\ncluster-enabled no\ntls-port 7001\n",
             &mut settings,
             |_| None,
             &mut |path, _| {
@@ -182,7 +182,7 @@ mod tests {
                 (5, "there is no setting 'maxmemry'; did you mean 'maxmemory'?"),
                 (6, "'appendonly': argument must be 'yes' or 'no'"),
                 (8, "'timeout': wrong number of arguments; it needs a value"),
-                (10, "'replicaof' is not there yet: replication comes with the cluster"),
+                (14, "'tls-port' is not there yet: TLS is not there yet; a proxy in front may speak it"),
             ]
         );
         assert_eq!((settings.port.0, settings.requirepass.0.as_slice()), (7000, b"two words".as_slice()));
@@ -191,7 +191,7 @@ mod tests {
         let wrong = read(b"unixsocket /tmp/\xe4\n", &mut settings, |_| None, &mut |_, _| Ok(()));
         assert_eq!(wrong.first().map(|problem| problem.reason.as_str()), Some("'unixsocket': argument must be UTF-8"));
         assert_eq!(settings.save.points, [(900, 1), (60, 5)]);
-        assert_eq!(settings.replicaof.0, None);
+        assert_eq!(settings.replicaof.0, Some(("host".to_owned(), 6379)));
         assert_eq!(included, ["other.conf"]);
     }
 

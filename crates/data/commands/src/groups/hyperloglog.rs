@@ -134,7 +134,12 @@ fn pfcount(context: &mut Context<'_>) -> Result<(), Failure> {
         },
         None => (true, 0),
     };
-    if !kept && let Some(mut log) = take(context, key)? {
+    // A replica's keys are its master's, the count that is kept beside included.
+    let may_keep = context.shared.replication.master().is_none();
+    if !kept
+        && may_keep
+        && let Some(mut log) = take(context, key)?
+    {
         log.keep_count(counted);
         put(context, key, log)?;
         context.keys.modified(key);

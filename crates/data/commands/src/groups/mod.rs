@@ -21,6 +21,7 @@ pub mod lists;
 pub mod memory;
 pub mod persistence;
 pub mod pubsub;
+pub mod replication;
 pub mod scripting;
 pub mod server;
 pub mod sets;
@@ -57,6 +58,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         memory::COMMANDS,
         persistence::COMMANDS,
         pubsub::COMMANDS,
+        replication::COMMANDS,
         scripting::COMMANDS,
         server::COMMANDS,
         sorted_sets::change::COMMANDS,

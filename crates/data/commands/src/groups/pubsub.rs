@@ -167,6 +167,7 @@ fn publish(context: &mut Context<'_>, medium: Medium) -> Result<(), Failure> {
     let mut own = has_place.then_some((id, &mut context.reply));
     let receivers = context.shared.publish(medium, channel, text, &mut own);
     context.reply.count(receivers);
+    crate::groups::replication::tell_replicas(context);
     Ok(())
 }
 

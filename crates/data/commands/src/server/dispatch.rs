@@ -442,6 +442,9 @@ impl Server {
         {
             return Err((Some(found), Failure::owned(reason.clone())));
         }
+        if let Some(failure) = self.shared.refused_by_replication(command.flags) {
+            return Err((Some(found), failure));
+        }
         if self.shared.condition.memory_full && command.flags.contains(Flags::DENYOOM) {
             return Err((Some(found), OUT_OF_MEMORY));
         }

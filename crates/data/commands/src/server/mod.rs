@@ -35,6 +35,7 @@ mod portions;
 mod publish;
 #[cfg(test)]
 mod rename_tests;
+mod replication;
 pub mod scripts;
 mod sent;
 mod shared;
@@ -285,7 +286,8 @@ impl Server {
         }
         let listed = &mut self.shared.schedule.with_output;
         for session in self.shared.sessions.values_mut().filter_map(Option::as_deref_mut) {
-            let is_waiting = session.blocked.is_some() || session.postponed || session.is_subscriber();
+            let is_replica = session.replica.as_ref().is_some_and(|replica| replica.is_attached);
+            let is_waiting = session.blocked.is_some() || session.postponed || session.is_subscriber() || is_replica;
             if !is_waiting && !session.listening.monitors && now - session.last_interaction > limit_ms {
                 session.close = Close::Now;
                 if !std::mem::replace(&mut session.output.is_listed, true) {

@@ -12,6 +12,7 @@ use crate::{
     config::{LogLevel, Settings},
     host::{Host, NoHost, PersistenceFigures, Stopwatch},
     pubsub::Registry,
+    replication::Replication,
     scripting::{Functions, LogLine, Scripts},
     secrets::Secrets,
 };
@@ -252,6 +253,8 @@ pub struct Shared {
     pub changes_at_checkpoint: u64,
     /// The name of the log's history; empty if there is none.
     pub replication_id: String,
+    /// What is known of replicas, or of the master.
+    pub replication: Replication,
     /// Keys on their way to other servers.
     pub migrations: Migrations,
     /// What whoever runs this shard is asked to do.
@@ -305,6 +308,7 @@ impl Shared {
             persistence: PersistenceFigures::default(),
             changes_at_checkpoint: 0,
             replication_id: String::new(),
+            replication: Replication::default(),
             migrations: Migrations::default(),
             requests: Requests::default(),
             shutdown: Shutdown::default(),

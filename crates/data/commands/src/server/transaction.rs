@@ -34,6 +34,15 @@ impl Server {
                 "EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.",
             ));
         }
+        let writes = |words: &Vec<Bytes>| {
+            let words: WordList<'_> = words.iter().map(|word| word.as_slice()).collect();
+            self.shared.table.find(&words).is_some_and(|found| found.command.flags.contains(Flags::WRITE))
+        };
+        if let Some(reason) = &self.shared.condition.refuse_writes
+            && transaction.commands.iter().any(writes)
+        {
+            return Err(Failure::owned(format!("EXECABORT Transaction discarded because of: {reason}")));
+        }
         if failed? {
             Reply::new(output, session.protocol).null_array();
             return Ok(());

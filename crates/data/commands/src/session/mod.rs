@@ -1,6 +1,7 @@
 //! A client's connection, as far as commands know it.
 
 mod pieces;
+mod replica;
 mod unfinished;
 
 use std::{
@@ -14,6 +15,7 @@ use resp::{Protocol, RequestParser};
 use crate::{acl::User, table::CommandName};
 
 pub(crate) use pieces::{PIECE_FROM, Pieces};
+pub use replica::{AwaitedReplicas, ReplicaTraits};
 pub use unfinished::{Rest, Unfinished};
 
 /// Names a session. Numbers are never given twice: `CLIENT ID` is this one.
@@ -66,6 +68,8 @@ pub struct Blocked {
     pub muted: bool,
     /// The migration that it waits for; 0 if it does not.
     pub migration: u64,
+    /// The replicas that it waits for.
+    pub replicas: Option<AwaitedReplicas>,
 }
 
 /// What can be asked of the role that holds the connection.
@@ -251,6 +255,8 @@ pub struct Session {
     pub tracking: Option<Box<ClientTracking>>,
     /// Its next command waits until a pause is over.
     pub postponed: bool,
+    /// What it has said of itself as a replica.
+    pub replica: Option<Box<ReplicaTraits>>,
     /// The memory that it takes, when somebody last looked.
     pub memory: usize,
 }
@@ -292,6 +298,7 @@ impl Session {
             debugs_next_script: false,
             tracking: None,
             postponed: false,
+            replica: None,
             memory: 0,
         }
     }
@@ -361,6 +368,7 @@ impl Session {
             order: 0,
             muted: false,
             migration: 0,
+            replicas: None,
         }));
     }
 }

@@ -232,7 +232,8 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
     /// Gives up what of the log is not to be kept any more.
     fn retain(&mut self, now: Millis) {
         self.checkpoints.synced.1 = now;
-        if self.commit.log.retain(self.checkpoints.synced.0, now.unsigned_abs()) > 0 {
+        let floor = self.kept_from.map_or(self.checkpoints.synced.0, |kept| kept.min(self.checkpoints.synced.0));
+        if self.commit.log.retain(floor, now.unsigned_abs()) > 0 {
             self.workers.maintain_log();
         }
     }
@@ -274,6 +275,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
         let layout = server.keyspace.layout();
         self.tables.put_layout(&layout);
         self.tables.put_key_seed();
+        self.tables.put_selected(self.selected);
         self.removals.mark(layout.dropped, self.tables.take_orphans());
         if let Some(payload) = server.shared.scripting.functions.take_changed() {
             self.tables.put_functions(payload);

@@ -1,6 +1,7 @@
 //! A start: the tables' offset is read, and the log is run again from there.
 
 use commands::{Server, Session, SessionId};
+use keyspace::Millis;
 use oplog::{Offset, disk::Disk};
 
 use crate::{
@@ -19,6 +20,15 @@ pub(crate) fn log_session() -> Session {
 }
 
 impl<D: Disk, W: Workers> Persistence<D, W> {
+    /// Something has changed that no command of the log tells of: the next checkpoint has to have it.
+    ///
+    /// # Errors
+    ///
+    /// The log takes nothing.
+    pub fn note_other_changes(&mut self, now: Millis) -> Result<(), ShardError> {
+        Ok(self.commit.log.append(b"*1\r\n$4\r\nPING\r\n", now.unsigned_abs())?)
+    }
+
     /// Brings a new server to the end of the log. Returns how many commands ran again.
     ///
     /// # Errors
@@ -45,6 +55,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
             server.keyspace.set_complete();
         }
         let mut session = log_session();
+        session.db = self.tables.selected()?;
         let mut reader = self.commit.log.read(self.checkpoints.applied)?;
         let mut effects = Effects::default();
         let mut count = 0;
@@ -52,10 +63,14 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
         while let Some(entry) = reader.next()? {
             let run = |effect: Effect<'_>| {
                 count += 1;
-                server.replay(&mut session, effect.words).map_err(|reason| failed(effect.offset, reason))
+                match server.replay(&mut session, effect.words) {
+                    Err(reason) if !self.is_of_others => Err(failed(effect.offset, reason)),
+                    _ => Ok(()),
+                }
             };
             effects.each(&entry, run, failed)?;
         }
+        self.selected = session.db;
         Ok(count)
     }
 }

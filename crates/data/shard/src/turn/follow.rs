@@ -21,13 +21,16 @@ use keyspace::Millis;
 use oplog::{Entry, Offset, ReplicationId, disk::Disk};
 
 use crate::{
-    Persistence, Shard, ShardError, Workers,
+    Persistence, Shard, ShardError, Workers, World,
     effects::{Effect, Effects, is_named},
     persistence::log_session,
 };
 
 /// What clients are told whose commands write.
-const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
+pub(super) const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
+
+/// As much of a command's name is told.
+const NAME_MAX: usize = 40;
 
 /// Where a shard's writes come from.
 pub enum Role {
@@ -42,6 +45,15 @@ pub struct Following {
     /// Whose writes they are.
     session: Session,
     effects: Effects,
+    /// How many commands of the log have failed.
+    failed: u64,
+}
+
+impl Following {
+    /// The log goes on with a database that is selected.
+    pub(crate) fn select(&mut self, db: usize) {
+        self.session.db = db;
+    }
 }
 
 impl Role {
@@ -103,7 +115,7 @@ pub enum FollowError {
 /// Whether a command may stand in a log: one that writes, or one that goes with those. Whatever else a hostile master sends (`SHUTDOWN`,
 /// `CONFIG SET`, commands that wait) does not run.
 fn is_of_log(table: &Table, words: &[&[u8]]) -> bool {
-    const BESIDE: [&str; 4] = ["SELECT", "MULTI", "EXEC", "PING"];
+    const BESIDE: [&str; 5] = ["SELECT", "MULTI", "EXEC", "PING", "REPLCONF"];
     let found = table.find(words);
     found.is_some_and(|Found { command, .. }| {
         let flags = command.flags;
@@ -113,19 +125,37 @@ fn is_of_log(table: &Table, words: &[&[u8]]) -> bool {
     })
 }
 
+fn is_number_below(word: Option<&&[u8]>, bound: usize) -> bool {
+    let number = word.and_then(|word| resp::parse_integer(word)).and_then(|number| usize::try_from(number).ok());
+    number.is_some_and(|number| number < bound)
+}
+
 /// Checks the form of a piece: commands are whole and such as a log has, and transactions end in it. Returns how many commands there
 /// are.
 ///
 /// # Errors
 ///
 /// What is wrong, and where.
-pub fn check_piece(effects: &mut Effects, table: &Table, entry: &Entry<'_>) -> Result<usize, FollowError> {
+pub fn check_piece(
+    effects: &mut Effects,
+    (table, databases): (&Table, usize),
+    entry: &Entry<'_>,
+) -> Result<usize, FollowError> {
     let damaged = |offset: Offset, reason| FollowError::Damaged { offset, reason };
     let (mut count, mut transaction) = (0, None);
     let look = |effect: Effect<'_>| {
         count += 1;
         if !is_of_log(table, effect.words) {
-            return Err(damaged(effect.offset, "it is none that a log has".to_owned()));
+            let name = effect.words.first().copied().unwrap_or_default().escape_ascii().to_string();
+            let name = name.get(..NAME_MAX).unwrap_or(&name).to_owned();
+            return Err(damaged(effect.offset, format!("'{name}' is none that a log has")));
+        }
+        // What follows would change another database than it is meant for.
+        if is_named(effect.words, "SELECT") && !is_number_below(effect.words.get(1), databases) {
+            return Err(damaged(
+                effect.offset,
+                format!("it selects a database, and here are {databases} (`databases`)"),
+            ));
         }
         match transaction {
             None if is_named(effect.words, "MULTI") => transaction = Some(effect.offset),
@@ -161,10 +191,13 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     pub fn follow(&mut self, now: Millis) -> Result<(ReplicationId, Offset), FollowError> {
         let persistence = self.persistence.as_mut().ok_or(FollowError::NoLog)?;
         self.server.finish_tasks();
+        self.server.unblock_all();
         persistence.commit_at_once(&mut self.server, now)?;
         persistence.refuse_writes(&mut self.server, Some(READ_ONLY.to_owned()));
         self.server.set_following(true);
-        self.role = Role::Follower(Box::new(Following { session: log_session(), effects: Effects::default() }));
+        let mut session = log_session();
+        session.db = persistence.selected;
+        self.role = Role::Follower(Box::new(Following { session, effects: Effects::default(), failed: 0 }));
         Ok((persistence.replication_id(), persistence.log().end()))
     }
 
@@ -205,9 +238,25 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         if entry.offset != end {
             return Err(FollowError::Gap { offset: entry.offset, end });
         }
-        check_piece(&mut following.effects, &self.server.shared.table, entry)?;
-        run(&mut self.server, following, entry)?;
+        let known = (&self.server.shared.table, self.server.keyspace.len());
+        check_piece(&mut following.effects, known, entry)?;
+        self.room.pace.spend(entry.commands.len() as u64);
+        run(&mut self.server, following, entry, &*self.world)?;
+        persistence.selected = following.session.db;
         persistence.append_piece(entry)?;
+        Ok(())
+    }
+
+    /// Tells a history of its own from here on, as its replicas may have what this one has lost.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be written.
+    pub fn begin_history(&mut self, history: ReplicationId, now: Millis) -> Result<(), ShardError> {
+        if let Some(persistence) = &mut self.persistence {
+            persistence.set_history(history, now)?;
+            self.server.shared.replication_id = history.to_string();
+        }
         Ok(())
     }
 
@@ -229,6 +278,11 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         Ok(())
     }
 
+    /// Whether more of the log that is followed may be applied: not while the tables are too far behind, or memory is short.
+    pub fn may_apply(&self) -> bool {
+        !(self.room.pace.is_spent(0) || self.room.has_no_room)
+    }
+
     /// Fails if something took effect on a follower that its master's log does not have.
     #[inline]
     pub(crate) fn check_role(&self) -> Result<(), ShardError> {
@@ -239,15 +293,26 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     }
 }
 
-/// Runs the commands of an entry.
-fn run(server: &mut Server, following: &mut Following, entry: &Entry<'_>) -> Result<(), ShardError> {
-    let Following { session, effects } = following;
-    let now = server.now();
-    let failed = |offset: Offset, reason| ShardError::Replay { offset: offset.0, reason };
-    let run = |effect: Effect<'_>| server.replay(session, effect.words).map_err(|reason| failed(effect.offset, reason));
-    let result = effects.each(entry, run, failed);
-    server.set_now(now);
-    result
+/// Runs the commands of an entry. One that fails is told of and passed over, as a replica of Redis does: it stands in the log, and
+/// whatever made it fail here will do so again when the log is run again.
+fn run(server: &mut Server, following: &mut Following, entry: &Entry<'_>, world: &dyn World) -> Result<(), ShardError> {
+    let Following { session, effects, failed } = following;
+    let broken = |offset: Offset, reason| ShardError::Replay { offset: offset.0, reason };
+    let run = |effect: Effect<'_>| {
+        if let Err(reason) = server.follow(session, effect.words) {
+            *failed += 1;
+            // The first ones, and fewer and fewer of what may be very many.
+            if failed.is_power_of_two() {
+                let name = String::from_utf8_lossy(effect.words.first().copied().unwrap_or_default()).into_owned();
+                world.warn(&format!(
+                    "'{name}' of the master's log, at offset {}, fails here: {reason} ({failed} in all)",
+                    effect.offset
+                ));
+            }
+        }
+        Ok(())
+    };
+    effects.each(entry, run, broken)
 }
 
 impl<D: Disk, W: Workers> Persistence<D, W> {

@@ -65,6 +65,12 @@ impl EventLoop {
         Ok(self.shard.fulfil_requests(now)?)
     }
 
+    /// Takes what the master and replicas have sent. Whether there is more.
+    pub(super) fn replicate(&mut self, now: Millis) -> Result<bool, StoreError> {
+        let mut sockets = self.sockets.borrow_mut();
+        self.replicator.turn(&mut self.shard, &mut sockets, self.store_folder.as_ref(), now)
+    }
+
     /// Has keys sent to other servers, and removes those that arrived.
     pub(super) fn migrate(&mut self, now: Millis) -> Result<(), StoreError> {
         if !self.shard.server.shared.migrations.queue.is_empty() && self.migrations.is_none() {

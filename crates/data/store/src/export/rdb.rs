@@ -27,6 +27,8 @@ pub struct RdbOptions {
     pub file: FileOptions,
     /// Libraries of functions are left out.
     pub without_functions: bool,
+    /// No keys: functions alone.
+    pub without_keys: bool,
     /// What the file says of itself besides, in order: names and values.
     pub auxiliary: Vec<(&'static str, String)>,
 }
@@ -53,6 +55,9 @@ pub fn write_rdb(
             return Err(StoreError::ExportFunctions { count: libraries.len() });
         }
         libraries.iter().try_for_each(|code| writer.library(code)).map_err(failed)?;
+    }
+    if options.without_keys {
+        return writer.finish().map_err(failed);
     }
     let source = Rc::new(Source::new(Rc::new(Frozen(Arc::clone(tables)))));
     let slots = slots(&**tables)?;

@@ -3,8 +3,8 @@
 //! A file is read twice. The first time it is checked to its end, so that nothing of one that is damaged is sent.
 
 mod aof;
-mod rdb;
-mod source;
+pub(crate) mod rdb;
+pub(crate) mod source;
 mod target;
 mod value;
 
@@ -316,6 +316,7 @@ impl Sending<'_> {
 impl Taker for Sending<'_> {
     fn entry(&mut self, entry: Entry) -> Result<(), Problem> {
         match entry {
+            Entry::StreamDatabase(_) => {}
             Entry::Database(number) => self.send(&["SELECT".to_owned(), number.to_string()])?,
             Entry::Library(code) => {
                 self.imported.libraries += 1;

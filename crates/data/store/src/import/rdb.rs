@@ -17,6 +17,8 @@ const PAYLOAD_VERSION: u16 = 10;
 pub enum Entry {
     /// What follows is in this database.
     Database(u64),
+    /// The stream that follows the file goes on in this database.
+    StreamDatabase(u64),
     /// A library of functions.
     Library(Vec<u8>),
     /// A key.
@@ -58,8 +60,12 @@ pub fn next<R: BufRead>(source: &mut Source<R>) -> Result<Option<Entry>, Problem
         match code {
             // Figures of whoever wrote it.
             250 => {
-                source.skip_string()?;
-                source.skip_string()?;
+                let name = source.string()?;
+                let value = source.string()?;
+                let db = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
+                if let Some(db) = db.filter(|_| name == b"repl-stream-db") {
+                    return Ok(Some(Entry::StreamDatabase(db)));
+                }
             }
             // How large tables are to be, and slots.
             251 => (0..2).try_for_each(|_| source.number().map(drop))?,

@@ -211,6 +211,13 @@ impl Lane {
                         write(session, client, bytes, report, &mut self.told);
                     }
                 }
+                Order::Release => {
+                    if let Some(mut client) = self.clients.remove(&session) {
+                        let _ = self.poll.registry().deregister(&mut client.stream);
+                        self.link.release(session, client.stream);
+                        self.link.executor.ring()?;
+                    }
+                }
                 Order::Close => {
                     if let Some(mut client) = self.clients.remove(&session) {
                         let _ = self.poll.registry().deregister(&mut client.stream);

@@ -23,7 +23,7 @@ mod mailbox;
 use std::{
     io,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -71,6 +71,8 @@ enum Order {
     Output { len: usize, report: bool },
     /// The client is to be closed now.
     Close,
+    /// Its socket is for somebody else.
+    Release,
     /// It is to be closed when it has been sent all that was given.
     CloseAfterOutput,
     /// No more is to be read of it.
@@ -90,9 +92,15 @@ struct Link {
     executor: Arc<Alarm>,
     /// The lane's thread has ended.
     ended: AtomicBool,
+    /// Sockets that are for somebody else.
+    released: Mutex<Vec<(SessionId, Stream)>>,
 }
 
 impl Link {
+    fn release(&self, session: SessionId, stream: Stream) {
+        self.released.lock().unwrap_or_else(PoisonError::into_inner).push((session, stream));
+    }
+
     /// The lane wants to sleep: whether it may.
     fn lane_may_sleep(&self) -> bool {
         self.lane.set();
@@ -187,6 +195,7 @@ impl Lanes {
                 lane: Alarm::new(Arc::new(Waker::new(poll.registry(), lane::WAKER)?)),
                 executor: Arc::clone(&executor),
                 ended: AtomicBool::new(false),
+                released: Mutex::default(),
             });
             let (farewell, lane) = (Farewell(Arc::clone(&link)), Lane::new(poll, Arc::clone(&link)));
             let thread = thread::Builder::new().name(format!("io-{number}")).spawn(move || {
@@ -371,6 +380,24 @@ impl Lanes {
             lane.outbox.push(session, Order::Close, b"");
         }
         server.disconnect(session);
+    }
+
+    /// Has a lane give a client's socket back, whose session stays; [`take_released`](Self::take_released) has it in a while. Whether
+    /// it is one of a lane.
+    pub fn release(&mut self, session: SessionId) -> bool {
+        let Some(remote) = self.remotes.remove(&session) else { return false };
+        if let Some(lane) = self.lanes.get_mut(remote.lane) {
+            lane.clients -= 1;
+            lane.outbox.push(session, Order::Release, b"");
+        }
+        true
+    }
+
+    /// The sockets that lanes have given back.
+    pub fn take_released(&mut self) -> Vec<(SessionId, Stream)> {
+        let released =
+            |lane: &Handle| std::mem::take(&mut *lane.link.released.lock().unwrap_or_else(PoisonError::into_inner));
+        self.lanes.iter().flat_map(released).collect()
     }
 
     /// No more is to be read of a client whose input cannot be run now.

@@ -15,8 +15,8 @@ use sample::StreamVariables;
 use telemetry::Counter;
 
 use super::{
-    context::wall_clock, ending::Ending, filter::StreamFilters, heads::Heads, persistence::Persistence,
-    protocol::Protocol, proxy_protocol::Refused,
+    caching::Caching, context::wall_clock, ending::Ending, filter::StreamFilters, heads::Heads,
+    persistence::Persistence, protocol::Protocol, proxy_protocol::Refused,
 };
 use crate::{
     stick::{Counters, Stick},
@@ -340,6 +340,8 @@ pub struct ByRules {
     pub last_rule: RefCell<Option<haproxycfg::model::Location>>,
     /// What filters keep of it, if any does.
     pub filters: OnceCell<Box<StreamFilters>>,
+    /// What `cache` sections have of it, if any has.
+    pub caching: Option<Box<Caching>>,
 }
 
 /// What the log needs beside all that.

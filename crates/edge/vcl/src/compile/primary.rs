@@ -75,14 +75,21 @@ impl Compiler<'_> {
         }
     }
 
-    /// `-1`, `-2.5s`.
+    /// `-1`, `-2.5s`, `-std.integer(req.http.x)`.
+    ///
+    /// NOTE: before anything but a number, the sign is that of all that follows, as in Varnish: `-a + b` is `-(a + b)`.
     fn negative(&mut self, wanted: Type) -> Outcome<Typed> {
         let sign = self.next();
-        if !matches!(self.peek().kind, Kind::Integer | Kind::Real) {
+        let is_number = matches!(self.peek().kind, Kind::Integer | Kind::Real);
+        if !is_number && !matches!(wanted, Type::Int | Type::Real | Type::Duration | Type::String) {
             let words = format!("Unknown token '-' when looking for {wanted}:");
             return Err(Diagnostic::at(words, sign.span));
         }
-        let number = self.number(wanted)?;
+        let number = if is_number { self.number(wanted)? } else { self.value(wanted)? };
+        if !matches!(number.kind, Type::Int | Type::Real | Type::Duration | Type::Bytes) {
+            let words = format!("'-' must be followed by a number, found {}.", number.kind);
+            return Err(Diagnostic::new(words).show_range(number.span));
+        }
         let span = sign.span.to(number.span);
         let expression = match number.expression {
             Expression::Constant(Constant::Int(value)) => Expression::Constant(Constant::Int(-value)),

@@ -331,7 +331,7 @@ impl Compiler<'_> {
     fn new_object(&mut self) -> Outcome<Statement> {
         let word = self.next();
         self.note_use(Subroutine::Init.alone(), Verb::Read, word.span);
-        let (name, span) = self.declared_name("instance")?;
+        let (name, span) = self.declared_name("VCL object")?;
         match self.symbols.get(&name) {
             Some(Symbol::Object(_)) => return Err(Diagnostic::at(format!("Instance '{name}' redefined."), span)),
             Some(_) => return Err(Diagnostic::at(format!("Name '{name}' already defined."), span)),

@@ -2,6 +2,7 @@
 //! that Redis shows without it.
 
 mod fragmentation;
+mod replication;
 mod sections;
 
 pub(crate) use fragmentation::Fragmentation;

@@ -24,7 +24,7 @@ pub(super) const ALL: &[Section] = &[
     Section { name: "memory", title: "Memory", by_default: true, write: memory },
     Section { name: "persistence", title: "Persistence", by_default: true, write: persistence },
     Section { name: "stats", title: "Stats", by_default: true, write: stats },
-    Section { name: "replication", title: "Replication", by_default: true, write: replication },
+    Section { name: "replication", title: "Replication", by_default: true, write: super::replication::write },
     Section { name: "cpu", title: "CPU", by_default: true, write: cpu },
     Section { name: "modules", title: "Modules", by_default: true, write: |_, _| () },
     Section { name: "commandstats", title: "Commandstats", by_default: false, write: command_stats },
@@ -34,11 +34,11 @@ pub(super) const ALL: &[Section] = &[
     Section { name: "keyspace", title: "Keyspace", by_default: true, write: keyspace },
 ];
 
-fn field(text: &mut String, name: &str, value: impl Display) {
+pub(super) fn field(text: &mut String, name: &str, value: impl Display) {
     let _ = write!(text, "{name}:{value}\r\n");
 }
 
-fn fields<T: Display>(text: &mut String, rows: &[(&str, T)]) {
+pub(super) fn fields<T: Display>(text: &mut String, rows: &[(&str, T)]) {
     for (name, value) in rows {
         field(text, name, value);
     }
@@ -239,7 +239,8 @@ fn stats(context: &mut Context<'_>, text: &mut String) {
     field(text, "instantaneous_output_kbps", kilo(output));
     fields(text, &[("instantaneous_input_repl_kbps", "0.00"), ("instantaneous_output_repl_kbps", "0.00")]);
     field(text, "rejected_connections", statistics.refused_connections);
-    fields(text, &[("sync_full", 0), ("sync_partial_ok", 0), ("sync_partial_err", 0)]);
+    let (full, partial, refused) = shared.replication.syncs;
+    fields(text, &[("sync_full", full), ("sync_partial_ok", partial), ("sync_partial_err", refused)]);
     field(text, "expired_keys", expired);
     fields(text, &[("expired_stale_perc", "0.00"), ("expired_time_cap_reached_count", "0")]);
     field(text, "expire_cycle_cpu_milliseconds", 0);
@@ -274,20 +275,6 @@ fn stats(context: &mut Context<'_>, text: &mut String) {
     fields(text, &[("reply_buffer_shrinks", 0), ("reply_buffer_expands", 0)]);
     field(text, "keys_read_from_tables", loads);
     field(text, "keys_left_to_tables", left);
-}
-
-fn replication(context: &mut Context<'_>, text: &mut String) {
-    let shared = &context.shared;
-    let (first, end) = shared.persistence.log;
-    let id = if shared.replication_id.is_empty() { "0".repeat(40) } else { shared.replication_id.clone() };
-    fields(text, &[("role", "master"), ("connected_slaves", "0"), ("master_failover_state", "no-failover")]);
-    field(text, "master_replid", id);
-    field(text, "master_replid2", "0".repeat(40));
-    field(text, "master_repl_offset", end);
-    fields(text, &[("second_repl_offset", -1), ("repl_backlog_active", 0)]);
-    field(text, "repl_backlog_size", shared.settings.repl_backlog_size.0);
-    field(text, "repl_backlog_first_byte_offset", first);
-    field(text, "repl_backlog_histlen", end.saturating_sub(first));
 }
 
 fn cpu(context: &mut Context<'_>, text: &mut String) {

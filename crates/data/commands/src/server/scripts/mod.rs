@@ -21,7 +21,7 @@ use crate::{
     table::Flags,
 };
 
-use super::{Found, OUT_OF_MEMORY, Server};
+use super::{Found, OUT_OF_MEMORY, Server, replication::MASTER_DOWN};
 
 pub use busy::{Running, WhileBusy, kill};
 
@@ -134,13 +134,29 @@ impl Server {
 
     /// Whether a script may run now, by what it says of itself.
     fn rights_of(&self, job: &Job<'_>) -> Result<Rights, Failure> {
-        let Some(flags) = job.flags else { return Ok(Rights { read_only: job.read_only, allow_oom: false }) };
+        let is_stale = self.shared.is_stale_replica();
+        let Some(flags) = job.flags else {
+            let rights = Rights { read_only: job.read_only, allow_oom: false };
+            return if is_stale { Err(MASTER_DOWN) } else { Ok(rights) };
+        };
+        if is_stale && !flags.contains(ScriptFlags::ALLOW_STALE) {
+            return Err(Failure::text(
+                "MASTERDOWN Link with MASTER is down, replica-serve-stale-data is set to 'no' and 'allow-stale' flag is not set \
+                 on the script.",
+            ));
+        }
         let no_writes = flags.contains(ScriptFlags::NO_WRITES);
         let allow_oom = flags.contains(ScriptFlags::ALLOW_OOM);
         if self.shared.condition.memory_full && !no_writes && !allow_oom {
             return Err(OUT_OF_MEMORY);
         }
         if !no_writes {
+            if self.shared.replication.master().is_some() {
+                return Err(Failure::text("READONLY Can not run script with write flag on readonly replica"));
+            }
+            if let Some(failure) = self.shared.lacks_replicas() {
+                return Err(failure);
+            }
             if let Some(reason) = &self.shared.condition.refuse_writes {
                 return Err(Failure::owned(reason.clone()));
             }
@@ -329,6 +345,11 @@ impl Server {
                 self.shared.condition.refuse_writes.as_deref().filter(|_| flags.contains(Flags::WRITE))
             {
                 return error(reason);
+            }
+            if flags.contains(Flags::WRITE)
+                && let Some(failure) = self.shared.lacks_replicas()
+            {
+                return Err(failure.to_string());
             }
             if self.shared.condition.memory_full && !rights.allow_oom && flags.contains(Flags::DENYOOM) {
                 return error("OOM command not allowed when used memory > 'maxmemory'.");

@@ -1,0 +1,31 @@
+//! What is known of a connection that is a replica's, and of one that waits for replicas.
+
+/// What a connection has said with `REPLCONF`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReplicaTraits {
+    /// The port that it serves at.
+    pub port: u16,
+    /// Its address, if it is another one than the connection's.
+    pub address: String,
+    /// It can load a snapshot whose length nobody knows before.
+    pub takes_mark: bool,
+    /// It wants all keys and nothing behind.
+    pub copy_only: bool,
+    /// It wants functions alone.
+    pub functions_only: bool,
+    /// It says how far it is whenever that changes.
+    pub is_eager: bool,
+    /// It is being given the log by now.
+    pub is_attached: bool,
+}
+
+/// What a client waits for with `WAIT`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AwaitedReplicas {
+    /// So many replicas are to have what was written.
+    pub replicas: u64,
+    /// The log here is to be durable up to there as well, and replicas have to have it durably (`WAITAOF`).
+    pub local: Option<bool>,
+    /// Where the log ended when it began to wait; nothing before the end of that turn.
+    pub offset: Option<u64>,
+}

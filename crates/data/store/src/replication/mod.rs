@@ -1,0 +1,385 @@
+//! Replication, as the store has it: sockets, threads and folders around what `replication` decides and `shard` applies.
+//!
+//! ```text
+//! master                                   replica
+//! the loop: PSYNC -> answer                a thread (`link`): handshake, PSYNC, stream, acknowledgements
+//! a thread for each replica (`feed`):        |-- a snapshot: other tables and a log in a folder beside (`copy`)
+//!   tables' snapshot, then the log           `-- pieces -> the loop: Shard::apply
+//!   as it lies on the disk
+//! ```
+//!
+//! So a replica that is slow, or takes a copy, costs its master's loop nothing: what it is given is read from files. A replica makes its
+//! copy beside its old data, which it serves until the copy is there as a whole.
+
+mod copy;
+mod feed;
+mod link;
+mod replicas;
+
+use std::{io, sync::Arc};
+
+use commands::{
+    config::{LogLevel, Settings},
+    replication::{MasterLink, Request, Role},
+};
+use keyspace::Millis;
+use mio::Waker;
+use oplog::{Offset, ReplicationId};
+use replication::replica::{LinkOptions, Position};
+use shard::{chain, follow::Piece};
+
+use crate::{
+    StoreError, clock,
+    folder::{ShardNumber, StoreFolder},
+    messages,
+    opening::{self, Shard},
+    role,
+    sockets::Sockets,
+};
+
+use self::{
+    copy::Copied,
+    link::{FromLink, LinkThread},
+    replicas::Replicas,
+};
+
+pub use copy::finish as finish_copy;
+
+/// How long is waited before the master is tried again, in milliseconds.
+const RETRY_MS: Millis = 1000;
+/// So many bytes of the master's log are applied in a turn: clients are served in between.
+const APPLIED_MAX: usize = 4 << 20;
+
+/// The replication of a shard.
+pub struct Replicator {
+    waker: Arc<Waker>,
+    /// What follows the master; nothing on a master, or before the next try.
+    link: Option<LinkThread>,
+    /// When the master is tried again.
+    retry_at: Millis,
+    /// What was said last of why the link is down: it is said once.
+    last_failure: Option<String>,
+    replicas: Replicas,
+    promise: Promise,
+}
+
+/// What clients are promised of replicas (`replica-ack`).
+#[derive(Debug, Default)]
+struct Promise {
+    /// So many of them are to have what clients are told of.
+    count: usize,
+    /// Up to there as many have had it, or it was promised to nobody. It never goes back when a replica goes.
+    kept: Offset,
+}
+
+impl Replicator {
+    /// Of a shard without a master and without replicas.
+    pub fn new(waker: Arc<Waker>) -> Self {
+        Self {
+            replicas: Replicas::new(Arc::clone(&waker)),
+            waker,
+            link: None,
+            retry_at: 0,
+            last_failure: None,
+            promise: Promise::default(),
+        }
+    }
+
+    /// Takes over the role that the folder or the settings say.
+    pub fn begin(&mut self, shard: &mut Shard, folder: &StoreFolder) -> Result<(), StoreError> {
+        let configured = shard.server.shared.settings.replicaof.0.clone();
+        let begun = role::begin(folder.root(), configured);
+        if begun.may_have_lost && begun.master.is_none() {
+            // What this machine lost in a crash, replicas may have: they have parted from here on.
+            let history = new_history()?;
+            shard.begin_history(history, clock::now())?;
+        }
+        if let Some((host, port)) = begun.master {
+            let shared = &mut shard.server.shared;
+            shared.settings.replicaof.0 = Some((host.clone(), port));
+            shared.replication.role = Role::Replica(Box::new(MasterLink::new(host, port)));
+            shared.replication.requests.push(Request::Follow);
+        }
+        Ok(())
+    }
+
+    /// Takes over how far replicas are: replies that wait for them may go out then.
+    pub fn begin_turn(&mut self, shard: &mut Shard, now: Millis) {
+        self.replicas.look(shard, now);
+        let wanted = match shard.role().is_follower() {
+            true => 0,
+            false => usize::try_from(shard.server.shared.settings.replica_ack.0).unwrap_or(usize::MAX),
+        };
+        if wanted == 0 && self.promise.count == 0 {
+            return;
+        }
+        let Some(end) = shard.persistence().map(|persistence| persistence.log().end()) else { return };
+        if wanted > self.promise.count {
+            // What was answered before was promised to nobody.
+            self.promise.kept = end;
+        }
+        self.promise.count = wanted;
+        if let Some(offset) = self.replicas.acknowledged_by(shard, wanted) {
+            self.promise.kept = self.promise.kept.max(offset.min(end));
+        }
+        let replication = &mut shard.server.shared.replication;
+        replication.asks_for_acks |= replication.has_news && replication.waits_to_be_asked();
+        if let Some(persistence) = shard.persistence_mut() {
+            // How many have it is counted here, where those that have gone are remembered.
+            persistence.wait_for_replicas(wanted.min(1));
+            persistence.set_acknowledged(vec![self.promise.kept]);
+        }
+    }
+
+    /// Does what commands asked for, takes what the master and replicas have sent, and has the log tell replicas what they are to know.
+    pub fn turn(
+        &mut self,
+        shard: &mut Shard,
+        sockets: &mut Sockets,
+        folder: Option<&StoreFolder>,
+        now: Millis,
+    ) -> Result<bool, StoreError> {
+        let Some(folder) = folder else { return Ok(false) };
+        for request in std::mem::take(&mut shard.server.shared.replication.requests) {
+            match request {
+                Request::Follow => self.follow(shard, folder, now)?,
+                Request::Promote => self.promote(shard, folder, now)?,
+                Request::Attach(attach) => self.replicas.attach(shard, sockets, folder, attach, now),
+            }
+        }
+        self.replicas.take_released(shard, sockets, folder, now);
+        self.replicas.begin_those_behind(shard, folder, now);
+        let is_busy = match shard.role().is_follower() {
+            true => self.follow_on(shard, folder, now)?,
+            false => false,
+        };
+        if let Some(end) = shard.persistence().map(|persistence| persistence.log().end()) {
+            shard.server.tell_replicas(end.0, now);
+        }
+        let replication = &shard.server.shared.replication;
+        let asks_next = self.promise.count > 0 && replication.has_news && replication.waits_to_be_asked();
+        Ok(is_busy || asks_next)
+    }
+
+    /// The turn's effects are in the log: whoever waits for them is told. Whether clients have got replies by that.
+    pub fn end_turn(&mut self, shard: &mut Shard) -> bool {
+        let Some(persistence) = shard.persistence() else { return false };
+        let (written, durable, safe) = (persistence.log().written(), persistence.log().durable(), persistence.safe());
+        if let Some(link) = &self.link {
+            link.tell_progress(safe.min(written), durable);
+        }
+        self.replicas.tell_written(written);
+        let waiting = shard.server.shared.replication.waiting.len();
+        self.replicas.wants_acks(waiting > 0 || self.promise.count > 0);
+        if waiting > 0 {
+            shard.server.serve_those_who_wait_for_replicas(durable.0);
+        }
+        shard.server.shared.replication.waiting.len() < waiting
+    }
+
+    fn follow(&mut self, shard: &mut Shard, folder: &StoreFolder, now: Millis) -> Result<(), StoreError> {
+        let Some(master) = shard.server.shared.replication.master() else { return Ok(()) };
+        let (host, port) = (master.host.clone(), master.port);
+        messages::notice(&format!("this store follows {host}:{port}"));
+        role::write(folder.root(), Some((&host, port)));
+        self.link = None;
+        self.last_failure = None;
+        // What replicas of this store have may not be the new master's: they ask again.
+        self.replicas.drop_all(shard);
+        shard.follow(now).map_err(failed)?;
+        self.retry_at = now;
+        Ok(())
+    }
+
+    fn promote(&mut self, shard: &mut Shard, folder: &StoreFolder, now: Millis) -> Result<(), StoreError> {
+        if !shard.role().is_follower() {
+            return Ok(());
+        }
+        self.link = None;
+        shard.promote(new_history()?, now).map_err(failed)?;
+        // They are to learn of the new history.
+        self.replicas.drop_all(shard);
+        self.tell_histories(shard);
+        role::write(folder.root(), None);
+        messages::notice("this store is a master from now on");
+        Ok(())
+    }
+
+    /// Which history the log told before, for those who ask.
+    pub fn tell_histories(&self, shard: &mut Shard) {
+        let Some(persistence) = shard.persistence() else { return };
+        let histories = persistence.histories();
+        let former = match histories.as_slice() {
+            [.., (former, _), (_, from)] => Some((former.to_string(), from.0 + 1)),
+            _ => None,
+        };
+        shard.server.shared.replication.former = former;
+    }
+
+    /// Takes what the master has sent. Whether there is more.
+    fn follow_on(&mut self, shard: &mut Shard, folder: &StoreFolder, now: Millis) -> Result<bool, StoreError> {
+        if self.link.is_none() {
+            if now >= self.retry_at || self.retry_at > now + RETRY_MS {
+                self.connect(shard, folder)?;
+            }
+            return Ok(false);
+        }
+        let mut applied = 0;
+        while applied < APPLIED_MAX && shard.may_apply() {
+            let Some(event) = self.link.as_ref().and_then(LinkThread::event) else { break };
+            match event {
+                FromLink::Piece(piece) => {
+                    applied += piece.bytes.len();
+                    if let Err(reason) = apply(shard, &piece, now)? {
+                        self.give_up(shard, reason, now);
+                        break;
+                    }
+                }
+                FromLink::Continued(history) => self.continued(shard, history, now)?,
+                FromLink::Copied(copied) => self.install(shard, folder, *copied, now)?,
+                FromLink::Ended(reason) => {
+                    self.give_up(shard, reason, now);
+                    break;
+                }
+            }
+        }
+        if let Some((link, report)) =
+            self.link.as_ref().map(LinkThread::report).zip(shard.server.shared.replication.master_mut())
+        {
+            report.state = link.state.word();
+            report.heard = Some(link.heard);
+            report.copy = link.copy;
+            if report.is_up() {
+                report.down_since = None;
+            }
+        }
+        Ok(applied >= APPLIED_MAX)
+    }
+
+    fn connect(&mut self, shard: &mut Shard, folder: &StoreFolder) -> Result<(), StoreError> {
+        let Some(persistence) = shard.persistence() else { return Ok(()) };
+        let position = Position { history: persistence.replication_id(), offset: persistence.log().end() };
+        let shared = &mut shard.server.shared;
+        let settings = &shared.settings;
+        let Some(master) = shared.replication.master() else { return Ok(()) };
+        let address = (master.host.clone(), master.port);
+        let options = options(settings);
+        self.link = Some(LinkThread::start(link::Task {
+            address,
+            options,
+            position,
+            settings: settings.clone(),
+            root: folder.root().to_owned(),
+            waker: Arc::clone(&self.waker),
+        })?);
+        if let Some(master) = shared.replication.master_mut() {
+            master.state = "connecting";
+        }
+        Ok(())
+    }
+
+    /// The link is down; it is tried again in a while.
+    fn give_up(&mut self, shard: &mut Shard, reason: String, now: Millis) {
+        self.link = None;
+        self.retry_at = now + RETRY_MS;
+        if let Some(master) = shard.server.shared.replication.master_mut() {
+            if master.is_up() || master.down_since.is_none() {
+                master.down_since = Some(now);
+            }
+            master.state = "connect";
+            master.copy = None;
+            if self.last_failure.as_ref() != Some(&reason) {
+                messages::say(
+                    LogLevel::Warning,
+                    &format!("the link to the master {}:{} is down: {reason}", master.host, master.port),
+                );
+            }
+        }
+        self.last_failure = Some(reason);
+    }
+
+    fn continued(&mut self, shard: &mut Shard, history: ReplicationId, now: Millis) -> Result<(), StoreError> {
+        self.last_failure = None;
+        if let Some(end) = shard.persistence().map(|persistence| persistence.log().end()) {
+            if shard.server.shared.replication_id != history.to_string() {
+                self.replicas.drop_all(shard);
+            }
+            shard.adopt_history(history, end, now).map_err(failed)?;
+            messages::notice(&format!("the master goes on with its log from offset {end}"));
+        }
+        self.tell_histories(shard);
+        Ok(())
+    }
+
+    /// A copy is there as a whole: it takes the place of what there is.
+    fn install(
+        &mut self,
+        shard: &mut Shard,
+        folder: &StoreFolder,
+        copied: Copied,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        self.last_failure = None;
+        // What they were given is of another log.
+        self.replicas.drop_all(shard);
+        let waker = &self.waker;
+        let old = shard.replace(now, |settings: &Settings| {
+            let old = copied.install(folder)?;
+            let opened = opening::open(folder, ShardNumber::FIRST, settings, None, Arc::clone(waker))?;
+            // It has been given up by now.
+            copy::remove_later(old);
+            Ok::<_, StoreError>(opened)
+        });
+        old?;
+        let Position { offset, history } = copied.position;
+        messages::notice(&format!(
+            "{} keys are there as of the master's offset {offset}, history {history}",
+            copied.keys
+        ));
+        self.tell_histories(shard);
+        if let Some(link) = &self.link {
+            link.installed(offset);
+        }
+        Ok(())
+    }
+}
+
+fn failed(error: shard::follow::FollowError) -> StoreError {
+    match error {
+        shard::follow::FollowError::Shard(error) => error.into(),
+        other => StoreError::Follow(other.to_string()),
+    }
+}
+
+/// Applies a piece; why the link is to end, if it cannot be.
+fn apply(shard: &mut Shard, piece: &replication::cut::Piece, now: Millis) -> Result<Result<(), String>, StoreError> {
+    let Some(history) = shard.persistence().map(|persistence| persistence.replication_id()) else { return Ok(Ok(())) };
+    let entry = oplog::Entry { offset: piece.offset, time_ms: now.unsigned_abs(), commands: &piece.bytes };
+    match shard.apply(&Piece { history, entry }) {
+        Ok(()) => Ok(Ok(())),
+        Err(shard::follow::FollowError::Shard(error)) => Err(error.into()),
+        Err(other) => Ok(Err(chain(&other))),
+    }
+}
+
+fn options(settings: &Settings) -> LinkOptions {
+    let said = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let port = match (settings.replica_announce_port.0, settings.port.0) {
+        (0, own) => own,
+        (announced, _) => announced,
+    };
+    LinkOptions {
+        user: said(&settings.masteruser.0).map(String::into_bytes),
+        password: said(&settings.masterauth.0).map(String::into_bytes),
+        port: u16::try_from(port).unwrap_or(0),
+        address: said(&settings.replica_announce_ip.0),
+        timeout_ms: settings.repl_timeout.0.saturating_mul(1000),
+    }
+}
+
+/// An id for a history that begins.
+fn new_history() -> Result<ReplicationId, StoreError> {
+    let mut random = [0; 20];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).map_err(io::Error::from)?;
+    Ok(ReplicationId::from_random(random))
+}

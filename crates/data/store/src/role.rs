@@ -1,0 +1,150 @@
+//! The role of a store in its folder: the file `replication`.
+//!
+//! ```text
+//! tidegate replication 1
+//! master 10.0.0.7 6379        who is followed; without the line nobody is
+//! configured 10.0.0.5 6379    what the settings said at that time
+//! boot 1b4e28ba-...           when the machine was started that wrote this
+//! followed                    the log has, or had, what another server wrote
+//! ```
+//!
+//! Commands change the role while the settings stay as they are, so what a command has said last counts, until the settings say something
+//! else than they did then: whoever changes them means it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{archive::sync_folder, messages};
+
+const HEAD: &str = "tidegate replication 1";
+
+/// A host and its port.
+type Address = (String, u16);
+
+/// What a start finds.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// Who is followed.
+    pub master: Option<Address>,
+    /// The machine has been started anew since: what the log had not durably may be gone from it.
+    pub may_have_lost: bool,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct File {
+    master: Option<Address>,
+    configured: Option<Address>,
+    boot: String,
+    has_followed: bool,
+}
+
+fn path(root: &Path) -> PathBuf {
+    root.join("replication")
+}
+
+fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+fn address(text: &str) -> Option<Address> {
+    let (host, port) = text.split_once(' ')?;
+    Some((host.to_owned(), port.parse().ok()?))
+}
+
+impl File {
+    fn read(root: &Path) -> Option<Self> {
+        let text = fs::read_to_string(path(root)).ok()?;
+        let mut file = Self::default();
+        let mut lines = text.lines();
+        if lines.next() != Some(HEAD) {
+            return None;
+        }
+        for line in lines {
+            match line.split_once(' ') {
+                Some(("master", text)) => file.master = address(text),
+                Some(("configured", text)) => file.configured = address(text),
+                Some(("boot", text)) => file.boot = text.to_owned(),
+                _ => file.has_followed |= line == "followed",
+            }
+        }
+        Some(file)
+    }
+
+    fn write(&self, root: &Path) {
+        let line = |name: &str, address: &Option<Address>| {
+            address.as_ref().map(|(host, port)| format!("{name} {host} {port}\n")).unwrap_or_default()
+        };
+        let (master, configured) = (line("master", &self.master), line("configured", &self.configured));
+        let followed = if self.has_followed { "followed\n" } else { "" };
+        let text = format!("{HEAD}\n{master}{configured}boot {}\n{followed}", self.boot);
+        let unready = root.join("replication.new");
+        let written = fs::write(&unready, text)
+            .and_then(|()| fs::File::open(&unready)?.sync_all())
+            .and_then(|()| fs::rename(&unready, path(root)))
+            .and_then(|()| sync_folder(root));
+        if let Err(error) = written {
+            messages::warn(&format!("the role cannot be written into {}: {error}", path(root).display()));
+        }
+    }
+}
+
+/// Whether another server has been followed at any time.
+pub fn has_followed(root: &Path) -> bool {
+    File::read(root).is_some_and(|file| file.has_followed)
+}
+
+/// Which role a store begins with, where its settings name this master; and notes it.
+pub fn begin(root: &Path, configured: Option<Address>) -> Begun {
+    let boot = boot();
+    let former = File::read(root);
+    let may_have_lost = former.as_ref().is_some_and(|file| file.boot != boot);
+    let master = match former {
+        Some(file) if file.configured == configured => file.master,
+        _ => configured.clone(),
+    };
+    let has_followed = master.is_some() || has_followed(root);
+    File { master: master.clone(), configured, boot, has_followed }.write(root);
+    Begun { master, may_have_lost }
+}
+
+/// Notes that a master is followed from now on, or nobody.
+pub fn write(root: &Path, master: Option<(&str, u16)>) {
+    let former = File::read(root).unwrap_or_default();
+    let master = master.map(|(host, port)| (host.to_owned(), port));
+    let has_followed = former.has_followed || master.is_some();
+    File { master, configured: former.configured, boot: boot(), has_followed }.write(root);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_last_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let at = |host: &str| Some((host.to_owned(), 6379));
+        assert_eq!(begin(root, None), Begun { master: None, may_have_lost: false });
+        assert_eq!(begin(root, at("a")).master, at("a"), "settings that are changed");
+        write(root, Some(("b", 6379)));
+        assert_eq!(begin(root, at("a")).master, at("b"), "a command, and the settings as they were");
+        assert_eq!(begin(root, at("a")).master, at("b"));
+        write(root, None);
+        assert_eq!(begin(root, at("a")).master, None, "it was promoted");
+        assert_eq!(begin(root, at("c")).master, at("c"), "settings that are changed");
+        assert_eq!(begin(root, None).master, None);
+    }
+
+    #[test]
+    fn a_machine_that_was_started_anew_may_have_lost_something() {
+        let dir = tempfile::tempdir().unwrap();
+        begin(dir.path(), None);
+        assert!(!begin(dir.path(), None).may_have_lost);
+        let text = fs::read_to_string(path(dir.path())).unwrap().replace(&boot(), "another");
+        fs::write(path(dir.path()), text).unwrap();
+        assert!(begin(dir.path(), None).may_have_lost);
+        assert!(!begin(dir.path(), None).may_have_lost);
+    }
+}
