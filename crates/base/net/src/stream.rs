@@ -347,6 +347,12 @@ impl PlainSocket<'_> {
     }
 }
 
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor()
+    }
+}
+
 impl AsFd for PlainSocket<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.descriptor()

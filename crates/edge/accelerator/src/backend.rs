@@ -1,6 +1,7 @@
 //! A fetch: a request to a backend, and what becomes of the response.
 
 mod host;
+mod record;
 
 use std::sync::Arc;
 
@@ -11,17 +12,20 @@ use cache::{
     policy::{directives::ResponseDirectives, freshness, update, vary},
 };
 use http::{HeaderId, Headers, RequestHead, ResponseHead, Version};
+use telemetry::vsl::VslTag;
 use vcl::{
     action::Action,
     modules::FunctionId,
     run::{self, Backend as Target, Workspace},
     subroutine::Subroutine,
 };
+use vsm::counters::Main;
 
 use crate::{
-    common::{Common, Connection, Record},
+    common::{Common, Connection, Numbers, record_unset},
     fields,
     loaded::Loaded,
+    log::{BEREQ, BERESP, CloseReason, Log},
     modules::xkey,
     output,
 };
@@ -32,7 +36,6 @@ use host::{BackendHost, Decisions};
 const PASS_TIME: f64 = 120.0;
 
 /// What is to be fetched, and for whom.
-#[derive(Debug)]
 pub struct Order {
     pub(crate) loaded: Arc<Loaded>,
     pub(crate) request: RequestHead,
@@ -50,6 +53,33 @@ pub struct Order {
     pub(crate) is_hitpass: bool,
     pub(crate) xid: u64,
     pub(crate) is_head: bool,
+    pub(crate) log: Log,
+    pub(crate) next_xid: Numbers,
+    pub(crate) asked_by: AskedBy,
+}
+
+/// The client's request, as far as a fetch for it may say otherwise.
+#[derive(Debug)]
+pub(crate) struct AskedBy {
+    method: Vec<u8>,
+    version: Vec<u8>,
+    has_encoding: bool,
+}
+
+impl AskedBy {
+    pub(crate) fn of(request: &RequestHead) -> Self {
+        Self {
+            method: request.method().to_vec(),
+            version: request.version_bytes().to_vec(),
+            has_encoding: request.headers.contains(b"accept-encoding"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Order {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Order").field("xid", &self.xid).finish_non_exhaustive()
+    }
 }
 
 /// What is to be done next for a fetch.
@@ -157,6 +187,10 @@ pub struct Backend {
     has_body: bool,
     is_included: bool,
     is_head: bool,
+    next_xid: Numbers,
+    asked_by: AskedBy,
+    /// Whether the fetch asks whether what is there has changed.
+    has_conditions: bool,
 }
 
 impl std::fmt::Debug for Backend {
@@ -179,15 +213,19 @@ impl Backend {
     pub fn new(order: Order, now: f64, has_body: bool) -> Self {
         let loaded = order.loaded;
         let mut request = order.request;
+        let mut has_conditions = false;
         if let Some(stale) = &order.stale
             && stale.body().length().is_some()
             && stale.head().status() == 200
         {
+            has_conditions = true;
             cache::policy::conditional::ask_about(&mut request.headers, &stale.head().headers);
         }
         request.headers.set(b"X-Varnish", order.xid.to_string().as_bytes());
+        let mut common = Common::new(&loaded, order.connection, now);
+        common.log = order.log;
         let host = BackendHost {
-            common: Common::new(&loaded, order.connection, now),
+            common,
             xid: order.xid,
             started: now,
             received: now,
@@ -218,11 +256,22 @@ impl Backend {
             has_body,
             is_included: order.is_included,
             is_head: order.is_head,
+            next_xid: order.next_xid,
+            asked_by: order.asked_by,
+            has_conditions,
         }
     }
 
     /// The first step.
     pub fn begin(&mut self) -> Step {
+        let Common { log, now, loaded, .. } = &mut self.host.common;
+        log.record(VslTag::VCL_use, loaded.name.as_bytes());
+        log.timestamp("Start", *now);
+        self.record_request();
+        self.fetch()
+    }
+
+    fn fetch(&mut self) -> Step {
         match self.run(Subroutine::BackendFetch) {
             Some(answer) if answer.action == Action::Fetch => self.ask(),
             Some(answer) => self.elsewhere(&answer),
@@ -271,9 +320,9 @@ impl Backend {
         self.host.xid
     }
 
-    /// What is to be logged since the last time.
-    pub fn take_log(&mut self) -> Vec<Record> {
-        std::mem::take(&mut self.host.common.log)
+    /// The log of this fetch: what happens on the wire is written there too.
+    pub fn log(&mut self) -> &mut Log {
+        &mut self.host.common.log
     }
 
     /// The head of a response has come.
@@ -281,17 +330,27 @@ impl Backend {
         self.host.common.now = now;
         self.host.received = now;
         self.host.response = head;
+        let log = &mut self.host.common.log;
+        log.timestamp("Beresp", now);
+        log.response_head(BERESP, &self.host.response);
         fields::remove_connection(&mut self.host.response.headers);
         self.host.was_304 = false;
         if self.host.response.status() == 304 && !self.host.is_pass && !self.revalidate() {
-            self.host.common.record("FetchError", b"304 for a request without a condition");
-            return self.error(503, b"Backend fetch failed");
+            self.host.common.record(VslTag::Error, b"304 response but not conditional fetch");
+            return self.fail();
         }
         self.judge(now);
         let Some(answer) = self.run(Subroutine::BackendResponse) else { return self.error(503, b"VCL failed") };
         match answer.action {
-            Action::Deliver => self.accept(None),
-            Action::Pass => self.accept(Some(answer.seconds.unwrap_or(PASS_TIME))),
+            Action::Deliver => {
+                self.host.common.log.timestamp("Process", now);
+                self.accept(None)
+            }
+            Action::Pass => {
+                let seconds = answer.seconds.unwrap_or(PASS_TIME);
+                self.host.common.log.timestamp("Process", now);
+                self.accept(Some(seconds))
+            }
             Action::Retry => self.retry(),
             _ => self.elsewhere(&answer),
         }
@@ -301,11 +360,22 @@ impl Backend {
     pub fn failed(&mut self, why: &str, now: f64) -> Step {
         self.host.common.now = now;
         self.host.received = now;
-        self.host.common.record("FetchError", why.as_bytes());
+        let log = &mut self.host.common.log;
+        log.record(VslTag::FetchError, why.as_bytes());
+        log.backend_closed(Some(CloseReason::RxBad));
+        log.timestamp("Beresp", now);
+        self.fail()
+    }
+
+    /// There is no response that could be used.
+    fn fail(&mut self) -> Step {
+        self.host.common.log.count(Main::fetch_failed);
         self.error(503, b"Backend fetch failed")
     }
 
     fn ask(&mut self) -> Step {
+        let Common { log, now, .. } = &mut self.host.common;
+        log.timestamp("Fetch", *now);
         let target = self.host.resolved(self.host.hint);
         match target.filter(|target| self.loaded.is_healthy(*target)) {
             Some(target) => {
@@ -313,9 +383,22 @@ impl Backend {
                 Step::Ask(target)
             }
             None => {
-                let name = self.host.hint.and_then(|hint| self.loaded.name_of(hint)).unwrap_or("none").to_owned();
-                self.host.common.record("FetchError", format!("Director {name} returned no backend").as_bytes());
-                self.error(503, b"Backend fetch failed")
+                let log = &mut self.host.common.log;
+                match target.or(self.host.hint) {
+                    Some(backend @ Target::Declared(_)) => {
+                        let name = self.loaded.name_of(backend).unwrap_or_default();
+                        log.write(VslTag::FetchError, format_args!("backend {name}: unhealthy"));
+                        log.count(Main::backend_unhealthy);
+                    }
+                    Some(director) => {
+                        let name = self.loaded.name_of(director).unwrap_or_default();
+                        log.write(VslTag::FetchError, format_args!("Director {name} returned no backend"));
+                    }
+                    None => log.record(VslTag::FetchError, b"No backend"),
+                }
+                let now = self.host.common.now;
+                self.host.common.log.timestamp("Beresp", now);
+                self.fail()
             }
         }
     }
@@ -339,6 +422,7 @@ impl Backend {
         let status = self.host.response.status();
         let heuristic = freshness::Heuristic::None;
         let said = freshness::lifetime(status, headers, &directives, is_targeted, exchange, heuristic);
+        let is_pass = self.host.is_pass;
         let says_nothing =
             matches!(said.source, freshness::LifetimeSource::Nothing | freshness::LifetimeSource::Heuristic);
         let ttl = match (status, says_nothing) {
@@ -349,9 +433,10 @@ impl Backend {
         let grace = directives.stale_while_revalidate.map_or(settings.default_grace, |seconds| seconds as f64);
         let is_gzip = fields::is_gzip(headers);
         self.host.decisions = Decisions {
-            ttl,
-            grace,
-            keep: settings.default_keep,
+            // What is for one client has no life, unless the program gives it one.
+            ttl: if is_pass { 0.0 } else { ttl },
+            grace: if is_pass { 0.0 } else { grace },
+            keep: if is_pass { 0.0 } else { settings.default_keep },
             age,
             is_uncacheable: self.host.is_pass,
             streams: true,
@@ -361,6 +446,7 @@ impl Backend {
             has_includes: false,
             storage: None,
         };
+        self.record_ttl(&directives, now);
     }
 
     fn accept(&mut self, passes_for: Option<f64>) -> Step {
@@ -368,23 +454,26 @@ impl Backend {
             let decisions = &mut self.host.decisions;
             (decisions.gzips, decisions.gunzips, decisions.has_includes) = (false, false, false);
         }
+        let recoding = self.recoding();
+        self.record_filters(recoding);
         if self.host.is_pass && !self.is_included && !self.host.decisions.has_includes {
+            self.host.common.log.record(VslTag::Storage, b"malloc Transient");
             let head = std::mem::take(&mut self.host.response);
             let body = AcceptedBody::Backend(Recoding::None);
             return Step::Accept(Box::new(Accepted { stored: None, head, body }));
         }
-        let (recoding, is_gzip) = (self.recoding(), self.delivers_gzip());
+        let is_gzip = self.delivers_gzip();
         let mut head = std::mem::take(&mut self.host.response);
-        let length = head.headers.first_known(HeaderId::ContentLength).map(<[u8]>::to_vec);
         fields::keep_for_object(&mut head.headers);
         let body = match self.host.stale.take().filter(|_| self.host.was_304) {
             Some(stale) => AcceptedBody::Stale(stale),
             None => AcceptedBody::Backend(recoding),
         };
-        if recoding == Recoding::None
-            && let Some(length) = length
-        {
-            head.headers.add_known(HeaderId::ContentLength, &length);
+        if recoding != Recoding::None {
+            head.headers.remove_known(HeaderId::ContentLength);
+        }
+        if recoding == Recoding::Gzip {
+            fields::vary_by_encoding(&mut head.headers);
         }
         if is_gzip {
             head.headers.set(b"Content-Encoding", b"gzip");
@@ -458,15 +547,23 @@ impl Backend {
         let (object, filler) = match started {
             Ok(started) => started,
             Err(full) => {
-                self.host.common.record("FetchError", full.to_string().as_bytes());
+                self.host.common.record(VslTag::FetchError, full.to_string().as_bytes());
+                self.host.common.log.count(Main::fetch_failed);
                 return Step::Abandon;
             }
         };
         object.set_xid(self.host.xid);
+        let log = &mut self.host.common.log;
+        log.write(VslTag::Storage, format_args!("malloc {}", storage.name()));
+        if is_private {
+            log.count(Main::beresp_uncacheable);
+        } else if Arc::ptr_eq(&storage, &self.loaded.storages.transient) {
+            log.count(Main::beresp_shortlived);
+        }
         if fetch.is_some() && !is_private && self.loaded.program.imports("xkey") {
             for key in xkey::keys_of(&object.head().headers) {
                 if object.add_tag(&self.loaded.cache, key).is_err() {
-                    self.host.common.record("FetchError", b"no room for the object's keys");
+                    self.host.common.record(VslTag::FetchError, b"no room for the object's keys");
                     return Step::Abandon;
                 }
             }
@@ -534,12 +631,23 @@ impl Backend {
 
     fn retry(&mut self) -> Step {
         if self.host.retries >= self.loaded.settings.max_retries {
-            self.host.common.record("VCL_Error", b"Too many retries, delivering 503");
+            self.host.common.record(VslTag::VCL_Error, b"Too many retries, delivering 503");
             return Step::Abandon;
         }
         self.host.retries += 1;
         self.host.body.clear();
-        self.begin()
+        let xid = (self.next_xid)();
+        self.host.xid = xid;
+        let Common { log, now, .. } = &mut self.host.common;
+        log.backend_closed(Some(CloseReason::RespClose));
+        log.timestamp("Retry", *now);
+        log.change_number(xid, "bereq", "retry");
+        log.request_head(BEREQ, &self.host.request);
+        let text = xid.to_string();
+        record_unset(&self.host.request.headers, b"x-varnish", (log, BEREQ));
+        log.field(VslTag::BereqHeader, b"X-Varnish", text.as_bytes());
+        self.host.request.headers.set(b"X-Varnish", text.as_bytes());
+        self.fetch()
     }
 
     fn elsewhere(&mut self, answer: &Answered) -> Step {
@@ -568,13 +676,16 @@ impl Backend {
         if why == b"VCL failed" {
             return Step::Abandon;
         }
+        let Common { log, now, .. } = &mut self.host.common;
+        log.timestamp("Error", *now);
+        log.response_head(BERESP, &self.host.response);
         let Some(answer) = self.run(Subroutine::BackendError) else { return Step::Abandon };
         match answer.action {
             Action::Deliver => {
                 let body = std::mem::take(&mut self.host.body);
-                let mut head = std::mem::take(&mut self.host.response);
-                head.headers.set(b"Content-Length", body.len().to_string().as_bytes());
+                let head = std::mem::take(&mut self.host.response);
                 if self.host.is_pass && !self.is_included {
+                    self.host.common.log.record(VslTag::Storage, b"malloc Transient");
                     return Step::Accept(Box::new(Accepted { stored: None, head, body: AcceptedBody::Made(body) }));
                 }
                 self.store(head, AcceptedBody::Made(body), None)
@@ -585,8 +696,23 @@ impl Backend {
     }
 
     fn run(&mut self, subroutine: Subroutine) -> Option<Answered> {
+        self.host.common.log.call(subroutine);
         self.host.common.subroutine = subroutine;
         let answer = run::run(&self.loaded.program, subroutine, &mut self.host, &self.workspace);
+        match &answer {
+            Ok(answer) => {
+                let Common { log, now, .. } = &mut self.host.common;
+                if answer.action == Action::Pass && subroutine == Subroutine::BackendResponse {
+                    let seconds = answer.seconds.unwrap_or(PASS_TIME);
+                    log.write(VslTag::TTL, format_args!("HFP {seconds:.0} 0 0 {now:.0} uncacheable"));
+                }
+                log.answered(answer);
+            }
+            Err(failure) => {
+                self.host.common.log.write(VslTag::VCL_Error, format_args!("{failure}"));
+                self.host.common.log.returned(Action::Fail);
+            }
+        }
         let answered = match answer {
             Ok(answer) if answer.action == Action::Fail => None,
             Ok(answer) => Some(Answered {
@@ -598,11 +724,11 @@ impl Backend {
                 text: answer.text.map(<[u8]>::to_vec),
                 seconds: answer.seconds,
             }),
-            Err(failure) => {
-                self.host.common.record("VCL_Error", failure.to_string().as_bytes());
-                None
-            }
+            Err(_) => None,
         };
+        if answered.is_none() {
+            self.host.common.log.count(Main::vcl_fail);
+        }
         self.workspace.clear();
         answered
     }

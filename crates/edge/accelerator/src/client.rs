@@ -5,6 +5,8 @@
 mod heads;
 mod host;
 mod includes;
+mod object;
+mod record;
 
 use std::{rc::Rc, sync::Arc};
 
@@ -14,25 +16,28 @@ use cache::{
 };
 use http::{HeaderId, RequestHead, ResponseHead, Version};
 use sha2::{Digest as _, Sha256};
+use telemetry::vsl::VslTag;
 use vcl::{
     action::Action,
     modules::FunctionId,
     run::{self, Backend as Target, Workspace},
     subroutine::Subroutine,
 };
+use vsm::counters::Main;
 
+pub use crate::common::Numbers;
 use crate::{
-    backend::{Backend, Order, Recoding},
-    common::{Asked, Common, Connection, ConnectionWishes, Record, status_of},
+    backend::{AskedBy, Backend, Order, Recoding},
+    common::{Asked, Common, Connection, ConnectionWishes, status_of},
     fields,
     loaded::Loaded,
+    log::{Log, RESP},
     output::{self, Part},
 };
 use host::{ClientHost, LookupWishes};
 pub use includes::Includes;
-
-/// Gives numbers of transactions.
-pub type Numbers = Rc<dyn Fn() -> u64>;
+use object::{known_length, said_length, seconds_of, weaken_tag};
+use record::record_length;
 
 /// Bytes and fields that a head gets on its way to a client: so many fit without taking more memory.
 const HEAD_ROOM: (usize, usize) = (512, 12);
@@ -124,6 +129,7 @@ pub struct Client {
     is_hit: bool,
     is_head: bool,
     has_body: bool,
+    has_failed: bool,
     /// Whether another program has handed the request to this one, which cannot hand it on.
     is_switched: bool,
     /// Whether what is delivered has been passed.
@@ -186,6 +192,7 @@ impl Client {
             is_hit: false,
             is_head,
             has_body,
+            has_failed: false,
             is_switched: false,
             is_passing: false,
         }
@@ -193,6 +200,12 @@ impl Client {
 
     /// The first step.
     pub fn begin(&mut self) -> Step {
+        self.record_request();
+        self.arrive()
+    }
+
+    /// The request is the program's from now on.
+    fn arrive(&mut self) -> Step {
         self.forward_address();
         if self.loaded.program.uses(FunctionId::StdRollback) {
             self.host.original = Some(Box::new(self.host.request.clone()));
@@ -204,28 +217,31 @@ impl Client {
     pub fn switched(&mut self, loaded: Option<&Arc<Loaded>>) -> Step {
         let received = self.host.received.clone().filter(|_| !self.is_switched);
         let (Some(loaded), Some(received)) = (loaded, received) else {
-            self.host.common.record("VCL_Error", b"return(vcl) to a label that is gone, or not from the active VCL");
+            let why = b"return(vcl) to a label that is gone, or not from the active VCL";
+            self.host.common.record(VslTag::VCL_Error, why);
             return self.synth(503, b"VCL failed");
         };
         let text = format!("{} via {}", loaded.name, self.loaded.name);
-        self.host.common.record("VCL_use", text.as_bytes());
+        self.host.common.record(VslTag::VCL_use, text.as_bytes());
         self.loaded = Arc::clone(loaded);
         self.host.common.loaded = Arc::clone(loaded);
         self.workspace = Workspace::new(loaded.settings.workspace_client);
         self.is_switched = true;
         self.host.request = received;
-        self.begin()
+        self.arrive()
     }
 
     /// The fetch of another request has ended.
     pub fn woken(&mut self, outcome: &Outcome, now: f64) -> Step {
         self.host.common.now = now;
+        self.host.common.log.timestamp("Waitinglist", now);
         self.lookup(!matches!(outcome, Outcome::Published(_)))
     }
 
     /// The fetch that this request had made has come to a head.
     pub fn fetched(&mut self, fetched: Fetched, now: f64) -> Step {
         self.host.common.now = now;
+        self.host.common.log.timestamp("Fetch", now);
         match fetched {
             Fetched::Object(object) | Fetched::Own(object, _) => {
                 self.host.object = Some(object);
@@ -238,16 +254,23 @@ impl Client {
     /// The backend's response to a request that was passed; `None` if there is none.
     pub fn passed(&mut self, head: Option<ResponseHead>, length: Option<u64>, now: f64) -> Step {
         self.host.common.now = now;
+        let log = &mut self.host.common.log;
+        if self.has_body {
+            log.record(VslTag::Storage, b"malloc Transient");
+            log.timestamp("ReqBody", now);
+        }
+        log.timestamp("Fetch", now);
         let Some(head) = head else { return self.synth(503, b"Service Unavailable") };
         self.host.object = None;
         self.host.response = head;
         self.host.response.headers.remove_known(HeaderId::Age);
         self.head_of_delivery(None, now);
+        self.host.common.log.response_head(RESP, &self.host.response);
         let outcome = self.run(Subroutine::Deliver);
         if let Some(step) = self.after_deliver(outcome) {
             return step;
         }
-        let part = output::finish(&self.host.request, &mut self.host.response, length, false, now);
+        let part = self.finish((length, false), false, None);
         self.end(DeliveredBody::Passed(part))
     }
 
@@ -262,8 +285,8 @@ impl Client {
         self.host.common.wishes
     }
 
-    /// What is to be logged since the last time.
-    pub fn take_log(&mut self) -> Vec<Record> {
+    /// The log of this request, for what happens to its response: it is taken when that is delivered.
+    pub fn take_log(&mut self) -> Log {
         std::mem::take(&mut self.host.common.log)
     }
 
@@ -284,6 +307,18 @@ impl Client {
         &self.host.request
     }
 
+    /// Whether VCL has failed for it.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// The first thing that VCL said was wrong.
+    #[must_use]
+    pub fn error(&self) -> Option<&str> {
+        self.host.common.first_error.as_deref()
+    }
+
     /// Its number.
     #[must_use]
     pub fn xid(&self) -> u64 {
@@ -295,9 +330,6 @@ impl Client {
         if self.host.restarts == 0 {
             self.host.hint = self.loaded.program.default_backend.map(Target::Declared);
         }
-        if self.host.restarts > self.loaded.settings.max_restarts {
-            return self.synth(503, b"Service Unavailable");
-        }
         let answer = match self.run(Subroutine::Recv) {
             Ok(answer) => answer,
             Err(Wrong::Failed) => return self.synth(503, b"VCL failed"),
@@ -305,13 +337,9 @@ impl Client {
         if self.loaded.settings.gzip && !matches!(answer.action, Action::Pipe | Action::Pass) {
             // One variant serves all who understand gzip.
             let accepts = fields::accepts_gzip(&self.host.request.headers);
-            let headers = &mut self.host.request.headers;
-            headers.remove_known(HeaderId::AcceptEncoding);
-            if accepts {
-                headers.add_named(HeaderId::AcceptEncoding, b"Accept-Encoding", &[b"gzip"]);
-            }
+            self.force_encoding(accepts);
         }
-        if !matches!(answer.action, Action::Fail | Action::Synth | Action::Restart | Action::Vcl) {
+        if !matches!(answer.action, Action::Fail | Action::Vcl) {
             self.host.hasher = Sha256::new();
             if self.run(Subroutine::Hash).is_err() {
                 return self.synth(503, b"VCL failed");
@@ -323,7 +351,7 @@ impl Client {
             Action::Pass => self.pass(),
             Action::Pipe if self.host.esi_level > 0 => {
                 let said = b"vcl_recv{} returns pipe for ESI included object.  Doing pass.";
-                self.host.common.record("VCL_Error", said);
+                self.host.common.record(VslTag::VCL_Error, said);
                 self.pass()
             }
             Action::Pipe => self.pipe(),
@@ -353,14 +381,19 @@ impl Client {
         let found = self.loaded.cache.lookup(&query);
         match found {
             Found::Hit(object) => self.hit(object, None),
-            Found::Grace { object, fetch } => self.hit(object, fetch),
+            Found::Grace { object, fetch } => {
+                self.host.common.log.count(Main::cache_hit_grace);
+                self.hit(object, fetch)
+            }
             Found::Miss { fetch, stale } => self.miss(fetch, stale),
-            Found::HitForMiss { fetch, .. } => {
+            Found::HitForMiss { fetch, object } => {
                 self.host.is_hitmiss = true;
+                self.record_marker(&object);
                 self.miss(fetch, None)
             }
-            Found::HitForPass(_) => {
+            Found::HitForPass(object) => {
                 self.host.is_hitpass = true;
+                self.record_marker(&object);
                 self.pass()
             }
             Found::Busy(waiting) => Step::Wait(waiting),
@@ -369,6 +402,7 @@ impl Client {
 
     fn hit(&mut self, object: Arc<Object>, fetch: Option<Fetch>) -> Step {
         object.count_hit(self.host.common.now);
+        self.record_hit(&object);
         self.is_hit = true;
         self.host.object = Some(Arc::clone(&object));
         let answer = match self.run(Subroutine::Hit) {
@@ -378,7 +412,12 @@ impl Client {
         match answer.action {
             Action::Deliver => {
                 if let Some(fetch) = fetch {
+                    let log = &self.host.common.log;
+                    log.count(Main::s_fetch);
+                    log.count(Main::s_bgfetch);
                     self.refresh = Some(self.order(fetch, Some(object), true));
+                    let Common { log, now, .. } = &mut self.host.common;
+                    log.timestamp("Fetch", *now);
                 }
                 self.deliver_object()
             }
@@ -399,13 +438,19 @@ impl Client {
         };
         let taken = self.fetch.take();
         match (answer.action, taken) {
-            (Action::Fetch, Some((fetch, stale))) => Step::Fetch(self.order(fetch, stale, false)),
+            (Action::Fetch, Some((fetch, stale))) => {
+                self.host.common.log.count(Main::cache_miss);
+                self.host.common.log.count(Main::s_fetch);
+                Step::Fetch(self.order(fetch, stale, false))
+            }
             (Action::Pass, _) => self.pass(),
             _ => self.elsewhere(&answer),
         }
     }
 
     fn order(&mut self, fetch: Fetch, stale: Option<Arc<Object>>, is_background: bool) -> Box<Order> {
+        let xid = (self.next_xid)();
+        let log = self.host.common.log.fetch(xid, if is_background { "bgfetch" } else { "fetch" });
         let mut request = fields::backend_request(&self.host.request, false);
         if self.loaded.settings.gzip {
             request.headers.set(b"Accept-Encoding", b"gzip");
@@ -424,8 +469,11 @@ impl Client {
             is_pass: false,
             is_included: false,
             is_hitpass: false,
-            xid: (self.next_xid)(),
+            xid,
             is_head: false,
+            asked_by: AskedBy::of(&self.host.request),
+            log,
+            next_xid: Rc::clone(&self.next_xid),
         })
     }
 
@@ -437,7 +485,13 @@ impl Client {
         if answer.action != Action::Fetch {
             return self.elsewhere(&answer);
         }
+        let xid = (self.next_xid)();
+        self.host.common.log.count(Main::s_pass);
+        self.host.common.log.count(Main::s_fetch);
         let order = Order {
+            asked_by: AskedBy::of(&self.host.request),
+            log: self.host.common.log.fetch(xid, "pass"),
+            next_xid: Rc::clone(&self.next_xid),
             loaded: Arc::clone(&self.loaded),
             request: fields::backend_request(&self.host.request, true),
             client_request: self.host.request.headers.clone(),
@@ -451,7 +505,7 @@ impl Client {
             is_pass: true,
             is_included: self.host.esi_level > 0,
             is_hitpass: self.host.is_hitpass,
-            xid: (self.next_xid)(),
+            xid,
             is_head: self.is_head,
         };
         self.is_passing = true;
@@ -473,11 +527,15 @@ impl Client {
         }
         let url = self.host.request.target();
         let backend = self.host.common.resolve(self.host.hint, &Asked { key: b"", url, digest: self.host.digest });
+        let Common { log, now, .. } = &mut self.host.common;
+        log.count(Main::s_pipe);
+        log.timestamp("Process", *now);
         Step::Pipe(Box::new(Pipe { backend, request: std::mem::take(&mut self.host.backend_request) }))
     }
 
     fn purge(&mut self) -> Step {
         self.host.purged = self.host.digest.map(|digest| self.loaded.cache.purge(digest));
+        self.host.common.log.count(Main::n_purges);
         match self.run(Subroutine::Purge) {
             Ok(answer) => self.elsewhere(&answer),
             Err(Wrong::Failed) => self.synth(503, b"VCL failed"),
@@ -499,6 +557,7 @@ impl Client {
         if gzip_is_on && is_gzip && !fields::accepts_gzip(&self.host.request.headers) {
             weaken_tag(&mut self.host.response.headers);
         }
+        self.host.common.log.response_head(RESP, &self.host.response);
         let outcome = self.run(Subroutine::Deliver);
         if let Some(step) = self.after_deliver(outcome) {
             return step;
@@ -509,19 +568,17 @@ impl Client {
             Some(page) if page.is_gzip && !is_unpacked => Recoding::Gzip,
             _ => Recoding::None,
         };
+        let encoding =
+            if is_unpacked { self.host.response.headers.first(b"content-encoding").map(<[u8]>::to_vec) } else { None };
         if is_unpacked {
             self.host.response.headers.remove_known(HeaderId::ContentEncoding);
         }
         let is_page = object.page().is_some() && !self.host.leaves_includes;
         let length = if is_page || recoding != Recoding::None { None } else { known_length(&object) };
-        if length.is_none() {
-            self.host.response.headers.remove_known(HeaderId::ContentLength);
-        }
         if is_page {
             weaken_tag(&mut self.host.response.headers);
         }
-        let ranges = ranges && self.host.esi_level == 0;
-        let part = output::finish(&self.host.request, &mut self.host.response, length, ranges, now);
+        let part = self.finish((length, is_page), ranges && self.host.esi_level == 0, encoding.as_deref());
         if !is_page {
             return self.end(DeliveredBody::Object { object, part, recoding });
         }
@@ -534,6 +591,8 @@ impl Client {
 
     /// What `vcl_deliver` says; `None` to deliver.
     fn after_deliver(&mut self, outcome: Result<Answered, Wrong>) -> Option<Step> {
+        let Common { log, now, .. } = &mut self.host.common;
+        log.timestamp("Process", *now);
         match outcome {
             Ok(answer) if answer.action == Action::Deliver => None,
             Ok(answer) => Some(self.elsewhere(&answer)),
@@ -559,14 +618,22 @@ impl Client {
 
     fn restart(&mut self) -> Step {
         self.host.restarts += 1;
-        self.host.xid = (self.next_xid)();
+        self.fetch = None;
         self.host.object = None;
+        let Common { log, now, .. } = &mut self.host.common;
+        if self.host.restarts > self.loaded.settings.max_restarts {
+            log.record(VslTag::VCL_Error, b"Too many restarts");
+            return self.synth(503, b"Service Unavailable");
+        }
+        self.host.xid = (self.next_xid)();
+        log.timestamp("Restart", *now);
+        log.change_number(self.host.xid, "req", "restart");
         self.host.digest = None;
         self.host.is_hitmiss = false;
         self.host.is_hitpass = false;
-        self.fetch = None;
         self.is_hit = false;
         self.is_passing = false;
+        self.record_request();
         self.receive()
     }
 
@@ -582,8 +649,15 @@ impl Client {
         headers.add(b"Date", &http::http_date(seconds_of(self.host.common.now)));
         headers.add(b"Server", b"Varnish");
         headers.add(b"X-Varnish", self.host.xid.to_string().as_bytes());
-        let has_failed = why == b"VCL failed";
-        let outcome = if has_failed { Err(Wrong::Failed) } else { self.run(Subroutine::Synth) };
+        if why == b"VCL failed" {
+            self.has_failed = true;
+            headers.add(b"Connection", b"close");
+        }
+        self.host.common.log.count(Main::s_synth);
+        self.host.common.log.response_head(RESP, &self.host.response);
+        let outcome = self.run(Subroutine::Synth);
+        let Common { log, now, .. } = &mut self.host.common;
+        log.timestamp("Process", *now);
         match outcome {
             Ok(answer) if answer.action == Action::Restart => {
                 if self.host.restarts <= self.loaded.settings.max_restarts {
@@ -593,14 +667,20 @@ impl Client {
             Ok(_) => {}
             Err(Wrong::Failed) => {
                 self.host.body.clear();
-                self.host.response.set_status(503);
-                self.host.response.set_reason(b"VCL failed");
+                self.host.response = ResponseHead::default();
+                self.host.response.start(Version::Http11, 500);
                 self.host.response.headers.set(b"Connection", b"close");
+                self.host.common.log.response_line(RESP, &self.host.response);
             }
         }
         let body = std::mem::take(&mut self.host.body);
-        let now = self.host.common.now;
-        let part = output::finish(&self.host.request, &mut self.host.response, Some(body.len() as u64), false, now);
+        let (request, response) = (&self.host.request, &mut self.host.response);
+        let said = response.headers.first_known(HeaderId::ContentLength).map(<[u8]>::to_vec);
+        let part = output::finish(request, response, Some(body.len() as u64), false, self.host.common.now);
+        let log = &mut self.host.common.log;
+        record_length(log, said.as_deref(), response);
+        log.record(VslTag::Storage, b"malloc Transient");
+        log.record(VslTag::Filters, b"");
         let body = if part == Part::Nothing { Vec::new() } else { body };
         self.end(DeliveredBody::Made(body))
     }
@@ -612,8 +692,16 @@ impl Client {
     }
 
     fn run(&mut self, subroutine: Subroutine) -> Result<Answered, Wrong> {
+        self.host.common.log.call(subroutine);
         self.host.common.subroutine = subroutine;
         let answer = run::run(&self.loaded.program, subroutine, &mut self.host, &self.workspace);
+        match &answer {
+            Ok(answer) => self.host.common.log.answered(answer),
+            Err(failure) => {
+                self.host.common.record(VslTag::VCL_Error, failure.to_string().as_bytes());
+                self.host.common.log.returned(Action::Fail);
+            }
+        }
         let answered = match answer {
             Ok(answer) if answer.action == Action::Fail => Err(Wrong::Failed),
             Ok(answer) => Ok(Answered {
@@ -622,11 +710,11 @@ impl Client {
                 text: answer.text.map(<[u8]>::to_vec),
                 label: answer.label.and_then(|label| self.loaded.program.labels.get(label.0 as usize).cloned()),
             }),
-            Err(failure) => {
-                self.host.common.record("VCL_Error", failure.to_string().as_bytes());
-                Err(Wrong::Failed)
-            }
+            Err(_) => Err(Wrong::Failed),
         };
+        if answered.is_err() {
+            self.host.common.log.count(Main::vcl_fail);
+        }
         self.workspace.clear();
         answered
     }
@@ -639,27 +727,6 @@ struct Answered {
     text: Option<Vec<u8>>,
     /// Of the program that takes the request over.
     label: Option<String>,
-}
-
-/// The length of an object's body: when it is whole, or as its head says.
-fn known_length(object: &Object) -> Option<u64> {
-    object.body().length().or_else(|| {
-        let said = object.head().headers.first_known(HeaderId::ContentLength)?;
-        std::str::from_utf8(said).ok()?.parse().ok()
-    })
-}
-
-/// What has been taken out of gzip is not the same, byte by byte.
-fn weaken_tag(headers: &mut http::Headers) {
-    let tag = headers.first(b"etag").map(<[u8]>::to_vec);
-    if let Some(tag) = tag.filter(|tag| !tag.starts_with(b"W/")) {
-        headers.set(b"etag", &[b"W/", tag.as_slice()].concat());
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds of a date")]
-fn seconds_of(now: f64) -> u64 {
-    now as u64
 }
 
 impl Client {

@@ -2,11 +2,13 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
+    rc::Rc,
     sync::Arc,
 };
 
 use cache::{bans::Expression, index::Digest};
 use http::Headers;
+use telemetry::vsl::VslTag;
 use vcl::{
     program::{HeaderRef, ObjectIndex, StorageIndex},
     run::{Backend, Failure, Value, Workspace},
@@ -21,6 +23,7 @@ use crate::{
         shard_key,
     },
     loaded::{Loaded, Made},
+    log::{Log, MessageTags},
 };
 
 /// The client's connection, as VCL asks about it.
@@ -46,14 +49,8 @@ pub struct Connection {
     pub proxy_tlvs: Option<Arc<[u8]>>,
 }
 
-/// A record for the log, by its tag in Varnish's log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// `VCL_Log`, `VCL_Error` and so on.
-    pub tag: &'static str,
-    /// What it says.
-    pub text: Vec<u8>,
-}
+/// Gives numbers of transactions.
+pub type Numbers = Rc<dyn Fn() -> u64>;
 
 /// What a host has beside its messages.
 #[derive(Debug)]
@@ -64,7 +61,9 @@ pub(crate) struct Common {
     pub(crate) now: f64,
     pub(crate) cookies: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) ban_error: Option<String>,
-    pub(crate) log: Vec<Record>,
+    pub(crate) log: Log,
+    /// The first thing that went wrong in VCL.
+    pub(crate) first_error: Option<String>,
     /// What runs now.
     pub(crate) subroutine: Subroutine,
     pub(crate) wishes: ConnectionWishes,
@@ -102,7 +101,8 @@ impl Common {
             now,
             cookies: Vec::new(),
             ban_error: None,
-            log: Vec::new(),
+            log: Log::default(),
+            first_error: None,
             subroutine: Subroutine::Init,
             wishes: ConnectionWishes::default(),
             shard_task: ShardTask::default(),
@@ -120,21 +120,39 @@ impl Common {
         let (notes, has_backends) = shard.reconfigure(&changes, replicas);
         let name = loaded.name_of(Backend::Object(director)).unwrap_or_default();
         for note in notes {
-            self.record("Notice", format!("vmod_directors: shard {name}: {note}").as_bytes());
+            self.record(VslTag::Notice, format!("vmod_directors: shard {name}: {note}").as_bytes());
         }
         if !has_backends {
-            self.record("Error", format!("vmod_directors: shard {name}: .reconfigure() no backends").as_bytes());
+            self.record(VslTag::Error, format!("vmod_directors: shard {name}: .reconfigure() no backends").as_bytes());
         }
         has_backends
     }
 
     /// Notes when something was reached (`std.timestamp()`).
     pub(crate) fn timestamp(&mut self, label: &[u8]) {
-        self.record("Timestamp", label);
+        let now = self.now;
+        self.log.timestamp(&String::from_utf8_lossy(label), now);
     }
 
-    pub(crate) fn record(&mut self, tag: &'static str, text: &[u8]) {
-        self.log.push(Record { tag, text: text.to_vec() });
+    pub(crate) fn record(&mut self, tag: VslTag, text: &[u8]) {
+        if tag == VslTag::VCL_Error && self.first_error.is_none() {
+            self.first_error = Some(String::from_utf8_lossy(text).into_owned());
+        }
+        self.log.record(tag, text);
+    }
+
+    /// Notes what an ACL with `+log` has said.
+    pub(crate) fn record_acl(&mut self, acl: &str, entry: Option<&str>) {
+        match entry {
+            Some(entry) => self.log.write(VslTag::VCL_acl, format_args!("MATCH {acl} {entry}")),
+            None => self.log.write(VslTag::VCL_acl, format_args!("NO_MATCH {acl}")),
+        }
+    }
+
+    /// Notes a match that was given up.
+    pub(crate) fn record_hard_match(&mut self, pattern: &str) {
+        let text = format_args!("a match with {pattern} took too long and counts as none");
+        self.log.write(VslTag::VCL_Error, text);
     }
 
     /// Variables that mean the same on both sides.
@@ -199,7 +217,7 @@ impl Common {
                 true
             }
             Err(why) => {
-                self.record("VCL_Error", format!("ban(): {why}").as_bytes());
+                self.record(VslTag::VCL_Error, format!("ban(): {why}").as_bytes());
                 self.ban_error = Some(why.to_string());
                 false
             }
@@ -239,12 +257,36 @@ fn is_field_value(value: &[u8]) -> bool {
 }
 
 /// Gives a field a value, or says why it cannot have it.
-pub(crate) fn set_field(headers: &mut Headers, header: &HeaderRef, value: &[u8]) -> Result<(), Failure> {
+pub(crate) fn set_field(
+    headers: &mut Headers,
+    header: &HeaderRef,
+    value: &[u8],
+    (log, tags): (&mut Log, MessageTags),
+) -> Result<(), Failure> {
     if !is_field_value(value) {
         return Err(Failure::Host(format!("Bad header {}: its value has a line break", header.name.text)));
     }
-    headers.set_named(header.name.id, header.name.text.as_bytes(), &[value]);
+    let name = header.name.text.as_bytes();
+    record_unset(headers, header.name.lower.as_bytes(), (log, tags));
+    log.field(tags.header, name, value);
+    headers.set_named(header.name.id, name, &[value]);
     Ok(())
+}
+
+/// Removes a field.
+pub(crate) fn unset_field(headers: &mut Headers, header: &HeaderRef, (log, tags): (&mut Log, MessageTags)) {
+    let name = header.name.lower.as_bytes();
+    record_unset(headers, name, (log, tags));
+    headers.remove_named(header.name.id, name);
+}
+
+/// Notes the fields of a name, which are about to go.
+pub(crate) fn record_unset(headers: &Headers, name: &[u8], (log, tags): (&mut Log, MessageTags)) {
+    if log.is_on() {
+        for (name, value) in headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            log.field(tags.unset, name, value);
+        }
+    }
 }
 
 /// A status that a message can have.

@@ -28,7 +28,7 @@ const NOT_FETCHED: [&[u8]; 8] = [
 ];
 
 /// What a response does not take into the cache.
-const NOT_STORED: [&[u8]; 2] = [b"content-length", b"accept-ranges"];
+const NOT_STORED: [&[u8]; 1] = [b"accept-ranges"];
 
 /// The request that a backend gets of a client's; `is_pass` for one that is for this client alone.
 #[must_use]
@@ -92,6 +92,17 @@ pub fn is_gzip(headers: &Headers) -> bool {
     headers
         .first_known(HeaderId::ContentEncoding)
         .is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip"))
+}
+
+/// Says that there is another form of a body for who understands another encoding.
+pub fn vary_by_encoding(headers: &mut Headers) {
+    let said: Vec<u8> = headers.all(b"vary").collect::<Vec<_>>().join(&b", "[..]);
+    let is_said = http::elements(&said).any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"));
+    if said.is_empty() {
+        headers.add(b"Vary", b"Accept-Encoding");
+    } else if !is_said {
+        headers.set(b"Vary", &[&said, &b", Accept-Encoding"[..]].concat());
+    }
 }
 
 /// Whether the connection ends with this message, as far as its fields say.

@@ -26,13 +26,15 @@ pub mod fields;
 pub mod lasting;
 pub mod load;
 pub mod loaded;
+pub mod log;
 pub mod machine;
 mod modules;
 mod numbers;
 pub mod output;
+pub mod publication;
 pub mod recode;
 pub mod section;
 pub mod settings;
 pub mod shared;
 
-pub use common::{Connection, ConnectionWishes, Record};
+pub use common::{Connection, ConnectionWishes};

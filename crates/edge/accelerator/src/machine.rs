@@ -10,6 +10,7 @@ use crate::{
     backend::{self, Accepted},
     client::{self, Delivery, Fetched, Pipe},
     loaded::Loaded,
+    log::Log,
     shared,
 };
 
@@ -146,6 +147,14 @@ impl Client {
         }
     }
 
+    /// The machine of a program, which writes a log.
+    pub fn program(&mut self) -> Option<&mut client::Client> {
+        match self {
+            Self::Program(client) => Some(client),
+            Self::Shared(_) => None,
+        }
+    }
+
     /// An object that this request wants fetched in the background, whatever becomes of the request itself.
     pub fn take_refresh(&mut self) -> Option<Order> {
         match self {
@@ -222,6 +231,14 @@ impl Backend {
         match self {
             Self::Program(backend) => backend.failed(why, now).into(),
             Self::Shared(backend) => backend.failed(now).into(),
+        }
+    }
+
+    /// The log of the fetch, if it has one.
+    pub fn log(&mut self) -> Option<&mut Log> {
+        match self {
+            Self::Program(backend) => Some(backend.log()).filter(|log| log.is_on()),
+            Self::Shared(_) => None,
         }
     }
 

@@ -37,20 +37,21 @@ pub fn finish(request: &RequestHead, response: &mut ResponseHead, length: Option
             Outcome::Failed | Outcome::Send => {}
         }
     }
-    let Some(length) = length else { return Part::Whole };
+    // These have no length (RFC 9110 section 8.6).
+    let Some(length) = length.filter(|_| !matches!(response.status(), 204 | 304)) else { return Part::Whole };
     if ranges && response.status() == 200 && request.method() == b"GET" {
         match range::wanted(&request.headers, &response.headers, length, now) {
             Wanted::Whole => {}
             Wanted::Part { start, end } => {
                 set_status(response, 206, b"Partial Content");
                 let shown = format!("bytes {start}-{}/{length}", end.saturating_sub(1));
-                response.headers.set(b"content-range", shown.as_bytes());
+                response.headers.set(b"Content-Range", shown.as_bytes());
                 set_length(&mut response.headers, end - start);
                 return Part::Bytes { start, end };
             }
             Wanted::Unsatisfiable => {
                 set_status(response, 416, b"Requested Range Not Satisfiable");
-                response.headers.set(b"content-range", format!("bytes */{length}").as_bytes());
+                response.headers.set(b"Content-Range", format!("bytes */{length}").as_bytes());
                 set_length(&mut response.headers, 0);
                 return Part::Nothing;
             }

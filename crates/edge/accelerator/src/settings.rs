@@ -180,7 +180,7 @@ fn switch(text: &str) -> Option<bool> {
 }
 
 /// Bytes, with a unit or without.
-fn bytes(text: &str) -> Option<usize> {
+pub(crate) fn bytes(text: &str) -> Option<usize> {
     let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits)?;
     let shift = match unit.to_ascii_lowercase().trim_end_matches('b') {

@@ -53,8 +53,7 @@ fn outcome(loaded: &Arc<Loaded>, fields: &str, connection: Connection) -> String
     let Step::Deliver(delivery) = client.begin() else { panic!("not delivered") };
     assert!(matches!(delivery.body, DeliveredBody::Made(_)));
     if delivery.head.reason() == b"VCL failed" {
-        let said = client.take_log().into_iter().find(|record| record.tag == "VCL_Error");
-        return format!("failed: {}", said.map(|said| String::from_utf8(said.text).unwrap()).unwrap_or_default());
+        return format!("failed: {}", client.error().unwrap_or_default());
     }
     let x = client.request().headers.first(b"x").map(<[u8]>::to_vec);
     x.map_or_else(|| "unset".to_owned(), |x| String::from_utf8(x).unwrap())

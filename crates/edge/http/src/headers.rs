@@ -55,7 +55,7 @@ impl Span {
     }
 }
 
-/// One header field: its name, in lower case if it was received, and its value without surrounding white space.
+/// One header field: its name, mostly in lower case if it was received, and its value without surrounding white space.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     name: Span,
@@ -483,12 +483,15 @@ impl Headers {
         self.fields.push(Field { name, value, id, line });
     }
 
-    /// Takes the bytes of a whole head, into which the fields pushed so far point, and puts their names into lower case:
-    /// HAProxy sends them so, whatever the other side wrote.
+    /// Takes the bytes of a whole head, into which the fields pushed so far point, and puts their names into lower case
+    /// unless they are to stay as they are: HAProxy sends them so, whatever the other side wrote.
     #[inline]
-    pub(crate) fn adopt(&mut self, head: &[u8]) {
+    pub(crate) fn adopt(&mut self, head: &[u8], keeps_case: bool) {
         self.arena.clear();
         self.arena.extend_from_slice(head);
+        if keeps_case {
+            return;
+        }
         for field in &self.fields {
             lower(&mut self.arena, field.name);
         }

@@ -24,6 +24,8 @@ pub struct Limits {
     /// `accept-legacy-http-response` of a server: heads of responses that are not as they should be, but of which it is
     /// beyond doubt where the message ends, are put into the right form. Without effect on requests and bodies.
     pub accept_legacy: bool,
+    /// Names of fields stay as they came, rather than being put into lower case as HAProxy does.
+    pub keeps_case: bool,
 }
 
 impl Default for Limits {
@@ -37,6 +39,7 @@ impl Default for Limits {
             extension_bytes_max: 1_024,
             accept_invalid: false,
             accept_legacy: false,
+            keeps_case: false,
         }
     }
 }

@@ -147,7 +147,7 @@ impl State {
             if self.start_line_seen {
                 if line.bytes.is_empty() {
                     self.check_host(window, head)?;
-                    return Ok(self.complete(window, head));
+                    return Ok(self.complete(window, limits, head));
                 }
                 self.field(&line, limits, Sender::Client, head.version, &mut head.headers)?;
             } else if line.bytes.is_empty() {
@@ -160,7 +160,7 @@ impl State {
                 self.head_start = line.start;
                 self.start_line_seen = true;
                 if start_line::request_line(&line, limits, head)? == start_line::Kind::Http09 {
-                    return Ok(self.complete(window, head));
+                    return Ok(self.complete(window, limits, head));
                 }
             }
         }
@@ -182,7 +182,7 @@ impl State {
                 start_line::status_line(&line, limits, head)?;
             } else if line.bytes.is_empty() {
                 head.framing = self.framing;
-                head.headers.adopt(window.get(..self.line_start).unwrap_or_default());
+                head.headers.adopt(window.get(..self.line_start).unwrap_or_default(), limits.keeps_case);
                 return Ok(Parsed::Complete { consumed: self.line_start });
             } else {
                 self.field(&line, limits, Sender::Server, head.version, &mut head.headers)?;
@@ -367,9 +367,10 @@ impl State {
         Ok(())
     }
 
-    fn complete(&self, window: &[u8], head: &mut RequestHead) -> Parsed {
+    fn complete(&self, window: &[u8], limits: &Limits, head: &mut RequestHead) -> Parsed {
         head.framing = self.framing;
-        head.headers.adopt(window.get(self.head_start..self.line_start).unwrap_or_default());
+        let lines = window.get(self.head_start..self.line_start).unwrap_or_default();
+        head.headers.adopt(lines, limits.keeps_case);
         Parsed::Complete { consumed: self.line_start }
     }
 }

@@ -168,7 +168,8 @@ impl Assembly<'_> {
             log_targets: LogTargets::new(&proxy.logs, proxy.log_tag.as_deref(), self.identity, &self.process.outputs),
             log_count: AtomicU64::new(0),
             accelerator: proxy.accelerator.as_ref().and_then(|described| {
-                Accelerator::new(described, before.and_then(|before| before.accelerator.as_ref()))
+                let before = before.and_then(|before| before.accelerator.as_ref());
+                Accelerator::new(described, before, &self.process.transaction_numbers)
             }),
             shared_cache: proxy
                 .shared_cache

@@ -21,6 +21,7 @@ pub mod limits;
 pub mod peering;
 mod process;
 mod proxy;
+pub mod published;
 pub mod rates;
 pub mod resolve;
 mod resolvers;

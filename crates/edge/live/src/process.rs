@@ -2,21 +2,24 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::{Instant, SystemTime},
 };
 
+use accelerator::publication::Publication;
 use logs::Outputs;
 use net::Namespaces;
 use telemetry::{Gauge, PerWorker};
 use tokio::{runtime::RuntimeMetrics, sync::Notify};
+use vsm::VsmError;
 
 use crate::{
     background::Background,
     changes::Changes,
     counters::{ProcessTraffic, SideCounters, Traffic},
+    published::Published,
     rates::RateWindow,
 };
 
@@ -129,6 +132,10 @@ pub struct Process {
     pub commands_total: AtomicU64,
     /// Whether an experimental action has been taken.
     pub acted_experimentally: AtomicBool,
+    /// What is published in Varnish's shared memory.
+    published: OnceLock<Arc<Published>>,
+    /// Source of numbers of transactions of programs of VCL.
+    pub transaction_numbers: Arc<AtomicU64>,
     /// Told when a connection has ended while listeners wait for room.
     pub room: Notify,
     /// Listeners that wait for room.
@@ -183,10 +190,31 @@ impl Process {
             commands: Gauge::default(),
             commands_total: AtomicU64::new(0),
             acted_experimentally: AtomicBool::new(false),
+            published: OnceLock::new(),
+            transaction_numbers: Arc::new(AtomicU64::new(1)),
             room: Notify::new(),
             waiting_listeners: AtomicU32::new(0),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         }
+    }
+
+    /// What is published in Varnish's shared memory, if anything.
+    #[must_use]
+    pub fn published(&self) -> Option<&Arc<Published>> {
+        self.published.get()
+    }
+
+    /// Publishes from now on. What is published already stays where it is until the process ends.
+    ///
+    /// # Errors
+    /// When another instance has the folder, or the system refuses.
+    pub fn publish(&self, wanted: Option<&Publication>) -> Result<(), VsmError> {
+        if let Some(wanted) = wanted
+            && self.published.get().is_none()
+        {
+            let _ = self.published.set(Published::create(wanted)?);
+        }
+        Ok(())
     }
 
     /// Log lines that did not arrive.

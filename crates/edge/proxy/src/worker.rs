@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use accelerator::log::LogSink;
 use live::{Instance, Process, Shared, counters::ProcessTraffic, ring::Ring};
 use logs::WorkerLog;
 use net::BufferPool;
@@ -68,6 +69,7 @@ pub struct Worker {
     pub compression: RefCell<Option<Box<compress::Workspace>>>,
     /// What is recorded.
     pub ring: Option<Rc<Ring>>,
+    log_sink: RefCell<Option<Rc<LogSink>>>,
     instance: RefCell<Arc<Instance>>,
     random: Cell<u64>,
 }
@@ -95,10 +97,21 @@ impl Worker {
             compression: RefCell::default(),
             registry: Rc::new(Registry::new(index, ring.clone())),
             ring,
+            log_sink: RefCell::default(),
             instance: RefCell::new(instance),
             random: Cell::new(seed | 1),
             shared,
         }
+    }
+
+    /// Where transactions of programs of VCL are logged, if that is published.
+    #[must_use]
+    pub fn log_sink(&self) -> Option<Rc<LogSink>> {
+        let mut sink = self.log_sink.borrow_mut();
+        if sink.is_none() {
+            *sink = self.shared.process.published().map(|published| published.sink());
+        }
+        sink.clone()
     }
 
     /// When the task that runs now was woken.

@@ -1,6 +1,6 @@
 //! The configuration of the edge that varnishd's options stand for: one frontend, whose programs come from the manager.
 
-use std::{fmt::Write as _, net::SocketAddr};
+use std::{fmt::Write as _, net::SocketAddr, path::PathBuf};
 
 use varnishcli::{Param, Parameters};
 
@@ -40,12 +40,20 @@ pub struct Frontend {
     pub storages: Vec<String>,
     /// `-i`
     pub identity: Option<String>,
+    /// `-n`: where the log and the counters are published.
+    pub workdir: PathBuf,
 }
 
 /// Writes it.
 #[must_use]
 pub fn configuration(frontend: &Frontend, parameters: &Parameters) -> String {
-    let mut text = String::from("# What varnishd's options stand for.\ndefaults\n    mode http\n");
+    let mut text = String::from("# What varnishd's options stand for.\nglobal\n");
+    let _ = write!(text, "    varnish-workdir {}", quoted(&frontend.workdir.to_string_lossy()));
+    // NOTE: what stays as it is as long as the worker lives. The mask is told like other parameters.
+    for parameter in [Param::vsl_space, Param::vsl_buffer, Param::vsl_reclen] {
+        let _ = write!(text, " param {}={}", parameter.name(), parameters.bytes(parameter));
+    }
+    text.push_str("\n\ndefaults\n    mode http\n");
     let time = |parameter| milliseconds(parameters.number(parameter));
     let _ = writeln!(text, "    timeout client {}", time(Param::send_timeout));
     let _ = writeln!(text, "    timeout http-keep-alive {}", time(Param::timeout_idle));

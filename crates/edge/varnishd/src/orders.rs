@@ -107,6 +107,31 @@ pub enum Order {
     Stop,
 }
 
+impl Order {
+    /// The command that it stands for, as the log shows it.
+    #[must_use]
+    pub fn described(&self) -> String {
+        match self {
+            Self::Load { name, source, .. } => format!("vcl.load \"{name}\" {}", source.path),
+            Self::Use(name) => format!("vcl.use \"{name}\""),
+            Self::Label { label, name } => format!("vcl.label \"{label}\" \"{name}\""),
+            Self::Discard(name) => format!("vcl.discard \"{name}\""),
+            Self::Warm { name, is_warm } => {
+                format!("vcl.state \"{name}\" {}", if *is_warm { "1warm" } else { "0cold" })
+            }
+            Self::Set { name, value } => format!("param.set {name} {value}"),
+            Self::Ban(words) => format!("ban {}", words.join(" ")),
+            Self::Bans => "ban.list".to_owned(),
+            Self::Backends => "backend.list".to_owned(),
+            Self::SetHealth { name, health } => format!("backend.set_health {name} {health:?}"),
+            Self::Programs => "vcl.list".to_owned(),
+            Self::Xid(number) => number.map_or_else(|| "debug.xid".to_owned(), |number| format!("debug.xid {number}")),
+            Self::Panic => "debug.panic.worker".to_owned(),
+            Self::Stop => "stop".to_owned(),
+        }
+    }
+}
+
 /// How a program fares.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProgramState {

@@ -3,13 +3,16 @@
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Read, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::{
+        fs::{DirBuilderExt, FileExt as _, OpenOptionsExt},
+        process::parent_id,
+    },
     path::{Path, PathBuf},
 };
 
 use rustix::fs::FlockOperation;
 
-use crate::{Publisher, VsmError};
+use crate::{Publisher, VsmError, index::is_same_file};
 
 /// Where instances with a name are, in Debian.
 pub const STATE_FOLDER: &str = "/var/lib/varnish";
@@ -36,51 +39,61 @@ pub fn instance_path(name: &str) -> PathBuf {
 #[derive(Debug)]
 pub struct WorkingDirectory {
     path: PathBuf,
-    /// Locked; the lock goes with the last process that has it open.
-    pid_file: File,
+    /// Locked; the lock goes with the last process that has it open. None where the parent has it.
+    pid_file: Option<File>,
 }
 
 impl WorkingDirectory {
-    /// Makes the folder where it is missing, and takes it.
+    /// Makes the folder where it is missing, and takes it for this process.
     ///
     /// # Errors
     /// When another instance has it, or the system refuses.
     pub fn create(path: &Path) -> Result<Self, VsmError> {
+        Self::take(path, None)
+    }
+
+    /// The same for a worker. Where its parent has the folder, that keeps it; from a worker of the same parent it is taken over.
+    ///
+    /// # Errors
+    /// When another instance has it, or the system refuses.
+    pub fn create_for_worker(path: &Path) -> Result<Self, VsmError> {
+        Self::take(path, Some(parent_id()))
+    }
+
+    fn take(path: &Path, parent: Option<u32>) -> Result<Self, VsmError> {
         DirBuilder::new()
             .recursive(true)
             .mode(INSTANCE_MODE)
             .create(path)
             .map_err(VsmError::io("make the working directory", path))?;
-        let pid_path = path.join(PID_FILE);
-        let mut pid_file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(PID_MODE)
-            .open(&pid_path)
-            .map_err(VsmError::io("open", &pid_path))?;
+        let mut pid_file = open_pid_file(path)?;
         if rustix::fs::flock(&pid_file, FlockOperation::NonBlockingLockExclusive).is_err() {
             let mut pid = String::new();
             // What cannot be read is told as it is: empty.
             let _ = Read::by_ref(&mut pid_file).take(PID_BYTES_MAX).read_to_string(&mut pid);
-            return Err(VsmError::InUse { path: path.to_owned(), pid: pid.trim().to_owned() });
+            let owner: Option<u32> = pid.trim().parse().ok();
+            if parent.is_some() && owner == parent {
+                return Ok(Self { path: path.to_owned(), pid_file: None });
+            }
+            if parent.is_none() || owner.and_then(parent_of) != parent {
+                return Err(VsmError::InUse { path: path.to_owned(), pid: pid.trim().to_owned() });
+            }
+            // That one ends: it keeps its lock, on a file that has no name any more.
+            remove_file(&path.join(PID_FILE)).map_err(VsmError::io("remove", path.join(PID_FILE)))?;
+            pid_file = open_pid_file(path)?;
+            let locked = rustix::fs::flock(&pid_file, FlockOperation::NonBlockingLockExclusive);
+            locked.map_err(io::Error::from).map_err(VsmError::io("lock", path.join(PID_FILE)))?;
         }
-        let directory = Self { path: path.to_owned(), pid_file };
-        directory.set_pid(std::process::id())?;
-        Ok(directory)
+        let text = format!("{}\n", std::process::id());
+        let written = pid_file.write_all_at(text.as_bytes(), 0).and_then(|()| pid_file.set_len(text.len() as u64));
+        written.map_err(VsmError::io("write", path.join(PID_FILE)))?;
+        Ok(Self { path: path.to_owned(), pid_file: Some(pid_file) })
     }
 
-    /// Says which process the instance is, for those who look at the file.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn set_pid(&self, pid: u32) -> Result<(), VsmError> {
-        use std::os::unix::fs::FileExt;
-        let text = format!("{pid}\n");
-        let written =
-            self.pid_file.write_all_at(text.as_bytes(), 0).and_then(|()| self.pid_file.set_len(text.len() as u64));
-        written.map_err(VsmError::io("write", self.path.join(PID_FILE)))
+    /// Whether this process has the folder, and not its parent.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.pid_file.is_some()
     }
 
     /// The folder.
@@ -121,8 +134,24 @@ impl WorkingDirectory {
 impl Drop for WorkingDirectory {
     fn drop(&mut self) {
         // Readers know by it that nobody is here. Nobody can be told of a failure, and the lock goes in any case.
-        let _ = fs::remove_file(self.path.join(PID_FILE));
+        let path = self.path.join(PID_FILE);
+        if self.pid_file.as_ref().is_some_and(|file| is_same_file(&path, file)) {
+            let _ = fs::remove_file(path);
+        }
     }
+}
+
+/// The parent of a process.
+fn parent_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
+fn open_pid_file(folder: &Path) -> Result<File, VsmError> {
+    let path = folder.join(PID_FILE);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(PID_MODE);
+    options.open(&path).map_err(VsmError::io("open", &path))
 }
 
 fn publisher(folder: &Path) -> Result<Publisher, VsmError> {

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
     time::{SystemTime, UNIX_EPOCH},
@@ -103,6 +103,14 @@ impl Publisher {
     /// When the system refuses. Their memory is gone in any case.
     #[expect(clippy::needless_pass_by_value, reason = "they are not to be used again")]
     pub fn remove<T: CounterTable>(&mut self, counters: Counters<T>) -> Result<(), VsmError> {
+        self.remove_shared(&counters)
+    }
+
+    /// Takes counters away that others may still write: nobody sees what.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn remove_shared<T: CounterTable>(&mut self, counters: &Counters<T>) -> Result<(), VsmError> {
         self.remove_file(counters.file())
     }
 
@@ -190,8 +198,11 @@ impl Publisher {
 
 impl Drop for Publisher {
     fn drop(&mut self) {
-        // Nobody can be told of a failure; what is left is removed at the next start.
-        let _ = fs::remove_file(self.folder.join(INDEX));
+        // Nobody can be told of a failure; what is left is removed at the next start. Another process may have taken the folder over.
+        let path = self.folder.join(INDEX);
+        if is_same_file(&path, &self.index) {
+            let _ = fs::remove_file(path);
+        }
         for segment in &self.segments {
             let _ = fs::remove_file(self.folder.join(&segment.file));
         }
@@ -208,6 +219,12 @@ fn write_index(folder: &Path, content: &str) -> Result<File, VsmError> {
     let index = folder.join(INDEX);
     fs::rename(&path, &index).map_err(VsmError::io("put in place", index))?;
     Ok(file)
+}
+
+/// Whether a path leads to a file that is open.
+pub(crate) fn is_same_file(path: &Path, file: &File) -> bool {
+    let place = |metadata: &fs::Metadata| (metadata.dev(), metadata.ino());
+    matches!((fs::metadata(path), file.metadata()), (Ok(there), Ok(here)) if place(&there) == place(&here))
 }
 
 fn random_name(class: &str) -> String {

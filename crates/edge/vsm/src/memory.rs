@@ -63,6 +63,20 @@ impl Memory {
         }
     }
 
+    /// Copies bytes to the word at a place, and to those behind it. What does not fit is left out.
+    ///
+    /// IMPORTANT: no other thread may look at these words until a word before them has been stored with `Release`.
+    pub(crate) fn copy_in(&self, place: usize, bytes: &[u8]) {
+        let room = self.words().get(place..).unwrap_or_default();
+        let count = bytes.len().min(size_of_val(room));
+        #[expect(unsafe_code, reason = "word by word it would cost several times as much")]
+        // SAFETY: the words of `room` may be written through a shared reference, as they are atomic; they have at least `count`
+        // bytes, and the caller sees to it that no other thread of this process looks at them meanwhile.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), room.as_ptr().cast_mut().cast(), count);
+        }
+    }
+
     /// The file as words of 8 bytes; a rest that is less than one is left out.
     pub(crate) fn doubles(&self) -> &[AtomicU64] {
         #[expect(unsafe_code, reason = "a mapping is known only by address and length")]

@@ -157,7 +157,12 @@ fn set(said: &mut Said, letter: &str, value: &str) -> Result<(), String> {
         "S" if value == "none" => said.clients.secret = Secret::None,
         "S" => said.clients.secret = Secret::File(value.into()),
         "I" => said.clients.commands = Some(value.into()),
-        "l" | "W" => {}
+        "l" => {
+            // Behind the log's size: that of Varnish's counters, and whether memory is locked.
+            let space = value.split(',').next().unwrap_or_default();
+            said.parameters.set("vsl_space", space).map_err(|error| error.to_string())?;
+        }
+        "W" => {}
         "h" if ["critbit", "classic", "simple_list"].contains(&value.split(',').next().unwrap_or_default()) => {
             said.warnings.push(format!("-h {value} has no effect: there is one kind of index"));
         }
@@ -215,10 +220,17 @@ fn finish(said: Said) -> Result<VarnishOptions, String> {
             listen_at(word, place, &mut listen, &mut Vec::new())?;
         }
     }
+    let folder = vsm::instance_path(&said.folder);
+    let frontend = Frontend {
+        listen,
+        storages: named_storages(&said.storages)?,
+        identity: said.identity,
+        workdir: folder.clone(),
+    };
     let manager = manager::Options {
-        folder: vsm::instance_path(&said.folder),
+        folder,
         programs: programs(said.backend.as_deref(), &said.programs)?,
-        frontend: Frontend { listen, storages: named_storages(&said.storages)?, identity: said.identity },
+        frontend,
         reservations,
         parameters,
         only_compiles: said.only_compiles,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cache::{index::Digest, object::Object};
 use http::{Headers, RequestHead, ResponseHead};
+use telemetry::vsl::VslTag;
 use vcl::{
     modules::{Function, Method},
     pattern::TooHard,
@@ -13,8 +14,9 @@ use vcl::{
 };
 
 use crate::{
-    common::{Asked, Common, bytes_of, seconds, set_field, status_of, text},
+    common::{Asked, Common, bytes_of, seconds, set_field, status_of, text, unset_field},
     fields,
+    log::{BEREQ, BERESP, Log, MessageTags},
     modules::{self, Exchange},
 };
 
@@ -86,11 +88,31 @@ impl BackendHost {
     }
 
     fn headers_mut(&mut self, message: Message) -> Option<&mut Headers> {
+        self.headers_and_log(message).map(|(headers, _)| headers)
+    }
+
+    /// The fields of a message, and where their changes are noted.
+    fn headers_and_log(&mut self, message: Message) -> Option<(&mut Headers, (&mut Log, MessageTags))> {
+        let log = &mut self.common.log;
         match message {
-            Message::Bereq => Some(&mut self.request.headers),
-            Message::Beresp => Some(&mut self.response.headers),
+            Message::Bereq => Some((&mut self.request.headers, (log, BEREQ))),
+            Message::Beresp => Some((&mut self.response.headers, (log, BERESP))),
             _ => None,
         }
+    }
+
+    /// Notes how long the response lives by now.
+    fn record_ttl(&mut self) {
+        let decisions = &self.decisions;
+        let cacheable = if decisions.is_uncacheable || self.is_pass { "uncacheable" } else { "cacheable" };
+        let origin = self.received - decisions.age;
+        self.common.log.write(
+            VslTag::TTL,
+            format_args!(
+                "VCL {:.0} {:.0} {:.0} {origin:.0} {cacheable}",
+                decisions.ttl, decisions.grace, decisions.keep
+            ),
+        );
     }
 
     fn request_variable<'w>(&self, variable: Variable, workspace: &'w Workspace) -> Result<Option<Value<'w>>, Failure> {
@@ -125,7 +147,7 @@ impl BackendHost {
             Variable::BerespStatus => Value::Int(i64::from(self.response.status())),
             Variable::BerespReason => text(workspace, self.response.reason())?,
             Variable::BerespProto | Variable::BerespProtoOld => text(workspace, self.response.version_bytes())?,
-            Variable::BerespTtl => Value::Duration(decisions.ttl),
+            Variable::BerespTtl => Value::Duration(decisions.ttl - decisions.age),
             Variable::BerespGrace => Value::Duration(decisions.grace),
             Variable::BerespKeep => Value::Duration(decisions.keep),
             Variable::BerespAge => Value::Duration(decisions.age),
@@ -183,8 +205,8 @@ impl Host for BackendHost {
     }
 
     fn set_header(&mut self, header: &HeaderRef, value: &[u8]) -> Result<(), Failure> {
-        match self.headers_mut(header.message) {
-            Some(headers) => set_field(headers, header, value),
+        match self.headers_and_log(header.message) {
+            Some((headers, log)) => set_field(headers, header, value, log),
             None => Ok(()),
         }
     }
@@ -198,8 +220,8 @@ impl Host for BackendHost {
     }
 
     fn unset_header(&mut self, header: &HeaderRef) {
-        if let Some(headers) = self.headers_mut(header.message) {
-            headers.remove_named(header.name.id, header.name.lower.as_bytes());
+        if let Some((headers, log)) = self.headers_and_log(header.message) {
+            unset_field(headers, header, log);
         }
     }
 
@@ -217,8 +239,14 @@ impl Host for BackendHost {
         let written = value.text().unwrap_or_default();
         let decisions = &mut self.decisions;
         match variable {
-            Variable::BereqMethod => self.request.set_method(written),
-            Variable::BereqUrl => self.request.set_target(written),
+            Variable::BereqMethod => {
+                self.common.record(VslTag::BereqMethod, written);
+                self.request.set_method(written);
+            }
+            Variable::BereqUrl => {
+                self.common.record(VslTag::BereqURL, written);
+                self.request.set_target(written);
+            }
             Variable::BereqBackend => {
                 if let Value::Backend(backend) = value {
                     self.hint = backend;
@@ -227,13 +255,26 @@ impl Host for BackendHost {
             Variable::BereqConnectTimeout => self.timeouts.connect = seconds(value),
             Variable::BereqFirstByteTimeout => self.timeouts.first_byte = seconds(value),
             Variable::BereqBetweenBytesTimeout => self.timeouts.between_bytes = seconds(value),
-            Variable::BerespStatus => self.response.set_status(status_of(value)?),
-            Variable::BerespReason => self.response.set_reason(written),
-            Variable::BerespTtl => decisions.ttl = seconds(value).max(0.0),
-            Variable::BerespGrace => decisions.grace = seconds(value).max(0.0),
-            Variable::BerespKeep => decisions.keep = seconds(value).max(0.0),
-            // NOTE: what has been for one client stays so, as in Varnish.
-            Variable::BerespUncacheable => decisions.is_uncacheable |= value.is_true(),
+            Variable::BerespStatus => {
+                let status = status_of(value)?;
+                self.common.log.status(BERESP, status);
+                self.response.set_status(status);
+            }
+            Variable::BerespReason => {
+                self.common.record(VslTag::BerespReason, written);
+                self.response.set_reason(written);
+            }
+            Variable::BerespTtl | Variable::BerespGrace | Variable::BerespKeep | Variable::BerespUncacheable => {
+                match variable {
+                    // NOTE: VCL counts from now, an object from its origin.
+                    Variable::BerespTtl => decisions.ttl = (seconds(value) + decisions.age).max(0.0),
+                    Variable::BerespGrace => decisions.grace = seconds(value).max(0.0),
+                    Variable::BerespKeep => decisions.keep = seconds(value).max(0.0),
+                    // NOTE: what has been for one client stays so, as in Varnish.
+                    _ => decisions.is_uncacheable |= value.is_true(),
+                }
+                self.record_ttl();
+            }
             Variable::BerespDoStream => decisions.streams = value.is_true(),
             Variable::BerespDoGzip => decisions.gzips = value.is_true(),
             Variable::BerespDoGunzip => decisions.gunzips = value.is_true(),
@@ -290,12 +331,11 @@ impl Host for BackendHost {
     }
 
     fn log_acl(&mut self, acl: &str, entry: Option<&str>) {
-        let said = entry.map_or_else(|| format!("NO_MATCH {acl}"), |entry| format!("MATCH {acl} {entry}"));
-        self.common.record("VCL_acl", said.as_bytes());
+        self.common.record_acl(acl, entry);
     }
 
     fn log_hard_match(&mut self, pattern: &str, _: TooHard) {
-        self.common.record("VCL_Error", format!("a match with {pattern} took too long and counts as none").as_bytes());
+        self.common.record_hard_match(pattern);
     }
 
     fn call<'w>(

@@ -4,9 +4,14 @@ use std::sync::Arc;
 
 use cache::object::Object;
 use http::HeaderId;
+use telemetry::vsl::VslTag;
 
 use super::{Client, seconds_of};
-use crate::numbers::{self, ADDRESS_LEN_MAX};
+use crate::{
+    common::record_unset,
+    log::REQ,
+    numbers::{self, ADDRESS_LEN_MAX},
+};
 
 impl Client {
     /// `X-Forwarded-For`: the client's address behind what is there.
@@ -19,6 +24,9 @@ impl Client {
         if !addresses.is_empty() {
             addresses.extend_from_slice(b", ");
         }
+        let log = &mut self.host.common.log;
+        record_unset(headers, b"x-forwarded-for", (log, REQ));
+        log.pieces(VslTag::ReqHeader, &[b"X-Forwarded-For: ", &addresses, address]);
         headers.set_named(HeaderId::XForwardedFor, b"X-Forwarded-For", &[&addresses, address]);
     }
 

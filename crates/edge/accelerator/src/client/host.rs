@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cache::{index::Digest, object::Object};
 use http::{Headers, RequestHead, ResponseHead};
 use sha2::{Digest as _, Sha256};
+use telemetry::vsl::VslTag;
 use vcl::{
     modules::{Function, Method},
     pattern::TooHard,
@@ -14,8 +15,9 @@ use vcl::{
 };
 
 use crate::{
-    common::{Asked, Common, bytes_of, seconds, set_field, status_of, text},
+    common::{Asked, Common, bytes_of, seconds, set_field, status_of, text, unset_field},
     fields,
+    log::{BEREQ, Log, MessageTags, REQ, RESP},
     modules::{self, Exchange},
 };
 
@@ -82,10 +84,16 @@ impl ClientHost {
     }
 
     fn headers_mut(&mut self, message: Message) -> Option<&mut Headers> {
+        self.headers_and_log(message).map(|(headers, _)| headers)
+    }
+
+    /// The fields of a message that may be changed, and where that is noted.
+    fn headers_and_log(&mut self, message: Message) -> Option<(&mut Headers, (&mut Log, MessageTags))> {
+        let log = &mut self.common.log;
         match message {
-            Message::Req => Some(&mut self.request.headers),
-            Message::Bereq => Some(&mut self.backend_request.headers),
-            Message::Resp => Some(&mut self.response.headers),
+            Message::Req => Some((&mut self.request.headers, (log, REQ))),
+            Message::Bereq => Some((&mut self.backend_request.headers, (log, BEREQ))),
+            Message::Resp => Some((&mut self.response.headers, (log, RESP))),
             Message::ReqTop | Message::Obj | Message::Beresp => None,
         }
     }
@@ -214,8 +222,8 @@ impl Host for ClientHost {
     }
 
     fn set_header(&mut self, header: &HeaderRef, value: &[u8]) -> Result<(), Failure> {
-        match self.headers_mut(header.message) {
-            Some(headers) => set_field(headers, header, value),
+        match self.headers_and_log(header.message) {
+            Some((headers, log)) => set_field(headers, header, value, log),
             None => Ok(()),
         }
     }
@@ -230,8 +238,8 @@ impl Host for ClientHost {
     }
 
     fn unset_header(&mut self, header: &HeaderRef) {
-        if let Some(headers) = self.headers_mut(header.message) {
-            headers.remove_named(header.name.id, header.name.lower.as_bytes());
+        if let Some((headers, log)) = self.headers_and_log(header.message) {
+            unset_field(headers, header, log);
         }
     }
 
@@ -251,8 +259,14 @@ impl Host for ClientHost {
     fn set_variable(&mut self, variable: Variable, value: Value<'_>) -> Result<(), Failure> {
         let written = value.text().unwrap_or_default();
         match variable {
-            Variable::ReqMethod => self.request.set_method(written),
-            Variable::ReqUrl => self.request.set_target(written),
+            Variable::ReqMethod => {
+                self.common.record(VslTag::ReqMethod, written);
+                self.request.set_method(written);
+            }
+            Variable::ReqUrl => {
+                self.common.record(VslTag::ReqURL, written);
+                self.request.set_target(written);
+            }
             Variable::BereqMethod => self.backend_request.set_method(written),
             Variable::BereqUrl => self.backend_request.set_target(written),
             Variable::ReqBackendHint | Variable::BereqBackend => {
@@ -272,8 +286,15 @@ impl Host for ClientHost {
                 }
             }
             Variable::ClientIdentity => self.identity = Some(written.to_vec()),
-            Variable::RespStatus => self.response.set_status(status_of(value)?),
-            Variable::RespReason => self.response.set_reason(written),
+            Variable::RespStatus => {
+                let status = status_of(value)?;
+                self.common.log.status(RESP, status);
+                self.response.set_status(status);
+            }
+            Variable::RespReason => {
+                self.common.record(VslTag::RespReason, written);
+                self.response.set_reason(written);
+            }
             Variable::RespBody => {
                 self.body.clear();
                 self.body.extend_from_slice(bytes_of(value));
@@ -288,7 +309,7 @@ impl Host for ClientHost {
             | Variable::SessSendTimeout
             | Variable::SessIdleSendTimeout
             | Variable::BereqConnectTimeout => {
-                self.common.record("Notice", format!("{} has no effect yet", variable.name()).as_bytes())
+                self.common.log.write(VslTag::Notice, format_args!("{} has no effect yet", variable.name()));
             }
             other => return Err(Failure::Host(format!("{} cannot be set yet", other.name()))),
         }
@@ -316,6 +337,7 @@ impl Host for ClientHost {
     }
 
     fn hash_data(&mut self, data: &[u8]) {
+        self.common.record(VslTag::Hash, data);
         self.hasher.update(data);
         self.hasher.update(b"#");
     }
@@ -326,12 +348,11 @@ impl Host for ClientHost {
     }
 
     fn log_acl(&mut self, acl: &str, entry: Option<&str>) {
-        let said = entry.map_or_else(|| format!("NO_MATCH {acl}"), |entry| format!("MATCH {acl} {entry}"));
-        self.common.record("VCL_acl", said.as_bytes());
+        self.common.record_acl(acl, entry);
     }
 
     fn log_hard_match(&mut self, pattern: &str, _: TooHard) {
-        self.common.record("VCL_Error", format!("a match with {pattern} took too long and counts as none").as_bytes());
+        self.common.record_hard_match(pattern);
     }
 
     fn call<'w>(

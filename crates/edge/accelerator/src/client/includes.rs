@@ -1,12 +1,12 @@
 //! What a page includes: requests of their own, made of the page's.
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 use cache::esi::Target;
 use http::RequestHead;
 
 use super::{Client, Numbers, host::Top};
-use crate::{common::Connection, loaded::Loaded};
+use crate::{common::Connection, loaded::Loaded, log::LogSink};
 
 /// Fields of a page's request that are not for what it includes: they are about the page's body, or its own.
 const NOT_INCLUDED: [&[u8]; 5] =
@@ -26,6 +26,9 @@ pub struct Includes {
     /// Whether the page is delivered in gzip.
     is_gzip: bool,
     numbers: Numbers,
+    /// The number of the page's request.
+    xid: u64,
+    sink: Option<Rc<LogSink>>,
 }
 
 impl std::fmt::Debug for Includes {
@@ -46,7 +49,9 @@ impl Includes {
             top,
             level: host.esi_level,
             is_gzip,
-            numbers: std::rc::Rc::clone(&client.next_xid),
+            numbers: Rc::clone(&client.next_xid),
+            xid: host.xid,
+            sink: host.common.log.sink().cloned(),
         }
     }
 
@@ -79,8 +84,9 @@ impl Includes {
         if self.is_gzip {
             headers.add(b"Accept-Encoding", b"gzip");
         }
-        let numbers = std::rc::Rc::clone(&self.numbers);
+        let numbers = Rc::clone(&self.numbers);
         let mut client = Client::new(&self.loaded, request, self.connection.clone(), now, numbers, false);
+        client.log_include(self.sink.as_ref(), self.xid, self.level + 1);
         client.host.esi_level = self.level + 1;
         client.host.top = Some(Arc::clone(&self.top));
         client

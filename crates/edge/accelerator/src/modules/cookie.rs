@@ -1,5 +1,6 @@
 //! `cookie`: the cookies of a request, as a list that this request or fetch keeps.
 
+use telemetry::vsl::VslTag;
 use vcl::{
     modules::FunctionId,
     run::{Value, Workspace},
@@ -85,7 +86,7 @@ fn joined(jar: &Jar) -> Vec<u8> {
 
 fn parse(common: &mut Common, header: &[u8]) {
     if header.is_empty() {
-        return common.record("Debug", b"cookie: nothing to parse");
+        return common.record(VslTag::Debug, b"cookie: nothing to parse");
     }
     let jar = &mut common.cookies;
     jar.clear();
@@ -103,5 +104,5 @@ fn parse(common: &mut Common, header: &[u8]) {
             None => break,
         }
     }
-    common.record("Debug", format!("cookie: parsed {count} cookies.").as_bytes());
+    common.record(VslTag::Debug, format!("cookie: parsed {count} cookies.").as_bytes());
 }

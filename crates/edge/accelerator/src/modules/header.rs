@@ -8,6 +8,7 @@ use vcl::{
 
 use super::{Arguments, Exchange, Outcome, argument, fail, header_at, string, text_at};
 use crate::common::set_field;
+use crate::log::{Log, REQ};
 
 /// Does what a function does.
 pub(super) fn call<'w>(
@@ -60,7 +61,7 @@ fn append<'w>(headers: &mut Headers, arguments: Arguments<'_, 'w>) -> Outcome<'w
     let Some(header) = header_at(arguments, 0) else { return refuse("append") };
     // The same rules as for `set`, on a field of its own.
     let mut one = Headers::new();
-    set_field(&mut one, header, text_at(arguments, 1))?;
+    set_field(&mut one, header, text_at(arguments, 1), (&mut Log::default(), REQ))?;
     headers.add(header.name.text.as_bytes(), text_at(arguments, 1));
     Ok(Value::Void)
 }

@@ -1,5 +1,6 @@
 //! `directors.shard` and `directors.shard_param`: what their calls say becomes changes of a ring and [`Wishes`].
 
+use telemetry::vsl::VslTag;
 use vcl::{
     modules::MethodId,
     program::ObjectIndex,
@@ -27,7 +28,7 @@ fn say<T>(common: &Common, object: ObjectIndex, why: &str) -> Result<T, Failure>
     fail(format!("vmod_directors: shard {}: {why}", name_of(&common.loaded, Backend::Object(object))))
 }
 
-fn record(common: &mut Common, tag: &'static str, object: ObjectIndex, what: &str) {
+fn record(common: &mut Common, tag: VslTag, object: ObjectIndex, what: &str) {
     let name = name_of(&common.loaded, Backend::Object(object));
     common.record(tag, format!("vmod_directors: shard {name}: {what}").as_bytes());
 }
@@ -54,7 +55,7 @@ pub(super) fn method<'w>(
             if (0.0..1.0).contains(&probability) {
                 shard.set_warmup(probability);
             } else {
-                record(common, "Notice", object, &format!(".set_warmup({probability:.6}) ignored"));
+                record(common, VslTag::Notice, object, &format!(".set_warmup({probability:.6}) ignored"));
             }
             Ok(Value::Void)
         }
@@ -94,7 +95,7 @@ pub(super) fn method<'w>(
             let replicas = integer_at(arguments, 0);
             if replicas <= 0 {
                 let what = format!(".reconfigure() invalid replicas argument {replicas}");
-                record(common, "Error", object, &what);
+                record(common, VslTag::Error, object, &what);
                 return Some(Ok(Value::Bool(false)));
             }
             Ok(Value::Bool(common.reconfigure_shard(object, replicas)))
@@ -116,7 +117,7 @@ fn add<'w>(common: &mut Common, object: ObjectIndex, arguments: Arguments<'_, 'w
         if wanted >= 1.0 {
             weight = wanted;
         } else {
-            record(common, "Notice", object, &format!(".add_backend(weight={wanted:.6}) ignored"));
+            record(common, VslTag::Notice, object, &format!(".add_backend(weight={wanted:.6}) ignored"));
         }
     }
     let ident = Some(text_at(arguments, 1).to_vec()).filter(|ident| !ident.is_empty());
@@ -208,7 +209,12 @@ fn wishes_of(
             bytes.iter().take(4).fold(0_u32, |key, byte| key << 8 | u32::from(*byte))
         }
         (By::Blob, ..) => {
-            record(common, "Error", object, &format!("{function} by=BLOB but no or empty key_blob - using key 0"));
+            record(
+                common,
+                VslTag::Error,
+                object,
+                &format!("{function} by=BLOB but no or empty key_blob - using key 0"),
+            );
             0
         }
         (By::Hash | By::Url, None, None) => 0,

@@ -2,6 +2,7 @@
 
 use std::net::ToSocketAddrs as _;
 
+use telemetry::vsl::VslTag;
 use vcl::{
     modules::FunctionId,
     run::{Value, Workspace},
@@ -38,7 +39,7 @@ pub(super) fn call<'w>(
     let common = exchange.common_mut();
     let done = match id {
         FunctionId::StdLog => {
-            common.record("VCL_Log", text_at(arguments, 0));
+            common.record(VslTag::VCL_Log, text_at(arguments, 0));
             Ok(Value::Void)
         }
         FunctionId::StdSyslog => {
@@ -87,14 +88,14 @@ fn of_connection<'w>(common: &mut Common, id: FunctionId, arguments: Arguments<'
     let done = match id {
         FunctionId::StdLate100Continue => {
             if common.subroutine != Subroutine::Recv {
-                common.record("VCL_Error", b"std.late_100_continue() only valid in vcl_recv{}");
+                common.record(VslTag::VCL_Error, b"std.late_100_continue() only valid in vcl_recv{}");
             }
             // NOTE: the edge says 100 when the body is wanted, which is what `true` asks for and `false` allows.
             Ok(Value::Void)
         }
         FunctionId::StdCacheReqBody => {
             if common.subroutine != Subroutine::Recv {
-                common.record("VCL_Error", b"req.body can only be cached in vcl_recv{}");
+                common.record(VslTag::VCL_Error, b"req.body can only be cached in vcl_recv{}");
                 return Some(Ok(Value::Bool(false)));
             }
             let size = u64::try_from(super::integer_at(arguments, 0)).unwrap_or(0);
@@ -179,6 +180,6 @@ fn syslog(common: &mut Common, arguments: Arguments<'_, '_>) {
         socket.send_to(&line, "/dev/log")
     });
     if let Err(error) = sent {
-        common.record("Error", format!("std.syslog(): {error}").as_bytes());
+        common.record(VslTag::Error, format!("std.syslog(): {error}").as_bytes());
     }
 }

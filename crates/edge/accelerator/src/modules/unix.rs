@@ -1,5 +1,6 @@
 //! `unix`: which user is at the other end of a unix socket.
 
+use telemetry::vsl::VslTag;
 use vcl::{
     modules::FunctionId,
     run::{Value, Workspace},
@@ -15,7 +16,7 @@ pub(super) fn call<'w>(common: &mut Common, id: FunctionId, workspace: &'w Works
     }
     let is_number = matches!(id, FunctionId::UnixUid | FunctionId::UnixGid);
     let Some((user, group)) = common.connection.credentials else {
-        common.record("VCL_Error", b"vmod unix error: not listening on a Unix domain socket");
+        common.record(VslTag::VCL_Error, b"vmod unix error: not listening on a Unix domain socket");
         return Some(Ok(if is_number { Value::Int(-1) } else { Value::String(None) }));
     };
     Some(match id {
@@ -36,7 +37,7 @@ fn named<'w>(common: &mut Common, workspace: &'w Workspace, list: &str, number: 
         (columns.nth(1)?.parse() == Ok(number)).then_some(name)
     });
     if name.is_none() {
-        common.record("VCL_Error", format!("vmod unix error: {number} has no name in {list}").as_bytes());
+        common.record(VslTag::VCL_Error, format!("vmod unix error: {number} has no name in {list}").as_bytes());
     }
     string(workspace, name.map(str::as_bytes))
 }

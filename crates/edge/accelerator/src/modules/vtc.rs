@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use telemetry::vsl::VslTag;
 use vcl::{
     modules::FunctionId,
     run::{Value, Workspace},
@@ -27,7 +28,7 @@ pub(super) fn call<'w>(
     Some(match id {
         FunctionId::VtcBarrierSync => {
             let address = String::from_utf8_lossy(text_at(arguments, 0)).into_owned();
-            common.record("Debug", format!("barrier_sync(\"{address}\")").as_bytes());
+            common.record(VslTag::Debug, format!("barrier_sync(\"{address}\")").as_bytes());
             let seconds = number_at(arguments, 1);
             let seconds = if seconds > 0.0 { seconds.min(WAIT_MAX) } else { WAIT_MAX };
             barrier(&address, Duration::from_secs_f64(seconds)).map_or_else(fail, |()| Ok(Value::Void))

@@ -16,8 +16,9 @@ use balance::{CheckKind, OperationalState, ServerId, probe::Family};
 use cache::bans::Expression;
 use checks::{CheckBoard, Checks};
 use haproxycfg::source::Bundle;
-use live::{Accelerator, Instance, Place, Running, Targets, Verdict, assemble::Assembly};
+use live::{Accelerator, Instance, Place, Process, Running, Targets, Verdict, assemble::Assembly};
 use net::Target;
+use telemetry::vsl::VslTag;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::UnixStream,
@@ -61,6 +62,7 @@ struct Watched {
 /// What the manager speaks with.
 pub(super) struct Managed {
     management: Management,
+    process: Arc<Process>,
     accelerator: Arc<Accelerator>,
     watched: HashMap<String, Watched>,
 }
@@ -76,7 +78,8 @@ impl Managed {
     pub(super) fn begin(management: Management, instance: &Instance, assembly: &Assembly<'_>) -> Result<Self, String> {
         let accelerator = instance.proxies.iter().find_map(|proxy| proxy.accelerator.clone());
         let accelerator = accelerator.ok_or("there is no proxy for the manager's programs")?;
-        let mut managed = Self { management, accelerator, watched: HashMap::new() };
+        let process = Arc::clone(&instance.process);
+        let mut managed = Self { management, process, accelerator, watched: HashMap::new() };
         let first = Arc::clone(&managed.management.first);
         for order in first.iter() {
             if let Answer::Failed(failure) = managed.obey(order, &|config| assembly.apart(config)) {
@@ -114,7 +117,11 @@ impl Managed {
             answer = match order {
                 Ok(Order::Stop) | Err(_) => std::process::exit(0),
                 Ok(Order::Panic) => std::process::abort(),
-                Ok(order) => self.obey(&order, &*assemble),
+                Ok(order) => {
+                    let answer = self.obey(&order, &*assemble);
+                    self.record(&order, &answer);
+                    answer
+                }
             };
         }
     }
@@ -146,6 +153,7 @@ impl Managed {
                 self.warm(name, *is_warm);
                 Ok(())
             }
+            Order::Set { name, value } if name == "vsl_mask" => self.set_mask(value),
             Order::Set { name, value } => match self.accelerator.set(name, value) {
                 // What the edge's own settings stand for takes effect with the next start.
                 Ok(()) | Err(NotSet::Unknown) => Ok(()),
@@ -169,6 +177,23 @@ impl Managed {
             Ok(()) => Answer::Done(String::new()),
             Err(failure) => Answer::Failed(failure),
         }
+    }
+
+    /// Notes an order and its answer in the log, as commands that a worker of Varnish gets.
+    fn record(&self, order: &Order, answer: &Answer) {
+        let Some(published) = self.process.published() else { return };
+        published.record(VslTag::CLI, format!("Rd {}", order.described()).as_bytes());
+        let (status, text) = match answer {
+            Answer::Failed(failure) => (failure.status as u16, failure.text.as_str()),
+            Answer::Done(text) => (200, text.as_str()),
+            _ => (200, ""),
+        };
+        published.record(VslTag::CLI, format!("Wr {status} {} {text}", text.len()).as_bytes());
+    }
+
+    fn set_mask(&self, shown: &str) -> Result<(), Failure> {
+        let is_set = self.process.published().is_none_or(|published| published.set_mask(shown));
+        if is_set { Ok(()) } else { Err(Failure::parameter(format!("vsl_mask cannot be {shown}"))) }
     }
 
     fn load(

@@ -83,6 +83,7 @@ impl EdgeService {
         let _ = telemetry::local_offset(0);
         // Now, while their files are within reach.
         open_namespaces(&process, &config);
+        publish(&process, &config)?;
         outputs.set_rings(&config.rings);
         for proxy in &config.proxies {
             // Opened now so that they still are after chroot.
@@ -179,6 +180,7 @@ impl EdgeService {
             ),
         }
         self.background.push(tokio::task::spawn_local(sampler::run(Arc::clone(edge))));
+        self.background.push(tokio::task::spawn_local(live::upkeep::keep_published(Arc::clone(shared))));
         self.background.push(tokio::task::spawn_local(live::upkeep::expire(Arc::clone(shared))));
         self.background.push(tokio::task::spawn_local(live::upkeep::tend_caches(Arc::clone(shared))));
         let peers = live::peering::run(Arc::clone(&shared.peers), Arc::clone(&self.process));
@@ -208,6 +210,22 @@ fn open_namespaces(process: &Process, config: &Config) {
             let _ = process.namespaces.open(name);
         }
     }
+}
+
+/// Begins to publish the log and the counters, if the configuration wants it.
+fn publish(process: &Process, config: &Config) -> Result<(), String> {
+    process.publish(config.global.publication.as_ref()).map_err(|error| format!("varnish-workdir: {}", said(&error)))
+}
+
+/// An error with what it comes from.
+fn said(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
 }
 
 /// The sockets of the `dgram-bind` lines of each `log-forward` section.
@@ -242,6 +260,7 @@ impl Service for EdgeService {
             None => saved.as_ref()?.known(backend, server),
         });
         open_namespaces(&self.process, &config);
+        publish(&self.process, &config)?;
         self.identity = Identity::new(&config.global);
         self.outputs.set_rings(&config.rings);
         let observer: Arc<dyn FarmObserver> = Arc::<FarmEvents>::clone(&self.events);
@@ -255,6 +274,8 @@ impl Service for EdgeService {
             seed: self.seed,
         };
         let instance = assembly.build(config);
+        live::upkeep::show_published(&instance)
+            .map_err(|error| format!("cannot publish counters: {}", said(&error)))?;
         tell_cache_troubles(&instance);
         if let Some(saved) = saved {
             saved.apply(&instance);

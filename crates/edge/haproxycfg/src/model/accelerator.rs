@@ -10,6 +10,8 @@ use vcl::program::Program;
 pub struct Accelerator {
     /// The file that it stands in.
     pub path: String,
+    /// How the log and the counters call it.
+    pub name: String,
     /// Its text.
     pub text: Arc<str>,
     /// Whether programs come from a manager (`managed`), and none from the configuration.

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use accelerator::publication::Publication;
+
 use super::{Location, LogTarget, SetVariable, StatsSocket, Tune, UnixOptions};
 
 /// Process-wide settings.
@@ -91,6 +93,8 @@ pub struct Global {
     pub uses_experimental: bool,
     /// `no-memory-trimming`: what a rush of connections left behind is kept for the next one.
     pub no_memory_trimming: bool,
+    /// `varnish-workdir`: counters and log in Varnish's shared memory.
+    pub publication: Option<Publication>,
     /// `unix-bind` defaults.
     pub unix_bind: UnixOptions,
     /// `h1-case-adjust` and its file: from lower case to wanted case.

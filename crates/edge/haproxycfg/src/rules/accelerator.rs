@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use accelerator::{
     load::try_to_load,
+    publication::Publication,
     settings::{NotSet, Settings},
 };
 use vcl::{
@@ -27,21 +28,70 @@ use crate::{
 
 /// Stands for a program that says nothing itself: Varnish's built-in policy.
 const BUILTIN: &str = "builtin";
+/// How a program is called unless it has another name: as Varnish calls the one that it starts with.
+const NAME_DEFAULT: &str = "boot";
 /// Programs come at run time, from a manager: varnishd's.
 const MANAGED: &str = "managed";
 
-pub(super) const KEYWORDS: &[Keyword] = &[Keyword::new(
+pub(super) const KEYWORDS: &[Keyword] = &[VCL, WORKDIR];
+
+const WORKDIR: Keyword =
+    Keyword::new(Group::Global, "varnish-workdir", "<name> [param <name>=<value>]*", "Tidegate")
+        .doc(
+            "Publishes the log and the counters of proxies with a program of VCL in Varnish's shared memory, for varnishlog, varnishstat and the like (-n). The name is a path, or a folder below /var/lib/varnish. Parameters are vsl_space, vsl_mask, vsl_buffer and vsl_reclen.",
+            "varnish-workdir edge1 param vsl_space=20m",
+        )
+        .line(workdir);
+
+const VCL: Keyword = Keyword::new(
     Group::Proxy,
     "vcl",
-    "{ <file> | builtin } [storage <spec>]* [param <name>=<value>]* [identity <name>]",
+    "{ <file> | builtin } [storage <spec>]* [param <name>=<value>]* [identity <name>] [name <name>]",
     "Tidegate",
 )
 .sections(Sections::FRONTEND_BACKEND)
 .doc(
-    "Has a program of VCL answer the requests that rules let through, from a cache where it can. A storage is malloc,SIZE or file,PATH,SIZE, the latter of which survives a restart; NAME= before it names it for the program.",
+    "Has a program of VCL answer the requests that rules let through, from a cache where it can. A storage is malloc,SIZE or file,PATH,SIZE, the latter of which survives a restart; NAME= before it names it for the program. The log and the counters call the program by its name (boot, unless it is given).",
     "vcl builtin storage malloc,256m param default_ttl=60",
 )
-.line(vcl_file)];
+.line(vcl_file);
+
+fn workdir(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::required(line, 1, "a name.")?;
+    let mut publication = Publication::new(line.word(1));
+    let mut word = 2;
+    while word < line.len() {
+        if line.word(word) != "param" {
+            let message = format!("'varnish-workdir' : unknown argument '{}'.", line.word(word));
+            return Err(wrong(message, word).expected("param <name>=<value>"));
+        }
+        let text = line.word(word + 1);
+        let (name, value) = parameter(line, text, word + 1)?;
+        let set = publication.set(name, value);
+        set.map_err(|why| not_set(line, why, (name, value, &Publication::NAMES), word + 1))?;
+        word += 2;
+    }
+    scope.state.global.publication = Some(publication);
+    Ok(())
+}
+
+/// A parameter's name and value.
+fn parameter<'t>(line: &Line, text: &'t str, word: usize) -> Result<(&'t str, &'t str), Problem> {
+    let keyword = line.word(0);
+    text.split_once('=').ok_or_else(|| {
+        wrong(format!("'{keyword}' : parameter '{text}' has no value."), word).expected("<name>=<value>")
+    })
+}
+
+fn not_set(line: &Line, why: NotSet, (name, value, known): (&str, &str, &[&'static str]), word: usize) -> Problem {
+    let keyword = line.word(0);
+    match why {
+        NotSet::Unknown => {
+            wrong(format!("'{keyword}' : unknown parameter '{name}'."), word).nearest(name, known.iter().copied())
+        }
+        NotSet::Invalid => wrong(format!("'{keyword}' : '{value}' is no value of parameter '{name}'."), word),
+    }
+}
 
 fn vcl_file(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::required(line, 1, "a file.")?;
@@ -53,6 +103,7 @@ fn vcl_file(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         std::str::from_utf8(&bytes).map_err(|_| wrong(format!("'vcl' : {} is no text in UTF-8.", line.word(1)), 1))?;
     let mut accelerator = Accelerator {
         path: line.word(1).to_owned(),
+        name: NAME_DEFAULT.to_owned(),
         text: text.into(),
         is_managed: line.word(1) == MANAGED,
         program: None,
@@ -70,12 +121,17 @@ fn vcl_file(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
                 }
                 accelerator.storages.push(added);
             }
-            "param" => set_parameter(&mut accelerator.settings, value, word + 1)?,
+            "param" => {
+                let (name, value) = parameter(line, value, word + 1)?;
+                let set = accelerator.settings.set(name, value);
+                set.map_err(|why| not_set(line, why, (name, value, &Settings::NAMES), word + 1))?;
+            }
+            "name" if !value.is_empty() => value.clone_into(&mut accelerator.name),
             "identity" if !value.is_empty() => value.clone_into(&mut accelerator.settings.identity),
             other => {
                 return Err(wrong(format!("'vcl' : unknown argument '{other}'."), word)
-                    .expected("storage <spec>, param <name>=<value> or identity <name>")
-                    .nearest(other, ["storage", "param", "identity"]));
+                    .expected("storage <spec>, param <name>=<value>, identity <name> or name <name>")
+                    .nearest(other, ["storage", "param", "identity", "name"]));
             }
         }
         word += 2;
@@ -132,16 +188,6 @@ pub(super) fn bytes_of(text: &str) -> Option<u64> {
     };
     let number: f64 = number.parse().ok()?;
     Some((number * factor) as u64)
-}
-
-fn set_parameter(settings: &mut Settings, text: &str, word: usize) -> Result<(), Problem> {
-    let (name, value) = text
-        .split_once('=')
-        .ok_or_else(|| wrong(format!("'vcl' : parameter '{text}' has no value."), word).expected("<name>=<value>"))?;
-    settings.set(name, value).map_err(|why| match why {
-        NotSet::Unknown => wrong(format!("'vcl' : unknown parameter '{name}'."), word).nearest(name, Settings::NAMES),
-        NotSet::Invalid => wrong(format!("'vcl' : '{value}' is no value of parameter '{name}'."), word),
-    })
 }
 
 /// Reads files that a program includes, the way the configuration's are read.

@@ -112,7 +112,7 @@ fn names_received_are_put_into_lower_case_and_nothing_else_is() {
                 let mut headers = Headers::new();
                 let (start, end) = (2, 2 + len);
                 headers.push_parsed(Span::between(start, end), Span::between(end, head.len()), HeaderId::Other, false);
-                headers.adopt(&head);
+                headers.adopt(&head, false);
                 let lower = name.to_ascii_lowercase();
                 assert_eq!(headers.at(0), Some((&lower[..], &head[end..])));
                 assert_eq!(&headers.arena[..start], b"AB");

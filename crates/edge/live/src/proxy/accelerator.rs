@@ -56,6 +56,14 @@ pub struct Running {
     pub targets: Arc<Targets>,
 }
 
+impl Running {
+    /// The name of a backend that is asked.
+    #[must_use]
+    pub fn name_of(&self, backend: Backend) -> &str {
+        self.loaded.name_of(backend).unwrap_or("-")
+    }
+}
+
 #[derive(Debug)]
 struct Programs {
     settings: Settings,
@@ -166,7 +174,11 @@ impl Accelerator {
     /// The one that a configuration describes; the cache of the one `before` stays, with the storages that are still named, and its
     /// programs too if they come from a manager.
     #[must_use]
-    pub fn new(described: &model::Accelerator, before: Option<&Arc<Self>>) -> Option<Arc<Self>> {
+    pub fn new(
+        described: &model::Accelerator,
+        before: Option<&Arc<Self>>,
+        numbers: &Arc<AtomicU64>,
+    ) -> Option<Arc<Self>> {
         let is_same =
             |before: &&Arc<Self>| before.specs == described.storages && before.is_managed && described.is_managed;
         if let Some(before) = before.filter(is_same) {
@@ -176,7 +188,6 @@ impl Accelerator {
         let kept = before.map(|before| (before.specs.as_slice(), &*before.storages));
         let storages = Arc::new(storages::open(&described.storages, &cache, kept));
         let upkeep = before.map(|before| Arc::clone(&before.upkeep)).unwrap_or_default();
-        let numbers = before.map_or_else(|| Arc::new(AtomicU64::new(1)), |before| Arc::clone(&before.numbers));
         let programs = Programs {
             settings: described.settings.clone(),
             loaded: Vec::new(),
@@ -187,7 +198,7 @@ impl Accelerator {
         let accelerator = Self {
             cache,
             storages,
-            numbers,
+            numbers: Arc::clone(numbers),
             lasting: before.map_or_else(Arc::default, |before| Arc::clone(&before.lasting)),
             programs: RwLock::new(programs),
             upkeep,
@@ -196,8 +207,8 @@ impl Accelerator {
         };
         if let Some(program) = &described.program {
             // It has been tried when the configuration was checked.
-            accelerator.load(&described.path, Arc::clone(program), Targets::default()).ok()?;
-            accelerator.activate(&described.path);
+            accelerator.load(&described.name, Arc::clone(program), Targets::default()).ok()?;
+            accelerator.activate(&described.name);
         }
         Some(Arc::new(accelerator))
     }
@@ -250,6 +261,13 @@ impl Accelerator {
             (Arc::clone(program), Arc::strong_count(program).saturating_sub(own + 1), is_leaving)
         })
         .collect()
+    }
+
+    /// The programs that requests may begin in, and how many others only finish theirs.
+    #[must_use]
+    pub fn loaded(&self) -> (Vec<Arc<Loaded>>, usize) {
+        let programs = self.read();
+        (programs.loaded.iter().map(|program| Arc::clone(&program.loaded)).collect(), programs.leaving.len())
     }
 
     /// Loads a program: its `vcl_init` runs. No request takes it before it is active or has a label.

@@ -57,6 +57,7 @@ impl Transaction {
         if self.has_tables {
             self.count_tracked_bytes();
         }
+        self.end_varnish_log();
         logging::log(worker, self);
         if let Some(backend) =
             self.route.backend.as_ref().filter(|backend| filter::has_filters(frontend, backend)).cloned()

@@ -38,6 +38,7 @@ mod size;
 mod stream_actions;
 mod tcp;
 mod transaction;
+mod varnish_log;
 mod wire;
 
 use std::{
@@ -183,6 +184,7 @@ fn begin(
         accepted,
         accepted_at: wall_clock(),
         id,
+        session_log: OnceCell::new(),
     };
     let bind = settings.binds.get(listener);
     let mut expected =
@@ -211,6 +213,9 @@ fn begin(
         if let Some(changed) = side.changed_destination.get() {
             side.original_destination = OnceCell::from(Some(changed));
         }
+    }
+    if frontend.accelerator.is_some() {
+        varnish_log::session(&worker, &side);
     }
     let registered = worker.registry.register(id, accepted, side.source.get(), frontend, listener);
     let session = Box::new(http::Session {

@@ -13,6 +13,7 @@ use std::{
 use accelerator::{
     backend::{Accepted, AcceptedBody, IncludeFinder, Reading, Recoding, Stored},
     client::Fetched,
+    log::Account,
     machine::{Backend, FetchStep as Step, Order, Target},
     output::Part,
     recode::Recoder,
@@ -34,6 +35,7 @@ use super::{
     http::give_back,
     pinned::PinnedConnections,
     transaction::{ClientSide, RequestStage, Transaction},
+    varnish_log::{self, words},
 };
 use crate::worker::Worker;
 
@@ -79,6 +81,14 @@ impl Origin {
             (Self::Program { program, .. }, Target::Named(named)) => program.targets.proxy(named),
             (Self::Shared { backend, .. }, _) => Some(Arc::clone(backend)),
             (Self::Program { .. }, Target::Origin) => None,
+        }
+    }
+
+    /// What a program calls who is asked.
+    pub(super) fn name_of(&self, target: Target) -> &str {
+        match (self, target) {
+            (Self::Program { program, .. }, Target::Named(named)) => program.name_of(named),
+            _ => "-",
         }
     }
 
@@ -162,6 +172,7 @@ impl Place {
         let mut nobody = Nobody { body: Vec::new(), interim: hears.map(tell_interim) };
         let mut backend = order.begin(wall_clock());
         let mut failure = None;
+        let mut account = Account::default();
         let mut step = backend.begin();
         loop {
             step = match step {
@@ -170,29 +181,34 @@ impl Place {
                         step = backend.failed("its section is gone", wall_clock());
                         continue;
                     };
+                    let name = self.origin.name_of(target);
                     let mut exchange = self.exchange(&backend, &proxy);
                     let between = set_timeouts(&exchange, &backend);
                     let (mut kept, mut deadline) = (PinnedConnections::default(), Deadline::default());
                     let mut fetch = Fetch::new(&self.worker, &proxy, self.origin.wanted(), &mut kept, &mut deadline);
                     match fetch.run(&mut exchange, &mut nobody).await {
                         Ok(answer) => {
+                            varnish_log::reached(&self.worker, &mut backend, name, &exchange, &answer);
+                            account = account.and(varnish_log::account_of(&exchange));
                             exchange.by_rules.server_timeout.set(between);
                             let head = std::mem::take(&mut exchange.response);
                             match backend.responded(head, wall_clock()) {
                                 Step::Accept(accepted) => {
-                                    return self.keep(*accepted, Some((answer, &exchange, &proxy)), told).await;
+                                    let answer = Some((answer, &exchange, &proxy));
+                                    return self.keep(*accepted, answer, told, (&mut backend, account)).await;
                                 }
                                 other => other,
                             }
                         }
                         Err(why) => {
-                            let next = backend.failed(&words(&why), wall_clock());
+                            varnish_log::left_alone(&self.worker, &mut backend, name, &exchange, &why);
+                            let next = backend.failed(&words(name, &why), wall_clock());
                             failure = backend.hands_on_failures().then_some(why);
                             next
                         }
                     }
                 }
-                Step::Accept(accepted) => return self.keep(*accepted, None, told).await,
+                Step::Accept(accepted) => return self.keep(*accepted, None, told, (&mut backend, account)).await,
                 Step::Abandon => {
                     let _ = told.send(match failure {
                         Some(why) => Report::Unfetched(Box::new(why)),
@@ -224,6 +240,7 @@ impl Place {
         accepted: Accepted,
         answer: Option<(Answer<'_>, &Transaction, &Arc<LiveProxy>)>,
         told: Told,
+        (backend, account): (&mut Backend, Account),
     ) {
         let Accepted { stored, head, body } = accepted;
         let Some(stored) = stored else {
@@ -236,6 +253,9 @@ impl Place {
             };
         };
         let Stored { object, filler, fetch, streams, includes } = stored;
+        let mut logged =
+            varnish_log::Fetched::begin(backend, account, answer.as_ref().map(|(answer, ..)| answer), &body);
+        logged.streams(streams);
         let own = Some(Box::new(head)).filter(|head| head.status() > 0);
         let mut news = News { object: Some(object), fetch, own, told };
         // Nobody else would want it.
@@ -246,7 +266,7 @@ impl Place {
             news.tell();
         }
         let recoding = if let AcceptedBody::Backend(recoding) = body { recoding } else { Recoding::None };
-        let mut filling = Filling { filler, recoder: Recoder::new(recoding), includes, news };
+        let mut filling = Filling { filler, recoder: Recoder::new(recoding), includes, news, pulled: 0 };
         let filled = match (body, answer) {
             (AcceptedBody::Made(bytes), _) => write(&mut filling.filler, &bytes),
             (AcceptedBody::Stale(before), _) => filling.copy(&before).await,
@@ -254,16 +274,27 @@ impl Place {
                 if let BodyLength::Exact(length) = answer.length {
                     filling.filler.expect(length);
                 }
-                self.pull_all((answer, exchange, proxy), &mut filling).await.and_then(|()| filling.end())
+                let pulled = self.pull_all((answer, exchange, proxy), &mut filling).await;
+                let (is_reusable, filled) = match pulled {
+                    Ok(is_reusable) => (is_reusable, filling.end()),
+                    Err(error) => (false, Err(error)),
+                };
+                logged.pulled(filling.pulled, is_reusable, filled.is_ok().then(|| filling.filler.written()));
+                filled
             }
             (AcceptedBody::Backend(_), None) => Ok(()),
         };
         let Filling { filler, mut news, .. } = filling;
         match filled {
-            Ok(()) => filler.finish(),
+            Ok(()) => {
+                let length = filler.written();
+                filler.finish();
+                logged.end(Some(length));
+            }
             Err(_) => {
                 news.fetch = None;
                 drop(filler);
+                logged.end(None);
             }
         }
         news.tell();
@@ -281,17 +312,19 @@ impl Place {
         }
     }
 
-    /// Pulls a body to its end, and gives the connection back.
+    /// Pulls a body to its end, and gives the connection back if it goes on: then the result is true.
     async fn pull_all(
         &self,
         (mut answer, exchange, proxy): (Answer<'_>, &Transaction, &Arc<LiveProxy>),
         sink: &mut impl Sink,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         pull(&mut answer, exchange, proxy, sink).await?;
-        if let Some(upstream) = answer.body.into_reusable() {
+        let reusable = answer.body.into_reusable();
+        let is_reusable = reusable.is_some();
+        if let Some(upstream) = reusable {
             give_back(&self.worker, upstream, proxy);
         }
-        Ok(())
+        Ok(is_reusable)
     }
 }
 
@@ -363,6 +396,8 @@ struct Filling {
     recoder: Recoder,
     includes: Option<IncludeFinder>,
     news: News,
+    /// Bytes that came.
+    pulled: u64,
 }
 
 impl Filling {
@@ -421,6 +456,7 @@ impl Filling {
 
 impl Sink for Filling {
     fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.pulled += bytes.len() as u64;
         match self.recoder.push(bytes)? {
             Some(recoded) => self.store(&recoded)?,
             None => self.store(bytes)?,
@@ -544,14 +580,5 @@ fn failure(why: PumpFailure) -> io::Error {
     match why {
         PumpFailure::Receive(error) | PumpFailure::Send(error) => error,
         _ => io::Error::from(io::ErrorKind::UnexpectedEof),
-    }
-}
-
-/// Why a fetch failed, for the log.
-pub(super) fn words(why: &Unfetched) -> String {
-    match why {
-        Unfetched::Unreachable(why) => format!("no connection: {why:?}"),
-        Unfetched::NoResponse { end, .. } => format!("no response: {end:?}"),
-        Unfetched::Refused { .. } => "refused by rules".to_owned(),
     }
 }

@@ -8,6 +8,7 @@ use std::{future::poll_fn, io, pin::Pin, rc::Rc, sync::Arc};
 use accelerator::{
     backend::Recoding,
     client::{Client, DeliveredBody, Delivery, Fetched, Includes, Step},
+    log::Account,
     machine::Order,
     output::Part,
     recode::Recoder,
@@ -40,7 +41,7 @@ pub(super) fn assemble(place: Place, object: Arc<Object>, gzip: bool, includes: 
     let running = worker.count_running();
     let task = tokio::task::spawn_local(async move {
         let worker = Rc::clone(&place.worker);
-        let mut assembler = Assembler { place, to, recoder: Recoder::new(recoding(gzip)) };
+        let mut assembler = Assembler { place, to, recoder: Recoder::new(recoding(gzip)), delivered: 0 };
         worker
             .clocked(Box::pin(async move {
                 // NOTE: nobody is left to be told.
@@ -60,6 +61,8 @@ struct Assembler {
     place: Place,
     to: Sender<io::Result<Bytes>>,
     recoder: Recoder,
+    /// Bytes of pages and what they include, before they are compressed.
+    delivered: u64,
 }
 
 impl Assembler {
@@ -99,6 +102,15 @@ impl Assembler {
     async fn include(&mut self, include: &Include, includes: &Includes) -> Result<(), Gone> {
         let mut client = includes.ask_for(&include.target, wall_clock());
         let delivery = self.answer(&mut client).await;
+        let before = self.delivered;
+        let ended = self.included(delivery).await;
+        let account = Account { response_body: self.delivered - before, ..Account::default() };
+        client.take_log().end_request(account, wall_clock());
+        ended
+    }
+
+    /// Delivers what is included.
+    async fn included(&mut self, delivery: Delivery) -> Result<(), Gone> {
         if matches!(delivery.head.status(), 100..=199 | 204 | 304) {
             return Ok(());
         }
@@ -168,6 +180,7 @@ impl Assembler {
     }
 
     async fn deliver(&mut self, bytes: Bytes) -> Result<(), Gone> {
+        self.delivered += bytes.len() as u64;
         match self.recoder.push(&bytes) {
             Ok(None) => self.send(bytes).await,
             Ok(Some(recoded)) => self.send(recoded.into()).await,

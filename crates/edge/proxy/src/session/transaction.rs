@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use accelerator::log::SessionLog;
 use http::{RequestHead, ResponseHead};
 use live::{Instance, LiveProxy, LiveServer, counters::Traffic};
 use net::Stream;
@@ -16,7 +17,7 @@ use telemetry::Counter;
 
 use super::{
     caching::Caching, context::wall_clock, ending::Ending, filter::StreamFilters, heads::Heads,
-    persistence::Persistence, protocol::Protocol, proxy_protocol::Refused,
+    persistence::Persistence, protocol::Protocol, proxy_protocol::Refused, varnish_log::VarnishLog,
 };
 use crate::{
     stick::{Counters, Stick},
@@ -90,6 +91,8 @@ pub struct ClientSide {
     pub accepted_at: Duration,
     /// Its number in the process.
     pub id: u64,
+    /// Its log, where a program of VCL answers and that is published.
+    pub session_log: OnceCell<Option<Rc<SessionLog>>>,
 }
 
 impl ClientSide {
@@ -111,6 +114,7 @@ impl ClientSide {
             accepted: now,
             accepted_at: wall_clock(),
             id: instance.process.next_session_id.fetch_add(1, Relaxed),
+            session_log: OnceCell::from(None),
         }
     }
 
@@ -140,6 +144,7 @@ impl ClientSide {
             accepted: self.accepted,
             accepted_at: self.accepted_at,
             id: self.id,
+            session_log: self.session_log.clone(),
         }
     }
 
@@ -251,6 +256,8 @@ pub struct Asked {
     pub is_over: bool,
     /// Its body.
     pub body: SeenBody,
+    /// Bytes of its head, as they came.
+    pub head_bytes: u64,
     /// What the client of a TCP session has sent.
     pub raw: SeenBytes,
     /// Whether that is a request of HTTP, whose head then stands in [`Transaction::request`].
@@ -359,6 +366,8 @@ pub struct LogState {
     pub client_cookie: Option<Box<[u8]>>,
     /// The server's.
     pub server_cookie: Option<Box<[u8]>>,
+    /// Varnish's log of it, where a program of VCL answers.
+    pub varnish: VarnishLog,
 }
 
 /// The request line as it came, for the log.
@@ -587,7 +596,8 @@ impl Transaction {
     #[must_use]
     #[inline]
     pub fn response_limits(&self, backend: &haproxycfg::model::Proxy) -> http::Limits {
-        self.instance.limits(backend.options.accept_invalid_http_response)
+        let limits = self.instance.limits(backend.options.accept_invalid_http_response);
+        http::Limits { keeps_case: self.client.frontend.accelerator.is_some(), ..limits }
     }
 
     /// The limits on the head of a response of this server.

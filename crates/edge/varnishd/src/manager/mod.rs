@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::SystemTime,
+    time::{Duration, Instant, SystemTime},
 };
 
 use signal_hook::{
@@ -23,7 +23,7 @@ use signal_hook::{
     iterator::Signals,
 };
 use varnishcli::{ChildState, LineReader, Parameters, Status, VclState, execute};
-use vsm::{VsmError, WorkingDirectory};
+use vsm::{VsmError, WorkingDirectory, counters::Mgt};
 
 pub use clients::addresses;
 pub use daemon::is_detached;
@@ -37,6 +37,8 @@ use crate::Frontend;
 /// The file of the secret, in the working directory.
 const SECRET_FILE: &str = "_.secret";
 const SECRET_BYTES: usize = 256;
+/// How often the uptime is published.
+const UPTIME_TIME: Duration = Duration::from_millis(500);
 /// What a failure of the options ends with.
 const WRONG_OPTIONS: u8 = 2;
 
@@ -130,10 +132,12 @@ fn begin(options: Options) -> Result<Option<Running>, String> {
         Some(path) => Some(take_pidfile(path)?),
         None => None,
     };
-    let publisher = directory.manager().map_err(|error| error.to_string())?;
+    let mut publisher = directory.manager().map_err(|error| error.to_string())?;
+    let counters = publisher.counters::<Mgt>("MGT").map(Arc::new).map_err(|error| error.to_string())?;
     let mut manager = Manager {
         shared: None,
         publisher: Some(publisher),
+        counters: Some(Arc::clone(&counters)),
         secret: None,
         directory,
         frontend: options.frontend,
@@ -155,6 +159,14 @@ fn begin(options: Options) -> Result<Option<Running>, String> {
         let _ = writeln!(io::stderr(), "The program is valid. There is no C code to print: VCL is run as it is.");
         return Ok(None);
     }
+    worker::named("uptime", move || {
+        let began = Instant::now();
+        loop {
+            counters.set(Mgt::uptime, began.elapsed().as_secs());
+            std::thread::sleep(UPTIME_TIME);
+        }
+    })
+    .map_err(|error| error.to_string())?;
     let listeners = begin_clients(&mut manager, &options.clients)?;
     let shared = Shared(Arc::new(Mutex::new(manager)));
     shared.lock().shared = Some(shared.clone());

@@ -4,11 +4,15 @@ use std::{
     os::unix::process::ExitStatusExt as _,
     path::PathBuf,
     process::ExitStatus,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use varnishcli::{ChildState, Failure, Param, Parameters, Status, VclState};
-use vsm::{Publisher, WorkingDirectory};
+use vsm::{
+    Publisher, WorkingDirectory,
+    counters::{Counters, Mgt},
+};
 
 use super::{
     Shared,
@@ -34,6 +38,7 @@ pub struct Manager {
     pub(super) directory: WorkingDirectory,
     /// What it publishes: where it listens, and its counters.
     pub(super) publisher: Option<Publisher>,
+    pub(super) counters: Option<Arc<Counters<Mgt>>>,
     pub(super) secret: Option<PathBuf>,
     pub(super) frontend: Frontend,
     pub(super) identity: Vec<String>,
@@ -194,6 +199,7 @@ impl Manager {
             Ok(Answer::Failed(failure)) => failure.text,
             Ok(_) => {
                 eprintln!("Child launched OK ({})", worker.pid);
+                self.count(Mgt::child_start);
                 self.worker = Some(worker);
                 self.state = ChildState::Running;
                 return Ok(());
@@ -255,7 +261,21 @@ impl Manager {
         }
     }
 
+    fn count(&self, counter: Mgt) {
+        if let Some(counters) = &self.counters {
+            counters.add(counter, 1);
+        }
+    }
+
     fn note_end(&mut self, status: ExitStatus) {
+        self.count(match status.signal() {
+            Some(_) => Mgt::child_died,
+            None if self.state == ChildState::Stopping => Mgt::child_exit,
+            None => Mgt::child_stop,
+        });
+        if status.core_dumped() {
+            self.count(Mgt::child_dump);
+        }
         if status.code().is_some_and(|code| code != 0) {
             self.exit_code |= ENDED_BADLY;
         }

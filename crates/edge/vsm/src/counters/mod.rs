@@ -96,6 +96,41 @@ pub trait CounterTable: Copy + 'static {
     fn index(self) -> usize;
 }
 
+/// Counters of one thread, which no other one writes: adding to them is a load and a store. Whoever publishes adds several up.
+#[derive(Debug)]
+pub struct Tally<T> {
+    numbers: Box<[AtomicU64]>,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T: CounterTable> Default for Tally<T> {
+    fn default() -> Self {
+        Self { numbers: T::TABLE.counters.iter().map(|_| AtomicU64::new(0)).collect(), of: PhantomData }
+    }
+}
+
+impl<T: CounterTable> Tally<T> {
+    /// Adds to a counter. Only one thread may do so.
+    #[inline]
+    pub fn add(&self, counter: T, amount: u64) {
+        if let Some(number) = self.numbers.get(counter.index()) {
+            number.store(number.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+        }
+    }
+
+    /// Takes from a gauge. A thread may take what another one has added: the sum is right.
+    #[inline]
+    pub fn subtract(&self, counter: T, amount: u64) {
+        self.add(counter, amount.wrapping_neg());
+    }
+
+    /// The value of a counter, as of this thread.
+    #[must_use]
+    pub fn value(&self, counter: T) -> u64 {
+        self.numbers.get(counter.index()).map_or(0, |number| number.load(Ordering::Relaxed))
+    }
+}
+
 /// Published counters of one thing. Any number of threads may write them.
 #[derive(Debug)]
 pub struct Counters<T> {

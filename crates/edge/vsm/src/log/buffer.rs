@@ -7,6 +7,8 @@ use super::{BACKEND_MARKER, CLIENT_MARKER, ID_MASK, LENGTH_MASK, LogWriter, RECO
 /// Bytes of a record's text, with the zero behind it, unless set otherwise: Varnish's parameter vsl_reclen.
 const RECORD_BYTES_DEFAULT: usize = 255;
 const BUFFER_BYTES_MIN: usize = 267;
+/// Bytes of a record before its text.
+const HEAD_BYTES: usize = RECORD_WORDS * 4;
 
 /// The number of a transaction (its vxid), and whose side it is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +45,10 @@ impl LogId {
 #[derive(Debug)]
 pub struct LogBuffer {
     id: LogId,
-    words: Vec<u32>,
+    /// Whole words.
+    bytes: Vec<u8>,
     records: u32,
-    words_max: usize,
+    bytes_max: usize,
     record_bytes_max: usize,
 }
 
@@ -53,14 +56,14 @@ impl LogBuffer {
     /// An empty one that takes `bytes` (Varnish's parameter vsl_buffer) before it is written.
     #[must_use]
     pub fn new(id: LogId, bytes: usize) -> Self {
-        let words_max = bytes.max(BUFFER_BYTES_MIN).div_ceil(4);
-        Self { id, words: Vec::new(), records: 0, words_max, record_bytes_max: RECORD_BYTES_DEFAULT }
+        let bytes_max = bytes.max(BUFFER_BYTES_MIN).next_multiple_of(4);
+        Self { id, bytes: Vec::new(), records: 0, bytes_max, record_bytes_max: RECORD_BYTES_DEFAULT }
     }
 
     /// Texts are cut so that they take at most `bytes` with the zero behind them (Varnish's parameter vsl_reclen).
     #[must_use]
     pub fn with_record_bytes(mut self, bytes: usize) -> Self {
-        self.record_bytes_max = bytes.clamp(16, (self.words_max - RECORD_WORDS) * 4).min(LENGTH_MASK as usize);
+        self.record_bytes_max = bytes.clamp(16, self.bytes_max - HEAD_BYTES).min(LENGTH_MASK as usize);
         self
     }
 
@@ -72,51 +75,52 @@ impl LogBuffer {
 
     /// Adds a record, unless its tag is masked.
     pub fn record(&mut self, writer: &LogWriter, tag: VslTag, text: &[u8]) {
-        self.pieces(writer, tag, &[text]);
+        if let Some(room) = self.begin(writer, tag, text.len()) {
+            let text = text.get(..room.left).unwrap_or(text);
+            room.bytes.extend_from_slice(text);
+            room.end();
+        }
     }
 
     /// Adds a record whose text is in several pieces: name, `: `, value.
     pub fn pieces(&mut self, writer: &LogWriter, tag: VslTag, pieces: &[&[u8]]) {
+        let total = pieces.iter().map(|piece| piece.len()).sum();
+        if let Some(mut room) = self.begin(writer, tag, total) {
+            for piece in pieces {
+                let piece = piece.get(..room.left).unwrap_or(piece);
+                room.bytes.extend_from_slice(piece);
+                room.left -= piece.len();
+            }
+            room.end();
+        }
+    }
+
+    /// Writes the head of a record whose text has `total` bytes; nothing if its tag is masked.
+    #[inline]
+    fn begin(&mut self, writer: &LogWriter, tag: VslTag, total: usize) -> Option<Room<'_>> {
         if !writer.log().writes(tag) {
-            return;
+            return None;
         }
         // Texts end with a zero, bytes of frames do not.
         let zero = usize::from(!tag.is_binary());
-        let total: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let text = total.min(self.record_bytes_max - zero);
-        let bytes = text + zero;
-        if self.words.len() + RECORD_WORDS + bytes.div_ceil(4) > self.words_max {
-            writer.flush(&mut self.words, &mut self.records, true);
+        let left = total.min(self.record_bytes_max - zero);
+        let bytes = left + zero;
+        let padded = bytes.next_multiple_of(4);
+        if self.bytes.len() + HEAD_BYTES + padded > self.bytes_max {
+            writer.flush(&mut self.bytes, &mut self.records, true);
         }
         // The length is below LENGTH_MASK: `with_record_bytes`.
-        self.words.extend([u32::from(tag.number()) << 24 | bytes as u32, self.id.word()]);
-        self.push_text(pieces, text, bytes);
+        let head = u64::from(u32::from(tag.number()) << 24 | bytes as u32) | u64::from(self.id.word()) << 32;
+        self.bytes.reserve(HEAD_BYTES + padded);
+        self.bytes.extend_from_slice(&first_word_first(head));
+        let end = self.bytes.len() + padded;
         self.records += 1;
-    }
-
-    /// The first `text` bytes of the pieces, with zeros up to `bytes` and to a whole word.
-    fn push_text(&mut self, pieces: &[&[u8]], text: usize, bytes: usize) {
-        if let [piece] = pieces {
-            let piece = piece.get(..text).unwrap_or_default();
-            let (whole, rest) = piece.as_chunks::<4>();
-            self.words.extend(whole.iter().map(|chunk| u32::from_ne_bytes(*chunk)));
-            if bytes.div_ceil(4) > whole.len() {
-                let mut last = [0; 4];
-                last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-                self.words.push(u32::from_ne_bytes(last));
-            }
-            return;
-        }
-        let mut left = pieces.iter().flat_map(|piece| piece.iter().copied()).take(text);
-        for _ in 0..bytes.div_ceil(4) {
-            let word: [u8; 4] = std::array::from_fn(|_| left.next().unwrap_or(0));
-            self.words.push(u32::from_ne_bytes(word));
-        }
+        Some(Room { bytes: &mut self.bytes, left, end })
     }
 
     /// Writes the records so far, so that readers see them before the transaction ends.
     pub fn flush(&mut self, writer: &LogWriter) {
-        writer.flush(&mut self.words, &mut self.records, false);
+        writer.flush(&mut self.bytes, &mut self.records, false);
     }
 
     /// The transaction is over: its last record, and all of them go out.
@@ -127,7 +131,7 @@ impl LogBuffer {
 
     /// Begins another transaction with the same memory. Records that were not written are lost.
     pub fn reuse(&mut self, id: LogId) {
-        self.words.clear();
+        self.bytes.clear();
         self.records = 0;
         self.id = id;
     }
@@ -140,4 +144,30 @@ impl LogBuffer {
         self.id = id;
         self.record(writer, VslTag::Begin, format!("{kind} {} {reason}", former.vxid()).as_bytes());
     }
+}
+
+/// Room for the text of a record.
+struct Room<'b> {
+    bytes: &'b mut Vec<u8>,
+    /// Bytes of text that still go in.
+    left: usize,
+    /// Where the record ends.
+    end: usize,
+}
+
+impl Room<'_> {
+    /// Zeros up to the end.
+    #[inline]
+    fn end(self) {
+        // From 0 to 4: the zero behind a text, and what is missing to a whole word.
+        const ZEROS: [u8; 4] = [0; 4];
+        let missing = self.end.saturating_sub(self.bytes.len());
+        self.bytes.extend_from_slice(ZEROS.get(..missing).unwrap_or(&ZEROS));
+    }
+}
+
+/// The two words of a head as bytes: the lower half is the first word.
+#[inline]
+fn first_word_first(head: u64) -> [u8; HEAD_BYTES] {
+    if cfg!(target_endian = "little") { head.to_ne_bytes() } else { head.rotate_left(32).to_ne_bytes() }
 }

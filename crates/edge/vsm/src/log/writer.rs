@@ -246,29 +246,28 @@ impl LogWriter {
         padded.push(0);
         let bytes = padded.len();
         padded.resize(bytes.next_multiple_of(4), 0);
-        let (words, _) = padded.as_chunks::<4>();
-        let words: Vec<u32> = words.iter().map(|word| u32::from_ne_bytes(*word)).collect();
-        self.put([u32::from(tag.number()) << 24 | bytes as u32, id.word()], &words, 1);
+        self.put([u32::from(tag.number()) << 24 | bytes as u32, id.word()], &padded, 1);
     }
 
     /// Writes what a buffer holds as one batch, and empties it.
-    pub(super) fn flush(&self, words: &mut Vec<u32>, records: &mut u32, because_full: bool) {
-        if words.is_empty() {
+    pub(super) fn flush(&self, bytes: &mut Vec<u8>, records: &mut u32, because_full: bool) {
+        if bytes.is_empty() {
             return;
         }
         if because_full {
             self.log.flushes.fetch_add(1, Ordering::Relaxed);
         }
-        self.put([u32::from(BATCH_TAG) << 24, (words.len() * 4) as u32], words, u64::from(*records));
-        words.clear();
+        self.put([u32::from(BATCH_TAG) << 24, bytes.len() as u32], bytes, u64::from(*records));
+        bytes.clear();
         *records = 0;
     }
 
-    fn put(&self, head: [u32; RECORD_WORDS], words: &[u32], records: u64) {
+    /// Writes whole words behind a head.
+    fn put(&self, head: [u32; RECORD_WORDS], bytes: &[u8], records: u64) {
         let log = &*self.log;
         let start = {
             let mut place = log.lock();
-            let start = log.reserve(&mut place, RECORD_WORDS + words.len());
+            let start = log.reserve(&mut place, RECORD_WORDS + bytes.len() / 4);
             match start {
                 Some(_) => {
                     // The lowest segment that the place touches: it may begin in the one before.
@@ -282,10 +281,7 @@ impl LogWriter {
         };
         let Some(start) = start.map(|start| HEADER_WORDS + start) else { return };
         let [first, second] = head;
-        let to = log.memory.words().get(start + RECORD_WORDS..).unwrap_or_default();
-        for (word, value) in to.iter().zip(words) {
-            word.store(*value, Ordering::Relaxed);
-        }
+        log.memory.copy_in(start + RECORD_WORDS, bytes);
         log.store(start + 1, second, Ordering::Relaxed);
         // IMPORTANT: the first word is what readers wait for; it is stored when all else is there.
         log.store(start, first, Ordering::Release);

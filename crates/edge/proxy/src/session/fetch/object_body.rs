@@ -46,6 +46,10 @@ pub struct ObjectBody {
     /// Bytes that it wants; `None` for all.
     left: Option<u64>,
     recoder: Recoder,
+    /// Bytes that came of what the client wants.
+    taken: u64,
+    /// Bytes that were given, without their framing.
+    given: u64,
     /// Whether what is given is framed in chunks.
     is_chunked: bool,
     has_ended: bool,
@@ -67,9 +71,23 @@ impl ObjectBody {
             skip,
             left,
             recoder,
+            taken: 0,
+            given: 0,
             is_chunked,
             has_ended: false,
         }
+    }
+
+    /// Bytes that were decompressed, and bytes that came out of them; `None` where they went on as they were.
+    #[must_use]
+    pub fn gunzipped(&self) -> Option<(u64, u64)> {
+        matches!(self.recoder, Recoder::Gunzip(_)).then_some((self.taken, self.given))
+    }
+
+    /// Bytes that were given so far, without their framing.
+    #[must_use]
+    pub fn given(&self) -> u64 {
+        self.given
     }
 
     /// A response that is not stored; in chunks where its length is not known.
@@ -81,6 +99,8 @@ impl ObjectBody {
             skip: 0,
             left: None,
             recoder: Recoder::Plain,
+            taken: 0,
+            given: 0,
             is_chunked,
             has_ended: false,
         }
@@ -111,6 +131,7 @@ impl ObjectBody {
     fn end(&mut self) -> io::Result<Bytes> {
         self.has_ended = true;
         let rest = self.recoder.finish()?;
+        self.given += rest.len() as u64;
         let mut framed = Vec::new();
         if self.is_chunked {
             if !rest.is_empty() {
@@ -150,10 +171,12 @@ impl Source for ObjectBody {
                 Some(_) if self.left == Some(0) => self.end()?,
                 Some(chunk) => {
                     let chunk = self.wanted(chunk);
+                    self.taken += chunk.len() as u64;
                     let bytes = match self.recoder.push(&chunk)? {
                         Some(recoded) => recoded.into(),
                         None => chunk,
                     };
+                    self.given += bytes.len() as u64;
                     if bytes.is_empty() { bytes } else { self.framed(bytes) }
                 }
                 None => self.end()?,

@@ -31,12 +31,13 @@ use crate::{
         fetch::{Answer, AnswerBody, Attempts, Fetch, Nobody, ObjectBody, StoredBody, Unfetched},
         filter,
         heads::Heads,
-        object_fetch::{Origin, Place, Relayed, Report, set_timeouts, wall_clock, words},
+        object_fetch::{Origin, Place, Relayed, Report, set_timeouts, wall_clock},
         page,
         pinned::PinnedConnections,
         requester::{WaitingClient, WaitingRequest},
         routing::choose_backend,
         transaction::Transaction,
+        varnish_log::{self, words},
     },
     worker::Worker,
 };
@@ -104,7 +105,10 @@ impl Session {
             self.filter_request(transaction, proxy, &mut up);
         }
         let mut heads = self.worker.heads.take();
-        let mut client = client_of(transaction, &origin, body, &mut heads);
+        let mut client = client_of(&self.worker, transaction, &origin, (body, &mut heads));
+        if let Some(client) = client.program() {
+            varnish_log::begin(&self.worker, transaction, client);
+        }
         let expects_continue = origin.pipe_timeout().is_some();
         let mut road = Road { proxy, origin, up, is_body_sent: false, kept_body: None, expects_continue };
         let mut step = client.begin();
@@ -141,6 +145,7 @@ impl Session {
                 Step::Pipe(pipe) => return Box::pin(self.pipe(transaction, *pipe, road)).await,
                 Step::Deliver(delivery) => {
                     obey(&client, transaction);
+                    varnish_log::response(transaction, &mut client, delivery.closes);
                     // The response's head comes with the delivery, in memory that was lent for it.
                     heads.response = std::mem::take(&mut transaction.response);
                     heads.request = client.take_request();
@@ -327,14 +332,19 @@ impl Session {
                         continue;
                     }
                     road.is_body_sent |= backend.sends_body();
+                    let origin = road.origin.clone();
+                    let name = origin.name_of(target);
                     match self.ask(&worker, transaction, &backend, &proxy, road).await {
                         Ok(answer) => {
+                            varnish_log::reached(&worker, &mut backend, name, transaction, &answer);
+                            let mut account = varnish_log::account_of(transaction);
                             let head = std::mem::take(&mut transaction.response);
                             match backend.responded(head, wall_clock()) {
                                 FetchStep::Accept(accepted) if accepted.stored.is_some() => {
                                     let (told, mut reports) = mpsc::unbounded_channel();
                                     let place = self.place(road);
-                                    place.keep(*accepted, Some((answer, transaction, &proxy)), told).await;
+                                    let answer = Some((answer, &*transaction, &proxy));
+                                    place.keep(*accepted, answer, told, (&mut backend, account)).await;
                                     let fetched = match reports.recv().await {
                                         Some(Report::Fetched(fetched)) => fetched,
                                         _ => Fetched::Nothing,
@@ -350,10 +360,13 @@ impl Session {
                                         Step::Deliver(delivery)
                                             if matches!(delivery.body, DeliveredBody::Passed(_)) =>
                                         {
+                                            varnish_log::response(transaction, client, delivery.closes);
                                             transaction.response = delivery.head;
-                                            AfterPass::Done(
-                                                self.deliver(transaction, &proxy, answer, &mut road.up).await,
-                                            )
+                                            let keeps = varnish_log::pass_begins(&mut backend, &answer);
+                                            let next = self.deliver(transaction, &proxy, answer, &mut road.up).await;
+                                            transaction.log.varnish.add_bodies(&mut account);
+                                            varnish_log::end_pass(&mut backend, account, keeps);
+                                            AfterPass::Done(next)
                                         }
                                         other => AfterPass::Go(other),
                                     };
@@ -364,7 +377,10 @@ impl Session {
                         Err(why) if backend.hands_on_failures() || is_about_client(&why) => {
                             return AfterPass::Done(self.answer_unfetched(transaction, &mut road.up, &why).await);
                         }
-                        Err(why) => backend.failed(&words(&why), wall_clock()),
+                        Err(why) => {
+                            varnish_log::left_alone(&worker, &mut backend, name, transaction, &why);
+                            backend.failed(&words(name, &why), wall_clock())
+                        }
                     }
                 }
                 FetchStep::Accept(accepted) => {
@@ -372,6 +388,7 @@ impl Session {
                     return match client.passed(Some(accepted.head), Some(bytes.len() as u64), wall_clock()) {
                         Step::Deliver(mut delivery) if matches!(delivery.body, DeliveredBody::Passed(_)) => {
                             delivery.body = DeliveredBody::Made(bytes);
+                            varnish_log::response(transaction, client, delivery.closes);
                             AfterPass::Done(self.deliver_made(transaction, *delivery, road).await)
                         }
                         other => AfterPass::Go(other),
@@ -596,15 +613,21 @@ impl Session {
 }
 
 /// The machine of a request.
-fn client_of(transaction: &Transaction, origin: &Origin, body: BodyLength, heads: &mut Heads) -> Client {
+fn client_of(
+    worker: &Worker,
+    transaction: &Transaction,
+    origin: &Origin,
+    (body, heads): (BodyLength, &mut Heads),
+) -> Client {
     let has_body = !body.is_empty();
     let mut request = std::mem::take(&mut heads.request);
     request.copy_from(&transaction.request, REQUEST_ROOM.0, REQUEST_ROOM.1);
     match origin {
         Origin::Program { accelerator, program } => {
             let numbers = Arc::clone(accelerator);
+            let asks_who = program.loaded.program.imports("unix");
+            let connection = connection_of(worker, transaction, asks_who);
             let next = Rc::new(move || numbers.next_number());
-            let connection = connection_of(transaction, program.loaded.program.imports("unix"));
             let mut client = client::Client::new(&program.loaded, request, connection, wall_clock(), next, has_body);
             client.lend(std::mem::take(&mut heads.response));
             Client::Program(Box::new(client))
@@ -656,7 +679,7 @@ fn is_about_client(why: &Unfetched) -> bool {
 }
 
 /// The client's connection, as VCL asks about it; with who is at its other end if the program may ask for that.
-fn connection_of(transaction: &Transaction, asks_who: bool) -> Connection {
+fn connection_of(worker: &Worker, transaction: &Transaction, asks_who: bool) -> Connection {
     let client = &transaction.client;
     let bind = client.frontend.listeners.get(client.listener);
     Connection {
@@ -666,7 +689,7 @@ fn connection_of(transaction: &Transaction, asks_who: bool) -> Connection {
         local: client.original_destination(),
         socket: bind.map(|listener| Arc::clone(&listener.name)),
         endpoint: None,
-        xid: client.id,
+        xid: varnish_log::session(worker, client).map_or(client.id, |session| session.number()),
         credentials: client.stream.as_ref().filter(|_| asks_who).and_then(|stream| stream.peer_credentials()),
         proxy_tlvs: transaction.proxy_fields().and_then(|fields| fields.tlvs.clone()),
     }

@@ -155,7 +155,8 @@ impl Session {
 
     /// What a request may be.
     fn limits(&self) -> Limits {
-        self.instance.limits(self.side.frontend.settings().options.accept_invalid_http_request)
+        let limits = self.instance.limits(self.side.frontend.settings().options.accept_invalid_http_request);
+        Limits { keeps_case: self.side.frontend.accelerator.is_some(), ..limits }
     }
 
     /// Whether the connection should end as soon as nothing is in flight.

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use accelerator::log::SessionLog;
 use live::Instance;
 use net::{Deadline, Socket, Stream};
 use sample::StreamVariables;
@@ -37,6 +38,7 @@ pub struct Parked {
     held: ConnectionGuards,
     kept: PinnedConnections,
     unusual: Option<Box<ParkedExtras>>,
+    session_log: Option<Rc<SessionLog>>,
     idle_since: Instant,
     accepted_at: Duration,
     listener: u32,
@@ -100,6 +102,7 @@ impl Parked {
             accepted: _,
             accepted_at,
             id: _,
+            session_log,
         } = Rc::try_unwrap(side).ok()?;
         let (source, changed_destination, variables) =
             (source.into_inner(), changed_destination.into_inner(), variables.into_inner());
@@ -131,6 +134,7 @@ impl Parked {
             held,
             kept,
             unusual,
+            session_log: session_log.into_inner().flatten(),
             idle_since,
             accepted_at,
             listener: u32::try_from(listener).ok()?,
@@ -163,6 +167,7 @@ impl Parked {
             mut held,
             kept,
             unusual,
+            session_log,
             idle_since,
             accepted_at,
             listener,
@@ -210,6 +215,7 @@ impl Parked {
             accepted: handle.since,
             accepted_at,
             id: handle.id,
+            session_log: session_log.map_or_else(OnceCell::new, |log| OnceCell::from(Some(log))),
         });
         let (deadline, stays_awake) = (Deadline::default(), false);
         Ok(Box::new(Session {

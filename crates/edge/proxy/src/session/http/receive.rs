@@ -36,9 +36,13 @@ impl Session {
             tracked.map_err(|_| Failure::Malformed(400))?;
         }
         self.client.received.consume(consumed);
+        transaction.asked.head_bytes = consumed as u64;
         let request = &mut transaction.request;
         transaction.asked.wants_keep_alive = http::keep_alive(request.version(), &request.headers);
-        http::remove_persistence(&mut request.headers);
+        // NOTE: a program of VCL sees what the client says of its connection, and takes it away from what goes on.
+        if self.side.frontend.accelerator.is_none() {
+            http::remove_persistence(&mut request.headers);
+        }
         request.drop_default_port();
         transaction.bytes_in += size::of_request(&transaction.request);
         self.note_request(transaction);

@@ -91,8 +91,17 @@ impl Session {
         if up.spliced + down.spliced > 0 {
             self.count_spliced(backend, up, &down);
         }
-        transaction.bytes_out += down.counted();
-        transaction.bytes_in += up.take_counted();
+        let (sent, received) = (down.counted(), up.take_counted());
+        transaction.bytes_out += sent;
+        transaction.bytes_in += received;
+        let given = match &body {
+            AnswerBody::Object(object) => {
+                transaction.log.varnish.gunzipped(object.gunzipped());
+                object.given()
+            }
+            _ => sent,
+        };
+        transaction.log.varnish.bodies_moved(received, given);
         match transfer {
             Transfer::Done => self.delivered(transaction, backend, body, up, &framed),
             failed => self.broken_transfer(transaction, backend, body.server(), &failed),
@@ -200,9 +209,12 @@ impl Session {
     /// Puts the response's head behind what the client is to be sent.
     pub(super) fn write_head(&mut self, transaction: &mut Transaction, keeps: bool) {
         transaction.answered.status = transaction.response.status();
+        let before = self.client.output.len();
         // An old server's response stays one of its version, which closes unless it says otherwise.
         let response_is_old = transaction.response.version() == http::Version::Http10;
         let connection: &[(&[u8], &[u8])] = match keeps {
+            // As Varnish has it.
+            true if self.side.frontend.accelerator.is_some() => &[(b"Connection", b"keep-alive")],
             true if response_is_old || transaction.asked.version == http::Version::Http10 => {
                 &[(b"connection", b"keep-alive")]
             }
@@ -217,9 +229,12 @@ impl Session {
                 transaction.response.headers.add(name, value);
             }
             adjust_case(&mut transaction.response.headers, adjust);
-            return transaction.response.write_to(&mut self.client.output);
+            transaction.response.write_to(&mut self.client.output);
+        } else {
+            transaction.response.write_with(&mut self.client.output, connection);
         }
-        transaction.response.write_with(&mut self.client.output, connection);
+        let written = self.client.output.len() - before;
+        transaction.log.varnish.head_written(&transaction.response, keeps, written);
     }
 }
 

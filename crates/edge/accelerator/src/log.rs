@@ -1,0 +1,533 @@
+//! What a transaction writes into Varnish's log (VSL), and what it counts.
+//!
+//! A [`Log`] is one transaction: records are gathered in its buffer and go into the shared memory at its end, as one batch. Where
+//! nothing is published it is empty, and recording costs a test. The clock is handed in like everywhere in this crate.
+
+mod line;
+mod session;
+
+use std::{
+    cell::RefCell,
+    fmt::{self, Write as _},
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+};
+
+use http::{BodyLength, Headers, RequestHead, ResponseHead};
+use telemetry::vsl::VslTag;
+use vcl::{action::Action, run::Answer, subroutine::Subroutine};
+use vsm::{
+    counters::{Main, Tally},
+    log::{LogBuffer, LogId, LogWriter},
+};
+
+use line::Line;
+pub use session::{CloseReason, SessionLog};
+
+/// Transactions whose memory a thread keeps for the next ones.
+const SPARE_MAX: usize = 64;
+
+/// Where the transactions of a thread go.
+#[derive(Debug)]
+pub struct LogSink {
+    writer: LogWriter,
+    tally: Arc<Tally<Main>>,
+    limits: LogLimits,
+    #[expect(clippy::vec_box, reason = "a `Log` is a pointer wide, because it moves along with its transaction")]
+    spare: RefCell<Vec<Box<Open>>>,
+}
+
+/// How much is gathered.
+#[derive(Clone, Copy, Debug)]
+pub struct LogLimits {
+    /// `vsl_buffer`: bytes of records before they go out.
+    pub buffer: usize,
+    /// `vsl_reclen`: bytes of a record.
+    pub record: usize,
+}
+
+impl Default for LogLimits {
+    fn default() -> Self {
+        Self { buffer: 16 << 10, record: 255 }
+    }
+}
+
+impl LogSink {
+    /// The sink of a thread.
+    #[must_use]
+    pub fn new(writer: LogWriter, tally: Arc<Tally<Main>>, limits: LogLimits) -> Rc<Self> {
+        Rc::new(Self { writer, tally, limits, spare: RefCell::default() })
+    }
+
+    /// Writes a record on its own, at once.
+    pub fn write(&self, tag: VslTag, id: LogId, text: &[u8]) {
+        self.writer.write(tag, id, text);
+    }
+
+    /// Says that a page's request gives rise to one for what it includes, so many pages deep. The page's own log may be closed.
+    pub fn link(&self, page: u64, number: u64, level: u32) {
+        let mut line = Line::default();
+        // A line takes what fits.
+        let _ = write!(line, "req {} esi {level}", vxid(number));
+        self.write(VslTag::Link, LogId::client(vxid(page)), line.bytes());
+    }
+
+    /// Adds to a counter.
+    pub fn count(&self, counter: Main, amount: u64) {
+        self.tally.add(counter, amount);
+    }
+
+    /// Takes from a gauge.
+    pub fn uncount(&self, counter: Main, amount: u64) {
+        self.tally.subtract(counter, amount);
+    }
+
+    fn open(self: &Rc<Self>, id: LogId) -> Box<Open> {
+        let mut open = self.spare.borrow_mut().pop().unwrap_or_else(|| {
+            let buffer = LogBuffer::new(id, self.limits.buffer).with_record_bytes(self.limits.record);
+            Box::new(Open { sink: None, buffer, first: 0.0, last: 0.0, backend: None })
+        });
+        (open.first, open.last, open.backend) = (0.0, 0.0, None);
+        open.buffer.reuse(id);
+        open.sink = Some(Rc::clone(self));
+        open
+    }
+}
+
+/// Number of a transaction as the log has it.
+fn vxid(number: u64) -> u32 {
+    // The number of a client's request, of a session or of a fetch: 30 bits.
+    (number & 0x3fff_ffff) as u32
+}
+
+/// The log of a transaction that runs.
+#[derive(Debug)]
+struct Open {
+    sink: Option<Rc<LogSink>>,
+    buffer: LogBuffer,
+    /// When it began.
+    first: f64,
+    /// Its last timestamp.
+    last: f64,
+    /// The connection to the backend, as records name it.
+    backend: Option<String>,
+}
+
+/// A connection to a backend.
+#[derive(Clone, Copy, Debug)]
+pub struct BackendConnection<'n> {
+    /// The backend's name.
+    pub name: &'n str,
+    /// Its descriptor.
+    pub descriptor: i32,
+    /// The backend's end and this one; none for a unix socket.
+    pub ends: (Option<SocketAddr>, Option<SocketAddr>),
+    /// Whether it had been used before.
+    pub is_reused: bool,
+}
+
+/// Bytes of a transaction's messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// The request's head.
+    pub request_head: u64,
+    /// Its body.
+    pub request_body: u64,
+    /// The response's head.
+    pub response_head: u64,
+    /// Its body.
+    pub response_body: u64,
+}
+
+impl Account {
+    /// The sum of two.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            request_head: self.request_head + other.request_head,
+            request_body: self.request_body + other.request_body,
+            response_head: self.response_head + other.response_head,
+            response_body: self.response_body + other.response_body,
+        }
+    }
+}
+
+/// The log of a transaction, or nothing. Dropping it ends it.
+#[derive(Debug, Default)]
+pub struct Log(Option<Box<Open>>);
+
+impl Log {
+    /// A client's request: `parent` is the session or request that it comes from, `reason` how (`rxreq`, `esi`).
+    #[must_use]
+    pub fn request(sink: Option<&Rc<LogSink>>, number: u64, parent: u64, reason: &str) -> Self {
+        let Some(sink) = sink else { return Self::default() };
+        let mut log = Self(Some(sink.open(LogId::client(vxid(number)))));
+        log.begin("req", parent, reason);
+        log
+    }
+
+    /// A fetch that this request gives rise to (`fetch`, `bgfetch`, `pass`, `pipe`). It is linked to here.
+    #[must_use]
+    pub fn fetch(&mut self, number: u64, reason: &str) -> Self {
+        let Some(open) = &self.0 else { return Self::default() };
+        let Some(sink) = &open.sink else { return Self::default() };
+        let parent = u64::from(open.buffer.id().vxid());
+        let mut log = Self(Some(sink.open(LogId::backend(vxid(number)))));
+        log.begin("bereq", parent, reason);
+        self.link("bereq", number, reason);
+        log
+    }
+
+    fn begin(&mut self, kind: &str, parent: u64, reason: &str) {
+        self.write(VslTag::Begin, format_args!("{kind} {} {reason}", vxid(parent)));
+    }
+
+    /// Says which transaction this one gives rise to.
+    pub fn link(&mut self, kind: &str, number: u64, reason: &str) {
+        self.write(VslTag::Link, format_args!("{kind} {} {reason}", vxid(number)));
+    }
+
+    /// Where its records go, if anywhere.
+    #[must_use]
+    pub fn sink(&self) -> Option<&Rc<LogSink>> {
+        self.0.as_ref()?.sink.as_ref()
+    }
+
+    /// Whether anything is recorded.
+    #[must_use]
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// A record.
+    #[inline]
+    pub fn record(&mut self, tag: VslTag, text: &[u8]) {
+        if let Some(open) = &mut self.0
+            && let Some(sink) = &open.sink
+        {
+            open.buffer.record(&sink.writer, tag, text);
+        }
+    }
+
+    /// A record in several pieces.
+    #[inline]
+    pub fn pieces(&mut self, tag: VslTag, pieces: &[&[u8]]) {
+        if let Some(open) = &mut self.0
+            && let Some(sink) = &open.sink
+        {
+            open.buffer.pieces(&sink.writer, tag, pieces);
+        }
+    }
+
+    /// A record that is formatted, if there is anywhere to put it.
+    pub fn write(&mut self, tag: VslTag, text: fmt::Arguments<'_>) {
+        if self.is_on() {
+            let mut line = Line::default();
+            // A line takes what fits.
+            let _ = line.write_fmt(text);
+            self.record(tag, line.bytes());
+        }
+    }
+
+    /// A field of a message: `name: value`.
+    #[inline]
+    pub fn field(&mut self, tag: VslTag, name: &[u8], value: &[u8]) {
+        self.pieces(tag, &[name, b": ", value]);
+    }
+
+    /// All fields of a message.
+    pub fn fields(&mut self, tag: VslTag, headers: &Headers) {
+        if self.is_on() {
+            headers.iter().for_each(|(name, value)| self.field(tag, name, value));
+        }
+    }
+
+    /// A request's head.
+    pub fn request_head(&mut self, tags: MessageTags, head: &RequestHead) {
+        self.record(tags.method, head.method());
+        self.record(tags.url, head.target());
+        self.record(tags.protocol, head.version_bytes());
+        self.fields(tags.header, &head.headers);
+    }
+
+    /// A response's head.
+    pub fn response_head(&mut self, tags: MessageTags, head: &ResponseHead) {
+        if !self.is_on() {
+            return;
+        }
+        self.response_line(tags, head);
+        self.fields(tags.header, &head.headers);
+    }
+
+    /// The start of a response that has been made anew.
+    pub fn response_line(&mut self, tags: MessageTags, head: &ResponseHead) {
+        self.record(tags.protocol, head.version_bytes());
+        self.status(tags, head.status());
+        self.record(tags.reason, head.reason());
+    }
+
+    /// The object that answers: its number, its seconds of life left, of grace and keep, and how much of it has come if it has not
+    /// come whole (with its length, where that is known).
+    pub fn hit(&mut self, number: u64, seconds: [f64; 3], progress: Option<(u64, Option<u64>)>) {
+        let mut line = Line::default();
+        line.push_number(u64::from(vxid(number)));
+        for seconds in seconds {
+            line.push(if seconds < 0.0 { b" -" } else { b" " });
+            line.push_seconds(seconds.abs());
+        }
+        if let Some((arrived, length)) = progress {
+            line.push(b" ");
+            line.push_number(arrived);
+            if let Some(length) = length {
+                line.push(b" ");
+                line.push_number(length);
+            }
+        }
+        self.record(VslTag::Hit, line.bytes());
+    }
+
+    /// The status of a response.
+    pub fn status(&mut self, tags: MessageTags, status: u16) {
+        let digit = |divisor: u16| b'0' + (status / divisor % 10) as u8;
+        self.record(tags.status, &[digit(100), digit(10), digit(1)]);
+    }
+
+    /// A subroutine of VCL begins.
+    pub fn call(&mut self, subroutine: Subroutine) {
+        if self.is_on() {
+            let name = subroutine.name().strip_prefix("vcl_").unwrap_or_default();
+            let mut line = Line::default();
+            line.push(name.as_bytes());
+            line.text.get_mut(..name.len()).unwrap_or_default().make_ascii_uppercase();
+            self.record(VslTag::VCL_call, line.bytes());
+        }
+    }
+
+    /// What a subroutine has answered.
+    pub fn answered(&mut self, answer: &Answer<'_>) {
+        if answer.action == Action::Fail {
+            self.record(VslTag::VCL_Error, answer.text.unwrap_or(b"Failed from VCL"));
+        }
+        self.returned(answer.action);
+    }
+
+    /// What a subroutine has answered, or stands for its answer.
+    pub fn returned(&mut self, action: Action) {
+        self.record(VslTag::VCL_return, action.name().as_bytes());
+    }
+
+    /// When a stage was reached, in seconds since 1970. The first one is when the transaction began.
+    pub fn timestamp(&mut self, event: &str, now: f64) {
+        let Some(open) = &mut self.0 else { return };
+        if open.last == 0.0 {
+            (open.first, open.last) = (now, now);
+        }
+        // NOTE: clocks may be set back; no time is negative here.
+        let (since_first, since_last) = ((now - open.first).max(0.0), (now - open.last).max(0.0));
+        open.last = now;
+        let mut line = Line::default();
+        line.push(event.as_bytes());
+        line.push(b": ");
+        line.push_seconds(now);
+        line.push(b" ");
+        line.push_seconds(since_first);
+        line.push(b" ");
+        line.push_seconds(since_last);
+        if let Some(sink) = &open.sink {
+            open.buffer.record(&sink.writer, VslTag::Timestamp, line.bytes());
+        }
+    }
+
+    /// The last timestamp.
+    #[must_use]
+    pub fn last_timestamp(&self) -> f64 {
+        self.0.as_ref().map_or(0.0, |open| open.last)
+    }
+
+    /// Goes on as another transaction, after a restart or for a retry.
+    pub fn change_number(&mut self, number: u64, kind: &str, reason: &str) {
+        if let Some(open) = &mut self.0
+            && let Some(sink) = &open.sink
+        {
+            let id = LogId::client(vxid(number));
+            let id = if kind == "bereq" { LogId::backend(id.vxid()) } else { id };
+            open.buffer.change_id(&sink.writer, id, kind, reason);
+        }
+        let last = self.last_timestamp();
+        self.timestamp("Start", last);
+    }
+
+    /// A connection to the backend stands, since `connected`, and the request goes out on it.
+    pub fn backend_opened(&mut self, connection: BackendConnection<'_>, connected: f64) {
+        if !self.is_on() {
+            return;
+        }
+        let BackendConnection { name, descriptor, ends: (remote, local), is_reused } = connection;
+        self.timestamp("Connected", connected);
+        let end = |address: Option<SocketAddr>| {
+            address.map_or_else(|| "0.0.0.0 0".to_owned(), |address| format!("{} {}", address.ip(), address.port()))
+        };
+        let (remote, local) = (end(remote), end(local));
+        let how = if is_reused { "reuse" } else { "connect" };
+        self.write(VslTag::BackendOpen, format_args!("{descriptor} {name} {remote} {local} {how}"));
+        self.count(if is_reused { Main::backend_reuse } else { Main::backend_conn });
+        self.count(Main::backend_req);
+        self.timestamp("Bereq", connected);
+        if let Some(open) = &mut self.0 {
+            open.backend = Some(format!("{descriptor} {name}"));
+        }
+    }
+
+    /// The connection to the backend, if there is one, ends for a reason, or is kept for others.
+    pub fn backend_closed(&mut self, why: Option<CloseReason>) {
+        let Some(connection) = self.0.as_mut().and_then(|open| open.backend.take()) else { return };
+        match why {
+            Some(reason) => {
+                self.write(VslTag::BackendClose, format_args!("{connection} close {}", reason.text()));
+            }
+            None => {
+                self.count(Main::backend_recycle);
+                self.write(VslTag::BackendClose, format_args!("{connection} recycle"));
+            }
+        }
+    }
+
+    /// How the body of a backend's response comes.
+    pub fn fetch_body(&mut self, length: BodyLength, streams: bool) {
+        let (number, name, counter) = match length {
+            BodyLength::None => (0, "none", Main::fetch_none),
+            BodyLength::Exact(0) => (3, "length", Main::fetch_none),
+            BodyLength::Exact(_) => (3, "length", Main::fetch_length),
+            BodyLength::Chunked => (2, "chunked", Main::fetch_chunked),
+            BodyLength::UntilClose => (4, "eof", Main::fetch_eof),
+        };
+        self.count(counter);
+        let how = if streams && !length.is_empty() { "stream" } else { "-" };
+        self.write(VslTag::Fetch_Body, format_args!("{number} {name} {how}"));
+    }
+
+    /// A body was compressed or decompressed: which and where (`G F`, `U D`), bytes before and after, and those of the compressed form.
+    pub fn gzip(&mut self, what: &str, (before, after): (u64, u64), compressed: u64) {
+        // Where the compressed bits begin and end: behind a head of 10 bytes, before a tail of 8.
+        let last_bit = compressed.saturating_sub(8) * 8;
+        self.write(VslTag::Gzip, format_args!("{what} - {before} {after} 80 80 {last_bit}"));
+    }
+
+    /// The bytes of a client's request and its response; that is the end.
+    pub fn end_request(&mut self, account: Account, now: f64) {
+        if !self.is_on() {
+            return;
+        }
+        self.timestamp("Resp", now);
+        self.count_many(Main::s_req_hdrbytes, account.request_head);
+        self.count_many(Main::s_req_bodybytes, account.request_body);
+        self.count_many(Main::s_resp_hdrbytes, account.response_head);
+        self.count_many(Main::s_resp_bodybytes, account.response_body);
+        self.account(VslTag::ReqAcct, account);
+        self.end();
+    }
+
+    /// The bytes of a fetch; that is the end. `length` is that of the object's body, if it came whole.
+    pub fn end_fetch(&mut self, account: Account, length: Option<u64>) {
+        if let Some(length) = length {
+            self.write(VslTag::Length, format_args!("{length}"));
+        }
+        self.account(VslTag::BereqAcct, account);
+        self.end();
+    }
+
+    fn account(&mut self, tag: VslTag, account: Account) {
+        let Account { request_head, request_body, response_head, response_body } = account;
+        let mut line = Line::default();
+        let (request, response) = (request_head + request_body, response_head + response_body);
+        for (place, number) in
+            [request_head, request_body, request, response_head, response_body, response].into_iter().enumerate()
+        {
+            if place > 0 {
+                line.push(b" ");
+            }
+            line.push_number(number);
+        }
+        self.record(tag, line.bytes());
+    }
+
+    /// Adds to a counter.
+    #[inline]
+    pub fn count(&self, counter: Main) {
+        self.count_many(counter, 1);
+    }
+
+    /// Adds several to a counter.
+    #[inline]
+    pub fn count_many(&self, counter: Main, amount: u64) {
+        if let Some(sink) = self.sink() {
+            sink.count(counter, amount);
+        }
+    }
+
+    /// Ends the transaction: all its records go out.
+    pub fn end(&mut self) {
+        if let Some(mut open) = self.0.take()
+            && let Some(sink) = open.sink.take()
+        {
+            open.buffer.end(&sink.writer);
+            let mut spare = sink.spare.borrow_mut();
+            if spare.len() < SPARE_MAX {
+                spare.push(open);
+            }
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The tags of a message.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageTags {
+    /// `ReqMethod`
+    pub method: VslTag,
+    /// `ReqURL`
+    pub url: VslTag,
+    /// `ReqProtocol`
+    pub protocol: VslTag,
+    /// `RespStatus`
+    pub status: VslTag,
+    /// `RespReason`
+    pub reason: VslTag,
+    /// `ReqHeader`
+    pub header: VslTag,
+    /// `ReqUnset`
+    pub unset: VslTag,
+}
+
+macro_rules! message_tags {
+    ($($(#[doc = $doc:literal])* $name:ident: $method:ident $url:ident $protocol:ident $status:ident $reason:ident $header:ident $unset:ident;)*) => {$(
+        $(#[doc = $doc])*
+        pub const $name: MessageTags = MessageTags {
+            method: VslTag::$method,
+            url: VslTag::$url,
+            protocol: VslTag::$protocol,
+            status: VslTag::$status,
+            reason: VslTag::$reason,
+            header: VslTag::$header,
+            unset: VslTag::$unset,
+        };
+    )*};
+}
+
+message_tags! {
+    /// A client's request.
+    REQ: ReqMethod ReqURL ReqProtocol ReqStatus ReqReason ReqHeader ReqUnset;
+    /// The response to a client.
+    RESP: RespMethod RespURL RespProtocol RespStatus RespReason RespHeader RespUnset;
+    /// A request to a backend.
+    BEREQ: BereqMethod BereqURL BereqProtocol BereqStatus BereqReason BereqHeader BereqUnset;
+    /// A backend's response.
+    BERESP: BerespMethod BerespURL BerespProtocol BerespStatus BerespReason BerespHeader BerespUnset;
+}
