@@ -27,7 +27,7 @@ fn configuration(front: SocketAddr, cache: &str, origin: &Origin) -> String {
     format!(
         "defaults\n mode http\n timeout client 5s\n timeout server 5s\n timeout connect 1s\n\
          frontend site\n bind {front}\n default_backend app\n\
-         backend app\n {cache}\n server s1 {}\n",
+         backend app\n {cache}\n server s1 {} cookie one\n",
         origin.address,
     )
 }
@@ -364,6 +364,22 @@ fn an_upgrade_becomes_a_tunnel() {
     assert_eq!(answer.status(), 101);
     client.send("ping");
     assert_eq!(client.read(4), b"ping");
+}
+
+/// A cache does not part clients from their servers: what is for one client binds it, what is for all binds nobody.
+#[test]
+fn cookies_bind_clients_to_servers() {
+    let (origin, _) = counting(|request| {
+        let is_private = request.start_line().contains("/own");
+        if is_private { "cache-control: private\r\n" } else { "cache-control: max-age=100\r\n" }.to_owned()
+    });
+    let cache = format!("shared-cache\n cookie SRV insert indirect\n server s2 {} cookie two", origin.address);
+    let site = Site::new(&cache, &origin);
+    let bound = site.ask("GET", "/own", "");
+    assert!(bound.fields("set-cookie").iter().any(|field| field.starts_with("SRV=")), "{bound:?}");
+    let asked = site.ask("GET", "/own/again", "Cookie: SRV=two\r\n");
+    assert_eq!(asked.field("set-cookie"), None, "it is bound already, and went there: {asked:?}");
+    assert_eq!((site.get("/all").field("set-cookie"), site.get("/all").field("set-cookie")), (None, None));
 }
 
 #[test]

@@ -417,7 +417,7 @@ impl<D: Disk> Log<D> {
         Maintainer::new(Arc::clone(&self.shared))
     }
 
-    /// How much of the log is kept from now on, as [`Options`] has it.
+    /// How much of the log is kept from now on, as [`Options`](crate::Options) has it.
     pub fn set_retention(&mut self, bytes: Option<u64>, age_ms: Option<u64>) {
         self.retention = (bytes, age_ms);
     }

@@ -179,12 +179,7 @@ impl<D: Disk> Recovery<'_, D> {
             self.check_known_end(note, &end)?;
         }
         let looks_torn = self.looks_torn(&end)?;
-        let removed = self.found.len() - (end.index + 1);
-        for later in self.found.iter().skip(end.index + 1).rev() {
-            // NOTE: the latest first, each for good before the next, so that a crash leaves no gap.
-            self.disk.remove(&later.path).map_err(LogError::io("remove", &later.path))?;
-            self.disk.sync_folder(self.folder).map_err(LogError::io("sync", self.folder))?;
-        }
+        let removed = self.remove_behind(&end)?;
         let generation_max =
             self.found.iter().filter_map(|found| found.header.ok()).map(|header| header.generation).max();
 
@@ -244,6 +239,16 @@ impl<D: Disk> Recovery<'_, D> {
             cut,
         };
         Ok((Log::new(shared, active, end.offset), recovered))
+    }
+
+    /// Removes the segments behind the end. Returns how many that were.
+    fn remove_behind(&self, end: &End) -> Result<usize, LogError> {
+        for later in self.found.iter().skip(end.index + 1).rev() {
+            // NOTE: the latest first, each for good before the next, so that a crash leaves no gap.
+            self.disk.remove(&later.path).map_err(LogError::io("remove", &later.path))?;
+            self.disk.sync_folder(self.folder).map_err(LogError::io("sync", self.folder))?;
+        }
+        Ok(self.found.len() - (end.index + 1))
     }
 
     fn found(&self, index: usize) -> Result<&FoundSegment, LogError> {

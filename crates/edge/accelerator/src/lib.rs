@@ -16,7 +16,7 @@
 //! drives them has the sockets. Both run subroutines of a [`loaded::Loaded`] program and use one [`cache::index::Cache`].
 //!
 //! [`shared`] has two machines of the same contract without a program: what RFC 9111 says is what they do. Who drives either kind
-//! uses [`machine`].
+//! uses [`machine`]. [`section`] is the policy of HAProxy's own cache, which has no machine: rules drive it.
 
 pub mod backend;
 pub mod client;
@@ -33,6 +33,7 @@ mod numbers;
 pub mod output;
 pub mod publication;
 pub mod recode;
+pub mod section;
 pub mod settings;
 pub mod shared;
 

@@ -229,6 +229,14 @@ impl Cache {
         }
     }
 
+    /// All objects of a digest, the newest last.
+    #[must_use]
+    pub fn all_of(&self, digest: Digest) -> SmallVec<[Arc<Object>; 2]> {
+        let shard = self.shard(&digest);
+        let found = shard.entries.get(&digest).map(|objects| objects.stored.iter().cloned().collect());
+        found.unwrap_or_default()
+    }
+
     /// What is stored for a request, fresh or stale, without a thought of fetching it.
     pub fn peek(&self, query: &Query<'_>) -> Option<Arc<Object>> {
         loop {

@@ -354,6 +354,12 @@ impl Object {
         self.place.get().map(|place| &place.variant)
     }
 
+    /// What it is found by; none before it is published.
+    #[must_use]
+    pub fn digest(&self) -> Option<Digest> {
+        self.place.get().map(|place| place.digest)
+    }
+
     /// The storage that holds it.
     #[must_use]
     pub fn storage(&self) -> &Arc<Stevedore> {

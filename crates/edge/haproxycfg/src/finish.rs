@@ -11,7 +11,7 @@ use sample::ReferenceKind;
 use crate::{
     bridge::NamedReference,
     diagnostics::{Diagnostic, Prefix, Problem, Severity},
-    keywords::{option, peers, program, resolvers},
+    keywords::{cache, option, peers, program, resolvers},
     line::Line,
     model::{
         CheckAction, CheckPort, Config, HttpReuse, InitAddr, LoadServerState, Mode, Proxy, ProxyIndex, ProxyKind,
@@ -66,6 +66,7 @@ pub fn finish(scope: &mut Scope<'_>) {
     scope.section = Section::None;
     peers::finish(scope);
     program::finish(scope);
+    cache::finish(scope);
     check_tracks(scope);
     check_references(scope);
     check_pattern_changes(scope);

@@ -225,6 +225,7 @@ fn end(state: State, paths: &[String], options: &Options) -> Config {
         stick_tables: state.stick_tables,
         peers: state.peers,
         programs: state.programs,
+        caches: state.caches,
         asks_request_body: state.asks_request_body,
         asks_response_body: state.asks_response_body,
         patterns: state.patterns,

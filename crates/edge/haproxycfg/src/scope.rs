@@ -16,8 +16,8 @@ use crate::{
     keywords,
     line::Line,
     model::{
-        Global, LogForward, Peers, Program, Proxy, ProxyIndex, ProxyKind, Resolvers, Ring, Server, ServerIndex,
-        StickTable, TableIndex, Userlist,
+        CacheSection, Global, LogForward, Peers, Program, Proxy, ProxyIndex, ProxyKind, Resolvers, Ring, Server,
+        ServerIndex, StickTable, TableIndex, Userlist,
     },
     rules,
     source::{Files, ReadError},
@@ -97,6 +97,8 @@ pub struct State {
     pub log_forwards: Vec<LogForward>,
     /// `program` sections in order.
     pub programs: Vec<Program>,
+    /// `cache` sections in order.
+    pub caches: Vec<CacheSection>,
     /// What the rule parsers keep that belongs to no proxy (`http-errors` sections and the like).
     pub rules: rules::Shared,
     pub(crate) simple: keywords::global::Pending,

@@ -20,6 +20,7 @@ use logs::{Identity, LogTargets};
 use net::Target;
 
 use crate::{
+    caches::LiveCache,
     capture::LastCapture,
     counters::SideCounters,
     instance::Instance,
@@ -92,6 +93,11 @@ impl Assembly<'_> {
             variable_limits: Arc::new(variable_limits(config.global.tune.vars_max_size)),
             generation: self.generation,
             resolvers: resolvers::assemble(&config, &proxies, self.process, self.seed),
+            caches: config
+                .caches
+                .iter()
+                .map(|section| LiveCache::new(section, self.previous.map_or(&[], |previous| &previous.caches)))
+                .collect(),
             proxies,
             tables: Arc::new(tables),
             backends,

@@ -12,7 +12,9 @@ use std::{
 use haproxycfg::model::{Config, ProxyIndex};
 use logs::LogTargets;
 
-use crate::{peering::Hub, process::Process, proxy::LiveProxy, resolvers::LiveResolvers, tables::Tables};
+use crate::{
+    caches::LiveCache, peering::Hub, process::Process, proxy::LiveProxy, resolvers::LiveResolvers, tables::Tables,
+};
 
 /// A running configuration.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub struct Instance {
     pub backends: HashMap<Arc<str>, ProxyIndex>,
     /// In the order of [`Config::resolvers`].
     pub resolvers: Vec<Arc<LiveResolvers>>,
+    /// In the order of [`Config::caches`].
+    pub caches: Vec<Arc<LiveCache>>,
     /// The process it runs in.
     pub process: Arc<Process>,
     /// The `log` lines of the `global` section.
@@ -38,6 +42,12 @@ pub struct Instance {
 }
 
 impl Instance {
+    /// The `cache` section of this name.
+    #[must_use]
+    pub fn cache(&self, name: &str) -> Option<&Arc<LiveCache>> {
+        self.caches.iter().find(|cache| *cache.spec.name == *name)
+    }
+
     /// The variables of a connection that has none of its own yet.
     #[must_use]
     #[inline]

@@ -11,6 +11,7 @@
 
 pub mod assemble;
 pub mod background;
+pub mod caches;
 pub mod capture;
 pub mod changes;
 pub mod counters;

@@ -514,6 +514,11 @@ pub trait Context {
         None
     }
 
+    /// The name of the `cache` section that the response comes from, if it does.
+    fn cache_hit(&self) -> Option<&str> {
+        None
+    }
+
     /// The method, kept until the end.
     fn method(&self) -> Option<Bytes<'_>> {
         self.request().map(|request| Bytes::Borrowed(request.method))

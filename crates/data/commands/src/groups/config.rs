@@ -93,17 +93,10 @@ fn is_secret(name: &[u8]) -> bool {
         .any(|secret| name.eq_ignore_ascii_case(secret.as_bytes()))
 }
 
-fn set(context: &mut Context<'_>) -> Result<(), Failure> {
-    let words = context.words.from(2);
+/// The settings with what the names and values say, and the names of those that are set.
+fn changed_settings(context: &Context<'_>, words: &[&[u8]]) -> Result<(Settings, Vec<&'static str>), Failure> {
     let unknown =
         |name: &[u8]| Failure::quoting(&[b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"]);
-    if !words.len().is_multiple_of(2) {
-        return Err(if words.len() < 2 {
-            Failure::text("ERR wrong number of arguments for 'config|set' command")
-        } else {
-            Failure::Syntax
-        });
-    }
     let mut settings = context.shared.settings.clone();
     let mut names = Vec::new();
     for pair in words.chunks_exact(2) {
@@ -136,7 +129,11 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
             return Err(failed(&format!("not there yet: {reason}")));
         }
     }
-    // It would be taken and nothing would be kept.
+    Ok((settings, names))
+}
+
+/// Refuses what a store in memory alone would take and not do: to keep its data.
+fn check_persistence(context: &Context<'_>, settings: &Settings, names: &[&'static str]) -> Result<(), Failure> {
     let turned_on = |name: &str| match name {
         "appendonly" => settings.appendonly.0 && !context.shared.settings.appendonly.0,
         "save" => !settings.save.points.is_empty() && context.shared.settings.save.points.is_empty(),
@@ -148,6 +145,20 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
              added while it runs: start it anew with this setting, or with a folder (dir)"
         )));
     }
+    Ok(())
+}
+
+fn set(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words.from(2);
+    if !words.len().is_multiple_of(2) {
+        return Err(if words.len() < 2 {
+            Failure::text("ERR wrong number of arguments for 'config|set' command")
+        } else {
+            Failure::Syntax
+        });
+    }
+    let (settings, names) = changed_settings(context, words)?;
+    check_persistence(context, &settings, &names)?;
     if settings.maxclients.0 > context.shared.settings.maxclients.0 {
         context.shared.host.make_room_for_clients(settings.maxclients.0).map_err(|possible| {
             Failure::owned(format!(

@@ -1,4 +1,4 @@
-//! What runs a command, and the table with such: [`table`](crate::table) itself leaves open what that is.
+//! What runs a command, and the table with such: [`table`] itself leaves open what that is.
 
 use keyspace::Failure;
 

@@ -36,7 +36,7 @@ mod publish;
 #[cfg(test)]
 mod rename_tests;
 mod replication;
-pub(crate) mod scripts;
+pub mod scripts;
 mod sent;
 mod shared;
 mod slowlog;

@@ -2,7 +2,7 @@
 //!
 //! A collection that has outgrown what is kept whole (`collection-max-whole-entries`) is spread over the tables: its key keeps
 //! what it is and how many elements it has, and every operation goes to the records of the elements that it is about. What
-//! changes there is behind the mark of a checkpoint at once, as [`Records::put_element`] says, while the key's own record is
+//! changes there is behind the mark of a checkpoint at once, as [`ElementRecords::put_element`] says, while the key's own record is
 //! taken with all others; so both are of the same moment.
 //!
 //! # When something cannot be read

@@ -84,8 +84,12 @@ impl Keyspace {
     }
 
     /// A collection goes elsewhere: what has come of it is of no use.
+    #[inline]
     pub(super) fn stop_gathering(&mut self, value: &mut Value) {
-        if let Some(former) = value.stop_gathering(false) {
+        // Nearly every value is none.
+        if value.elements().is_some()
+            && let Some(former) = value.stop_gathering(false)
+        {
             self.graveyard.bury(former);
         }
     }

@@ -256,6 +256,7 @@ impl Value {
     }
 
     /// It does not come into memory, for now or until it leaves memory altogether. Returns what is to be freed.
+    #[cold]
     pub(crate) fn stop_gathering(&mut self, for_good: bool) -> Option<Self> {
         let elements = self.elements()?;
         if for_good {
@@ -294,6 +295,7 @@ impl Value {
     }
 
     /// Its elements, if they are records of their own and not in memory.
+    #[inline]
     pub fn elements(&self) -> Option<&Elements> {
         match self {
             Self::List(list) => list.elements(),
@@ -303,6 +305,7 @@ impl Value {
     }
 
     /// Its elements by name, if they are records of their own and not in memory.
+    #[inline]
     pub fn named(&self) -> Option<&Named> {
         match self {
             Self::Set(set) => match &**set {

@@ -1,6 +1,10 @@
 //! Commands that only tell.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{
+    fmt::Write as _,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use haproxycfg::model::CliLevel;
 use live::capture::{self, Capture};
@@ -109,6 +113,33 @@ pub(super) fn environment(_: &mut Session, context: &Context<'_>, line: &Line) -
     }
     if out.is_empty() && !wanted.is_empty() {
         return Reply::error("Variable not found");
+    }
+    Reply::Text(out)
+}
+
+/// Each section, and what it has stored.
+pub(super) fn caches(_: &mut Session, context: &Context<'_>, _: &Line) -> Reply {
+    const BLOCK: u64 = 1024;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+    let mut out = String::new();
+    for cache in &context.control.caches() {
+        let place = Arc::as_ptr(cache);
+        let free = cache.storage.free() / BLOCK;
+        let _ = writeln!(out, "{place:p}: {} (shctx:{place:p}, available blocks:{free})", cache.spec.name);
+        for object in (0..).map_while(|part| cache.cache.objects_of(part)).flatten() {
+            let left = object.fresh_until() - now;
+            let (Some(digest), true) = (object.digest(), left > 0.0) else { continue };
+            let hash = u32::from_le_bytes(digest.0.first_chunk().copied().unwrap_or_default());
+            let key = object.variant().map(|variant| variant.key.clone()).unwrap_or_default();
+            let vary = key.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+            let (bytes, readers) = (object.bytes(), Arc::strong_count(&object).saturating_sub(3));
+            let _ = writeln!(
+                out,
+                "{:p} hash:{hash} vary:0x{vary:0>16} size:{bytes} ({} blocks), refcount:{readers}, expire:{left:.0}",
+                Arc::as_ptr(&object),
+                bytes.div_ceil(BLOCK),
+            );
+        }
     }
     Reply::Text(out)
 }

@@ -5,7 +5,7 @@
 
 use live::{
     Instance, SideCounters,
-    counters::{CompressionTraffic, PageTraffic, ProcessTraffic, Traffic},
+    counters::{CacheTraffic, CompressionTraffic, PageTraffic, ProcessTraffic, Traffic},
 };
 
 /// Clears everything of an instance, as far as HAProxy does: what the process counted in all stays.
@@ -85,6 +85,7 @@ fn clear_traffic(traffic: &Traffic, all: bool) {
         response_time,
         total_time,
         compression,
+        cache,
         page,
         // Readers only use differences.
         sources: _,
@@ -127,6 +128,10 @@ fn clear_traffic(traffic: &Traffic, all: bool) {
     if let Some(compression) = compression.get() {
         let CompressionTraffic { taken, made, bypassed, responses } = &**compression;
         [taken, made, bypassed, responses].into_iter().for_each(telemetry::Counter::reset);
+    }
+    if let Some(cache) = cache.get() {
+        let CacheTraffic { lookups, hits } = &**cache;
+        [lookups, hits].into_iter().for_each(telemetry::Counter::reset);
     }
     if let Some(page) = page.get() {
         let PageTraffic { requests, responses } = &**page;

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use live::{Tables, capture::Capture, changes::Change};
+use live::{Tables, caches::LiveCache, capture::Capture, changes::Change};
 
 use super::view::{Detail, ProcessView, Snapshot};
 
@@ -304,6 +304,11 @@ pub trait Control {
 
     /// The `resolvers` sections with the numbers of their name servers.
     fn resolvers(&self) -> Vec<ResolversView> {
+        Vec::new()
+    }
+
+    /// `cache` sections.
+    fn caches(&self) -> Vec<Arc<LiveCache>> {
         Vec::new()
     }
 

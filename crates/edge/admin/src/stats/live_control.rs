@@ -10,6 +10,7 @@ use balance::{CheckKind, OperationalState, ServerId, WeightChange};
 use haproxycfg::model::{ServerAddress, ServerPort};
 use live::{
     Instance, ListenerOrder, LiveProxy, LiveResolvers, LiveServer, PORT_FIXED, Shared, ShutCause, Tables,
+    caches::LiveCache,
     capture::Capture,
     changes::{Change, Tone},
     counters::ProcessTraffic,
@@ -319,6 +320,10 @@ impl Control for LiveControl<'_> {
             }
         };
         self.instance.resolvers.iter().map(view).collect()
+    }
+
+    fn caches(&self) -> Vec<Arc<LiveCache>> {
+        self.instance.caches.clone()
     }
 
     fn environment(&self) -> Vec<(String, String)> {

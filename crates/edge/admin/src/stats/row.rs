@@ -132,8 +132,8 @@ impl Row {
             (Column::ResponsesOther, other),
             (Column::Requests, totals.requests),
             (Column::Intercepted, totals.intercepted),
-            (Column::CacheLookups, 0),
-            (Column::CacheHits, 0),
+            (Column::CacheLookups, totals.cache_lookups),
+            (Column::CacheHits, totals.cache_hits),
         ];
         let http = with_http.into_iter().filter(|_| http);
         for (column, value) in always.into_iter().chain(http) {

@@ -224,6 +224,8 @@ pub struct Totals {
     pub compression_out: u64,
     pub compression_bypassed: u64,
     pub compressed_responses: u64,
+    pub cache_lookups: u64,
+    pub cache_hits: u64,
 }
 
 impl Totals {
@@ -244,6 +246,10 @@ impl Totals {
             self.compression_out += compression.made.value();
             self.compression_bypassed += compression.bypassed.value();
             self.compressed_responses += compression.responses.value();
+        }
+        if let Some(cache) = part.cache.get() {
+            self.cache_lookups += cache.lookups.value();
+            self.cache_hits += cache.hits.value();
         }
         self.sessions += part.sessions.value();
         self.balanced += part.balanced.value();

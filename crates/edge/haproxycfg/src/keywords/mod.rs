@@ -2,6 +2,7 @@
 
 pub mod balance;
 pub mod bind;
+pub mod cache;
 pub mod global;
 pub mod option;
 pub mod peers;

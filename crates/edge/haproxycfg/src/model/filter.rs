@@ -28,6 +28,13 @@ pub enum Filter {
     Bandwidth(Arc<Bandwidth>),
     /// `trace`.
     Trace(Arc<Trace>),
+    /// `cache`.
+    Cache {
+        /// The section.
+        name: Arc<str>,
+        /// Whether a rule implies it.
+        is_implied: bool,
+    },
 }
 
 /// `filter bwlim-in` and `filter bwlim-out`.

@@ -1,6 +1,6 @@
 //! Actions of the HTTP rule sets.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use sample::{Expression as Expr, LogFormat};
 
@@ -94,6 +94,10 @@ pub enum HttpAction {
     NormalizeUri(NormalizeUri),
     /// `use-service`.
     UseService(Service),
+    /// `cache-use`: the section.
+    CacheUse(Arc<str>),
+    /// `cache-store`: the section.
+    CacheStore(Arc<str>),
     /// `set-map`, `del-map`, `add-acl`, `del-acl`.
     ChangePatterns(PatternChange),
     /// What rules of both modes have.

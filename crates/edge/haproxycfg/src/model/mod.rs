@@ -7,6 +7,7 @@
 mod accelerator;
 mod balance;
 mod bind;
+mod cache_section;
 mod capture;
 mod check;
 mod cookie;
@@ -77,6 +78,7 @@ pub use self::{
     variable::{SetVariable, VariableValue},
 };
 pub use accelerator::{Accelerator, StorageKind, StorageSpec};
+pub use cache_section::CacheSection;
 pub use shared_cache::{DiskTier, SharedCache};
 
 /// A place in the configuration.
@@ -117,6 +119,8 @@ pub struct Config {
     pub peers: Vec<Peers>,
     /// `program` sections in order of appearance.
     pub programs: Vec<Program>,
+    /// `cache` sections in order of appearance.
+    pub caches: Vec<CacheSection>,
     /// Whether any expression asks about the body of requests, as far as it is there.
     pub asks_request_body: bool,
     /// The same for responses.

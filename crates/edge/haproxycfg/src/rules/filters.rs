@@ -23,7 +23,7 @@ use crate::{
 const CHAPTER: &str = "9.2";
 
 /// Filters that are known, for messages.
-const NAMES: [&str; 4] = ["compression", "trace", "bwlim-in", "bwlim-out"];
+const NAMES: [&str; 5] = ["cache", "compression", "trace", "bwlim-in", "bwlim-out"];
 
 /// Lines about filters.
 pub(super) const KEYWORDS: &[Keyword] = &[
@@ -37,7 +37,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[
     Keyword::new(
         Group::Proxy,
         "filter",
-        "{ compression | trace [options...] | { bwlim-in | bwlim-out } <name> <options...> }",
+        "{ cache <name> | compression | trace [options...] | { bwlim-in | bwlim-out } <name> <options...> }",
         CHAPTER,
     )
     .sections(Sections::FRONTEND_BACKEND)
@@ -127,7 +127,7 @@ fn filter(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         }
         "trace" => trace(scope, line)?,
         "bwlim-in" | "bwlim-out" => bandwidth(scope, line)?,
-        "cache" => return Err(later("cache", "the HTTP cache")),
+        "cache" => cache(scope, line)?,
         "fcgi-app" => return Err(later("fcgi-app", "FastCGI")),
         "spoe" => return Err(later("spoe", "SPOE")),
         "opentracing" => return Err(later("opentracing", "OpenTracing")),
@@ -146,6 +146,26 @@ fn filter(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 
 fn later(name: &str, what: &str) -> Problem {
     wrong(format!("'filter {name}' is not supported yet: it comes with {what}."), 1)
+}
+
+/// `filter cache`: where in the order of filters responses are stored. It stands in place of the one that a rule implies.
+fn cache(scope: &mut Scope<'_>, line: &Line) -> Result<(Filter, usize), Problem> {
+    let name: Arc<str> = line.word(2).into();
+    if name.is_empty() {
+        return Err(wrong("'filter' : cache : expects a <name> argument", 2).expected("the name of a 'cache' section"));
+    }
+    let proxy = &mut scope.proxy().proxy;
+    let known =
+        proxy.filters.iter().position(|filter| matches!(filter, Filter::Cache { name: other, .. } if *other == name));
+    if let Some(place) = known {
+        if !matches!(proxy.filters.get(place), Some(Filter::Cache { is_implied: true, .. })) {
+            let message =
+                format!("'filter' : {}: multiple explicit declarations of the cache filter '{name}'", proxy.name);
+            return Err(wrong(message, 2));
+        }
+        proxy.filters.remove(place);
+    }
+    Ok((Filter::Cache { name, is_implied: false }, 3))
 }
 
 fn trace(scope: &mut Scope<'_>, line: &Line) -> Result<(Filter, usize), Problem> {
@@ -316,7 +336,8 @@ pub(super) fn finish(scope: &mut Scope<'_>) {
     if has_filter {
         return;
     }
-    if draft.proxy.filters.is_empty() {
+    // What is stored is what the server has sent, so compression comes behind a cache.
+    if draft.proxy.filters.iter().all(|filter| matches!(filter, Filter::Cache { .. })) {
         draft.proxy.filters.push(Filter::Compression);
         return;
     }

@@ -1,6 +1,6 @@
 //! Parsers of the actions of `http-request`, `http-response` and `http-after-response`.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     redirect, reply,
@@ -12,7 +12,8 @@ use crate::{
     diagnostics::Problem,
     line::Line,
     model::{
-        HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, Service, TimeoutKind, TimeoutValue,
+        Filter, HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, Service, TimeoutKind,
+        TimeoutValue,
     },
     scope::Scope,
     units::{self, TimeError, Unit},
@@ -224,6 +225,30 @@ pub(super) fn set_status(_: &mut Scope<'_>, line: &Line, index: &mut usize) -> P
         *index += 2;
     }
     Ok(HttpAction::SetStatus { status, reason })
+}
+
+pub(super) fn cache_use(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
+    cache_name(scope, line, index).map(HttpAction::CacheUse)
+}
+
+pub(super) fn cache_store(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
+    cache_name(scope, line, index).map(HttpAction::CacheStore)
+}
+
+/// The section that a rule names, and the filter that it implies.
+fn cache_name(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Result<Arc<str>, Problem> {
+    *index += 1;
+    let word = line.word(*index);
+    if word.is_empty() || is_condition(word) {
+        return Err(wrong("expects a cache name", *index).expected("the name of a 'cache' section"));
+    }
+    *index += 1;
+    let name: Arc<str> = word.into();
+    let filters = &mut scope.proxy().proxy.filters;
+    if !filters.iter().any(|filter| matches!(filter, Filter::Cache { name: known, .. } if *known == name)) {
+        filters.push(Filter::Cache { name: Arc::clone(&name), is_implied: true });
+    }
+    Ok(name)
 }
 
 pub(super) fn set_timeout(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {

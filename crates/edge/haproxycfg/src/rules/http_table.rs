@@ -283,7 +283,7 @@ pub(super) const REQUEST: [&[Keyword]; 3] = [
         )
         .http(parse::use_service),
         action!(HttpRequest, "http-request", "cache-use", "<name>", "Answers from a cache.", "cache-use small")
-            .not_yet("it comes with the cache"),
+            .http(parse::cache_use),
         stream_action!(HttpRequest, "http-request", "do-resolve(*", "do-resolve(txn.ip,dns) hdr(host)"),
         stream_action!(HttpRequest, "http-request", "set-priority-class"),
         stream_action!(HttpRequest, "http-request", "set-priority-offset"),
@@ -321,7 +321,7 @@ pub(super) const RESPONSE: [&[Keyword]; 3] = [
             "Keeps the response in a cache.",
             "cache-store small"
         )
-        .not_yet("it comes with the cache"),
+        .http(parse::cache_store),
     ],
 ];
 

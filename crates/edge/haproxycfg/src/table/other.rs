@@ -1,9 +1,9 @@
-//! Lines of sections that are not supported yet.
+//! Lines of `cache` sections, and of sections that are not supported yet.
 
 use super::{Group, Keyword};
+use crate::keywords::cache;
 
 const RING: &str = "rings are in memory alone";
-const CACHE: &str = "comes with the HTTP cache";
 const FCGI: &str = "comes with FastCGI";
 
 const fn line(
@@ -16,17 +16,22 @@ const fn line(
     Keyword::new(group, name, arguments, chapter).not_yet(why)
 }
 
+/// A line of `cache`.
+const fn own(name: &'static str, arguments: &'static str) -> Keyword {
+    Keyword::new(Group::Cache, name, arguments, "6.2.1")
+}
+
 /// The table.
 pub const KEYWORDS: &[Keyword] = &[
     line(Group::Ring, "backing-file", "<path>", "3.9", RING)
         .doc("File that holds the ring.", "backing-file /var/lib/haproxy/ring"),
-    line(Group::Cache, "max-age", "<seconds>", "6.2.1", CACHE).doc("Longest age.", "max-age 60"),
-    line(Group::Cache, "max-object-size", "<bytes>", "6.2.1", CACHE).doc("Largest object.", "max-object-size 100000"),
-    line(Group::Cache, "max-secondary-entries", "<number>", "6.2.1", CACHE)
-        .doc("Most variants of an object.", "max-secondary-entries 10"),
-    line(Group::Cache, "process-vary", "<on|off>", "6.2.1", CACHE)
-        .doc("Stores responses with Vary.", "process-vary on"),
-    line(Group::Cache, "total-max-size", "<megabytes>", "6.2.1", CACHE).doc("Its size.", "total-max-size 4"),
+    own("max-age", "<seconds>").doc("Longest age.", "max-age 60").line(cache::max_age),
+    own("max-object-size", "<bytes>").doc("Largest object.", "max-object-size 100000").line(cache::max_object_size),
+    own("max-secondary-entries", "<number>")
+        .doc("Most variants of an object.", "max-secondary-entries 10")
+        .line(cache::max_secondary_entries),
+    own("process-vary", "<on|off>").doc("Stores responses with Vary.", "process-vary on").line(cache::process_vary),
+    own("total-max-size", "<megabytes>").doc("Its size.", "total-max-size 4").line(cache::total_max_size),
     line(Group::FcgiApp, "acl", "<name> <criterion> [<flag>...] <value>...", "10.1.1", FCGI)
         .doc("An ACL.", "acl is_php path_end .php"),
     line(Group::FcgiApp, "docroot", "<path>", "10.1.1", FCGI)

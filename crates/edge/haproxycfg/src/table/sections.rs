@@ -1,7 +1,7 @@
 //! What opens a section, and directives.
 
 use super::{Group, Keyword};
-use crate::keywords::{peers, program, resolvers, sections};
+use crate::keywords::{cache, peers, program, resolvers, sections};
 
 const fn section(name: &'static str, arguments: &'static str, chapter: &'static str) -> Keyword {
     Keyword::new(Group::Section, name, arguments, chapter)
@@ -16,9 +16,7 @@ pub const KEYWORDS: &[Keyword] = &[
     section("backend", "<name> [from <defaults>]", "4")
         .doc("Servers and how requests are given to them.", "backend app")
         .line(sections::proxy),
-    section("cache", "<name>", "6")
-        .doc("A small cache of responses.", "cache static")
-        .not_yet("comes with the HTTP cache"),
+    section("cache", "<name>", "6").doc("A small cache of responses.", "cache static").line(cache::section),
     section("defaults", "[<name>] [from <defaults>]", "4")
         .doc("What the sections after it have unless they say otherwise.", "defaults http-services")
         .line(sections::defaults),

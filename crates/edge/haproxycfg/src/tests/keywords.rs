@@ -41,6 +41,7 @@ fn around(keyword: &Keyword) -> Option<String> {
     let text = match keyword.group {
         Group::Section if example.starts_with("global") => "global\n".to_owned(),
         Group::Section if example.starts_with("program") => format!("{example}\n  command /bin/true\n"),
+        Group::Section if example.starts_with("cache ") => format!("{example}\n  total-max-size 4\n"),
         Group::Section => format!("{example}\n"),
         Group::Directive => match keyword.name {
             ".if" => format!("{example}\n.endif\n"),
@@ -92,6 +93,7 @@ fn around(keyword: &Keyword) -> Option<String> {
             format!("{global}{kind} l\n  mode http\n{server}{filters}{program}  {example}\n")
         }
         Group::Mailers => format!("mailers m\n  {example}\n"),
+        Group::Cache => format!("cache c\n  total-max-size 4\n  {example}\n"),
         // Lines of sections that are not supported.
         _ => return None,
     };
@@ -112,7 +114,7 @@ fn surroundings(text: &str) -> (String, Bundle) {
     }
     let named = "userlist staff\n  user ann insecure-password x\n  user bob insecure-password x\nhttp-errors site\n  \
                  errorfile 503 /etc/503.http\nresolvers dns\nbackend app\n  mode http\nbackend static\n  mode http\n\
-                 backend limits\n  stick-table type ip size 1k\n";
+                 backend limits\n  stick-table type ip size 1k\ncache small\n  total-max-size 4\n";
     let text = text.replace(
         "userlist u\n  group",
         "userlist u\n  user ann insecure-password x\n  user bob insecure-password x\n  group",

@@ -75,6 +75,8 @@ pub struct Traffic {
     pub total_time: SlidingAverage,
     /// What compression did, where there is any.
     pub compression: OnceLock<Box<CompressionTraffic>>,
+    /// What `cache` sections did, where there are any.
+    pub cache: OnceLock<Box<CacheTraffic>>,
     /// What of all this the statistics page asked for itself, where there is one.
     pub page: OnceLock<Box<PageTraffic>>,
     /// The frontends that sent the requests (backend).
@@ -85,6 +87,15 @@ pub struct Traffic {
     pub idle: WorkerGauge,
     /// `h1_open_streams` of a frontend: requests that have begun and not ended.
     pub in_flight: WorkerGauge,
+}
+
+/// What `cache` sections did for a frontend or backend.
+#[derive(Debug, Default)]
+pub struct CacheTraffic {
+    /// `cache_lookups`: requests that were looked up.
+    pub lookups: Counter,
+    /// `cache_hits`: those that were answered.
+    pub hits: Counter,
 }
 
 /// What compression did for a frontend or backend.

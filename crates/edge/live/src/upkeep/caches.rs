@@ -17,7 +17,8 @@ pub async fn run(shared: Arc<Shared>) {
             let of_shared = proxy.shared_cache.as_ref().map(|cache| cache.tend(background));
             [of_program, of_shared]
         });
-        let pause = pauses.flatten().min();
+        let of_sections = instance.caches.iter().map(|section| section.tend());
+        let pause = pauses.flatten().chain(of_sections).min();
         drop(instance);
         match pause.unwrap_or(PAUSE) {
             Duration::ZERO => tokio::task::yield_now().await,

@@ -383,6 +383,11 @@ impl Context for Transaction {
         }
     }
 
+    fn cache_hit(&self) -> Option<&str> {
+        let hit = self.by_rules.caching.as_ref()?.hit.as_ref()?;
+        Some(&hit.cache.spec.name)
+    }
+
     fn compression(&self) -> Option<&'static str> {
         let filters = self.by_rules.filters.get().filter(|filters| filters.compresses.get())?;
         filters.coding.get().map(http::Coding::name)

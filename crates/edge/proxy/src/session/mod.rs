@@ -6,6 +6,7 @@
 pub mod body;
 pub mod borrow;
 mod cacheable;
+mod caching;
 mod context;
 mod cookie;
 mod counting;

@@ -25,7 +25,7 @@ use cache::{
     object::{Filler, Object},
 };
 use http::{BodyLength, ChunkedDecoder, ResponseHead};
-use live::{Accelerator, Instance, LiveProxy, Running, SharedCache};
+use live::{Accelerator, Instance, LiveProxy, LiveServer, Running, SharedCache};
 use net::Deadline;
 use tokio::sync::mpsc;
 
@@ -146,6 +146,8 @@ pub(super) struct Relayed {
     pub part: Part,
     /// What comes of it.
     pub body: RelayedBytes,
+    /// The server that it comes from.
+    pub server: Option<Arc<LiveServer>>,
 }
 
 /// Who has ordered a fetch, and hears of it.
@@ -301,7 +303,8 @@ impl Place {
     /// Hands a response on to who has ordered it, no faster than it is taken.
     async fn relay(&self, head: ResponseHead, answer: (Answer<'_>, &Transaction, &Arc<LiveProxy>), told: Told) {
         let (pieces, body) = mpsc::channel(RELAYED_PIECES_MAX);
-        let relayed = Relayed { head, length: answer.0.length, part: Part::Whole, body };
+        let server = answer.1.route.server.clone();
+        let relayed = Relayed { head, length: answer.0.length, part: Part::Whole, body, server };
         let _ = told.send(Report::Relayed(Box::new(relayed)));
         let mut sink = Relaying { pieces, waiting: None };
         if self.pull_all(answer, &mut sink).await.is_ok() {

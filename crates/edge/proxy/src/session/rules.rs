@@ -12,7 +12,7 @@ use haproxycfg::model::{
 use http::{HeaderId, Headers};
 use sample::{Condition, LogFormat, Options, expand};
 
-use super::{normalize, stream_actions, transaction::Transaction};
+use super::{caching, normalize, stream_actions, transaction::Transaction};
 use crate::stick::{self, Level};
 
 /// What a rule set came to.
@@ -305,6 +305,8 @@ fn change_message(transaction: &mut Transaction, action: &HttpAction, phase: Pha
                 transaction.response.set_reason(reason.as_bytes());
             }
         }
+        HttpAction::CacheUse(name) => caching::look_up(transaction, name),
+        HttpAction::CacheStore(name) => caching::store(transaction, name),
         HttpAction::Stream(action) => stream_actions::change(transaction, action, phase.options()),
         HttpAction::SetTimeout(kind, value) => {
             let value = match value {

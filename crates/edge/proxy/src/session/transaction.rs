@@ -16,8 +16,8 @@ use sample::StreamVariables;
 use telemetry::Counter;
 
 use super::{
-    context::wall_clock, ending::Ending, filter::StreamFilters, heads::Heads, persistence::Persistence,
-    protocol::Protocol, proxy_protocol::Refused, varnish_log::VarnishLog,
+    caching::Caching, context::wall_clock, ending::Ending, filter::StreamFilters, heads::Heads,
+    persistence::Persistence, protocol::Protocol, proxy_protocol::Refused, varnish_log::VarnishLog,
 };
 use crate::{
     stick::{Counters, Stick},
@@ -347,6 +347,8 @@ pub struct ByRules {
     pub last_rule: RefCell<Option<haproxycfg::model::Location>>,
     /// What filters keep of it, if any does.
     pub filters: OnceCell<Box<StreamFilters>>,
+    /// What `cache` sections have of it, if any has.
+    pub caching: Option<Box<Caching>>,
 }
 
 /// What the log needs beside all that.

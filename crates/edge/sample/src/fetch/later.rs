@@ -9,10 +9,8 @@ const CLIENT: Sources = Sources::of(&[Source::ClientSession]);
 const UPSTREAM: Sources = Sources::of(&[Source::ServerSession]);
 const HEADERS: Sources = Sources::of(&[Source::RequestHeaders]);
 const MESSAGES: Sources = Sources::of(&[Source::RequestHeaders, Source::ResponseHeaders]);
-const RESPONSE: Sources = Sources::of(&[Source::Response]);
 
 const TLS: &str = "TLS";
-const CACHE: &str = "the cache";
 const FASTCGI: &str = "FastCGI applications";
 const HTX: &str = "HAProxy's own message format, which this program does not have";
 
@@ -50,7 +48,7 @@ static CLIENT_CERTIFICATE: [Fetch; 10] = certificate!("ssl_c", "the client's cer
 static OUR_CERTIFICATE: [Fetch; 10] = certificate!("ssl_f", "the certificate shown to the client");
 static SERVER_CERTIFICATE: [Fetch; 10] = certificate!("ssl_s", "the server's certificate");
 
-const OTHERS: [Fetch; 73] = [
+const OTHERS: [Fetch; 71] = [
     // Without TLS these have an answer, and configurations ask for it.
     Fetch::new("ssl_fc", Type::Bool, CLIENT, |call, _| {
         call.context.client().map(|client| Value::Bool(client.encrypted)).into()
@@ -135,8 +133,6 @@ const OTHERS: [Fetch; 73] = [
     client("ssl_fc_use_keysize", Type::Sint, "The effective key size of the client connection's cipher."),
     Fetch::not_yet("fcgi.docroot", Type::Str, HEADERS, FASTCGI, "The document root of the FastCGI application."),
     Fetch::not_yet("fcgi.index", Type::Str, HEADERS, FASTCGI, "The index script of the FastCGI application."),
-    Fetch::not_yet("res.cache_hit", Type::Bool, RESPONSE, CACHE, "Whether the response comes from the cache."),
-    Fetch::not_yet("res.cache_name", Type::Str, RESPONSE, CACHE, "The name of the cache that the response comes from."),
     Fetch::not_yet("internal.htx.data", Type::Sint, MESSAGES, HTX, "Bytes in the message buffer."),
     Fetch::not_yet("internal.htx.free", Type::Sint, MESSAGES, HTX, "Free bytes in the message buffer."),
     Fetch::not_yet("internal.htx.free_data", Type::Sint, MESSAGES, HTX, "Free bytes for data in the message buffer."),

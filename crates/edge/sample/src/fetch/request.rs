@@ -113,6 +113,12 @@ pub(super) const FETCHES: &[Fetch] = &[
         Fetched::Value(Value::Bool(call.context.compression().is_some()))
     })
     .doc("Whether the response is compressed here.", "http-response set-header X-Compressed yes if { res.comp }"),
+    Fetch::new("res.cache_hit", Type::Bool, RESPONSE, |call, _| {
+        Fetched::Value(Value::Bool(call.context.cache_hit().is_some()))
+    })
+    .doc("Whether the response comes from a cache section.", "http-response set-header X-Cache-Hit %[res.cache_hit]"),
+    Fetch::new("res.cache_name", Type::Str, RESPONSE, |call, _| call.context.cache_hit().map(Value::str).into())
+        .doc("The cache section that the response comes from.", "http-response set-header X-Cache %[res.cache_name]"),
     Fetch::new("res.comp_algo", Type::Str, RESPONSE, |call, _| call.context.compression().map(Value::str).into())
         .doc("How the response is compressed here: gzip, deflate.", "log-format \"%ST %[res.comp_algo] %B\""),
     Fetch::new("status", Type::Sint, RESPONSE, |call, _| {

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use keyspace::{Bytes, Failure, number};
 use lua::{library, machine::message_of, number_text};
 use mlua::{Function, Lua, LuaString, MultiValue, Value};
-use resp::Reply;
+use resp::{Protocol, Reply};
 
 use crate::{
     Session, SessionId,
@@ -234,20 +234,32 @@ impl Server {
         }
         server.shared.scripting.is_busy = false;
         server.shared.take_script_log(machine.take_log());
+        server.answer_script(machine, &job.name, outcome, session.protocol, output)
+    }
+
+    /// Answers with what a script gave, or the error that it ended with.
+    fn answer_script(
+        &mut self,
+        machine: &Machine,
+        name: &str,
+        outcome: mlua::Result<(bool, Value)>,
+        protocol: Protocol,
+        output: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
         match outcome {
             Ok((true, value)) => {
-                let mut reply = Reply::new(output, session.protocol);
+                let mut reply = Reply::new(output, protocol);
                 let mut errors = Vec::new();
                 values::write_value(&mut reply, &value, machine.protocol.get(), 0, &mut errors);
-                server.shared.scripting.has_failed = !errors.is_empty();
+                self.shared.scripting.has_failed = !errors.is_empty();
                 for error in errors.iter().filter(|error| !error.is_counted) {
-                    server.shared.statistics.count_error(&error.text);
+                    self.shared.statistics.count_error(&error.text);
                 }
                 Ok(())
             }
             Ok((false, value)) => {
-                server.shared.scripting.error_is_counted = is_counted(&value);
-                Err(failure_of(&value, &job.name))
+                self.shared.scripting.error_is_counted = is_counted(&value);
+                Err(failure_of(&value, name))
             }
             Err(error) => Err(Failure::owned(format!("ERR {}", message_of(&error)))),
         }

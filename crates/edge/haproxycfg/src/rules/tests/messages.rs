@@ -288,7 +288,7 @@ fn examples_are_right() {
     let directory = Directory::new("examples");
     let prelude = directory.fill(
         "global\nexpose-experimental-directives\nuserlist staff\nuser ann insecure-password x\nhttp-errors site\n\
-         errorfile 503 DIR/good.http\nresolvers dns\nbackend static\nmode http\nbackend app\nmode http\n\
+         errorfile 503 DIR/good.http\nresolvers dns\ncache small\ntotal-max-size 4\nbackend static\nmode http\nbackend app\nmode http\n\
          backend limits\nmode http\nstick-table type ip size 1k\n",
     );
     let mut wrong = Vec::new();
@@ -331,6 +331,7 @@ fn examples_are_right() {
             Group::LogForward => format!("ring lines\nlog-forward other\n{line}\n"),
             Group::Section => format!("{line}\n"),
             Group::Mailers => format!("mailers m\n{line}\n"),
+            Group::Cache => format!("cache c\ntotal-max-size 4\n{line}\n"),
             _ if needs_frontend => format!(
                 "listen edge\nmode http\nbind 127.0.0.1:1\ntimeout client 1s\ntimeout connect 1s\ntimeout server 1s\n\
                  server blue 127.0.0.1:1\nlog stdout local0\ndeclare capture response len 5\n{line}\n"

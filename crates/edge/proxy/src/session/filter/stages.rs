@@ -10,7 +10,7 @@ use http::{ChunkPart, ChunkedDecoder, Limits, ParseError};
 use net::Deadline;
 
 use super::{BandwidthLimiter, Compression, trace::PayloadTrace};
-use crate::worker::Worker;
+use crate::{session::caching::Storing, worker::Worker};
 
 /// The stages of one body.
 #[derive(Default)]
@@ -24,6 +24,8 @@ pub struct Stages {
     /// Cuts what passes into parts of random sizes.
     random: Option<Rc<Worker>>,
     traces: Vec<PayloadTrace>,
+    /// Stores what passes.
+    storing: Option<Storing>,
     timer: Deadline,
     waits: bool,
     finished: bool,
@@ -63,6 +65,11 @@ impl Stages {
         self.traces.push(trace);
     }
 
+    /// Stores what passes.
+    pub fn store(&mut self, storing: Storing) {
+        self.storing = Some(storing);
+    }
+
     /// How many of `waiting` bytes may go on now.
     pub fn allowance(&mut self, waiting: usize) -> usize {
         let mut allowed = waiting;
@@ -83,6 +90,9 @@ impl Stages {
         }
         for trace in &self.traces {
             trace.tell(bytes);
+        }
+        if let Some(storing) = &mut self.storing {
+            storing.take(bytes);
         }
     }
 
@@ -143,6 +153,9 @@ impl Stages {
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if std::mem::replace(&mut self.finished, true) {
             return;
+        }
+        if let Some(storing) = &mut self.storing {
+            storing.finish();
         }
         if let Some(compression) = &mut self.compression {
             compression.finish(&self.trailers, out);

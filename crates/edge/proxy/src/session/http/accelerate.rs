@@ -12,13 +12,13 @@ use std::{
 
 use accelerator::{
     Connection,
-    backend::AcceptedBody,
+    backend::{AcceptedBody, Recoding},
     client::{self, DeliveredBody, Delivery, Fetched, Pipe},
     machine::{Backend, Client, FetchStep, Order, Step, Target},
     output::Part,
-    shared,
+    section, shared,
 };
-use http::BodyLength;
+use http::{BodyLength, ResponseHead};
 use live::LiveProxy;
 use tokio::sync::mpsc;
 
@@ -29,6 +29,7 @@ use crate::{
         body::BodyPump,
         ending::{Ending, Stage},
         fetch::{Answer, AnswerBody, Attempts, Fetch, Nobody, ObjectBody, StoredBody, Unfetched},
+        filter,
         heads::Heads,
         object_fetch::{Origin, Place, Relayed, Report, set_timeouts, wall_clock},
         page,
@@ -100,6 +101,9 @@ impl Session {
             transaction.end(Ending::RequestMalformed(Stage::Request));
             return Box::pin(self.answer_error(transaction, 400)).await;
         }
+        if filter::has_filters(&self.side.frontend, proxy) {
+            self.filter_request(transaction, proxy, &mut up);
+        }
         let mut heads = self.worker.heads.take();
         let mut client = client_of(&self.worker, transaction, &origin, (body, &mut heads));
         if let Some(client) = client.program() {
@@ -155,6 +159,39 @@ impl Session {
                 }
             };
         }
+    }
+
+    /// Answers with what a `cache` section has.
+    pub(super) async fn answer_by_section(
+        &mut self,
+        transaction: &mut Transaction,
+        backend: &Arc<LiveProxy>,
+        body: BodyLength,
+    ) -> Next {
+        let hit = transaction.by_rules.caching.as_ref().and_then(|caching| caching.hit.clone());
+        let Some(hit) = hit else { return Next::Close };
+        let _counted = InBackend::enter(backend);
+        let mut up = BodyPump::new(body, &self.limits(), false);
+        if up.approve(&self.client).is_err() {
+            transaction.end(Ending::RequestMalformed(Stage::Request));
+            return Box::pin(self.answer_error(transaction, 400)).await;
+        }
+        if filter::has_filters(&self.side.frontend, backend) {
+            self.filter_request(transaction, backend, &mut up);
+        }
+        let (mut head, is_bare) = section::answer(&transaction.request, &hit.object, wall_clock());
+        head.set_version(http::Version::Http11);
+        head.headers.remove_known(http::HeaderId::ContentLength);
+        let length = hit.object.body().arrived();
+        if !is_bare {
+            head.headers.add_number(http::HeaderId::ContentLength, length);
+        }
+        self.begin_cached(transaction, head);
+        let part = if is_bare { Part::Nothing } else { Part::Whole };
+        let body = AnswerBody::Object(Box::new(ObjectBody::new(hit.object, part, Recoding::None, false)));
+        let length = BodyLength::Exact(if is_bare { 0 } else { length });
+        let answer = Answer { method: transaction.request.method_kind(), length, body };
+        self.deliver(transaction, backend, answer, &mut up).await
     }
 
     /// Where what the cache of a proxy has not is fetched; `None` if there is no such place.
@@ -222,7 +259,9 @@ impl Session {
 
     /// Delivers a response that is not stored, as it comes.
     async fn deliver_relayed(&mut self, transaction: &mut Transaction, relayed: Relayed, road: &mut Road<'_>) -> Next {
-        let Relayed { head, length, part, body } = relayed;
+        let Relayed { head, length, part, body, server } = relayed;
+        // Cookies that bind to a server, the log and its numbers see where it comes from.
+        transaction.route.server = server;
         transaction.timeline.response = Some(self.worker.now());
         transaction.response = head;
         self.begin_answer(transaction);
@@ -409,12 +448,7 @@ impl Session {
     /// Delivers what comes from no server at this moment: an object, or what the program has made.
     async fn deliver_made(&mut self, transaction: &mut Transaction, delivery: Delivery, road: &mut Road<'_>) -> Next {
         let method = transaction.request.method_kind();
-        let now = Some(self.worker.now());
-        let times = &mut transaction.timeline;
-        (times.dequeued, times.connected, times.response) = (now, now, now);
-        transaction.answered.by = Some(CACHE);
-        transaction.response = delivery.head;
-        self.begin_answer(transaction);
+        self.begin_cached(transaction, delivery.head);
         let (length, body) = match delivery.body {
             DeliveredBody::Made(bytes) => {
                 (BodyLength::Exact(bytes.len() as u64), AnswerBody::Stored(StoredBody::new(bytes.into())))
@@ -446,6 +480,16 @@ impl Session {
         }
         let answer = Answer { method, length, body };
         self.deliver(transaction, road.proxy, answer, &mut road.up).await
+    }
+
+    /// From here on there is a response, which a cache has made.
+    fn begin_cached(&self, transaction: &mut Transaction, head: ResponseHead) {
+        let now = Some(self.worker.now());
+        let times = &mut transaction.timeline;
+        (times.dequeued, times.connected, times.response) = (now, now, now);
+        transaction.answered.by = Some(CACHE);
+        transaction.response = head;
+        self.begin_answer(transaction);
     }
 
     /// Bytes both ways: the request goes to a server as it is, and all that follows it, until both sides have ended.

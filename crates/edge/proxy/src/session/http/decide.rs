@@ -37,6 +37,8 @@ pub(super) enum Answerer {
     Service(Service),
     /// The cache of this proxy, with a program of VCL or without.
     Cache(Arc<LiveProxy>),
+    /// A `cache` section, for this backend.
+    Section(Arc<LiveProxy>),
 }
 
 /// How the wait for a body ended.
@@ -113,6 +115,9 @@ impl Session {
             if let Some(decision) = self.apply(transaction, &backend, body).await {
                 return decision;
             }
+        }
+        if transaction.by_rules.caching.as_ref().is_some_and(|caching| caching.hit.is_some()) {
+            return Decision::By(Answerer::Section(backend));
         }
         if backend.has_cache() {
             return Decision::By(Answerer::Cache(backend));

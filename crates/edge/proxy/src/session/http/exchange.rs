@@ -49,6 +49,9 @@ impl Session {
             Decision::By(Answerer::Service(service)) => {
                 Box::pin(self.answer_service(transaction, &service, body)).await
             }
+            Decision::By(Answerer::Section(backend)) => {
+                Box::pin(self.answer_by_section(transaction, &backend, body)).await
+            }
             Decision::By(Answerer::Cache(proxy)) => Box::pin(self.answer_by_cache(transaction, &proxy, body)).await,
         }
     }
@@ -112,7 +115,7 @@ impl Session {
     }
 
     /// Shows the request to the filters of its stream.
-    fn filter_request(&self, transaction: &mut Transaction, backend: &LiveProxy, pump: &mut BodyPump) {
+    pub(super) fn filter_request(&self, transaction: &mut Transaction, backend: &LiveProxy, pump: &mut BodyPump) {
         filter::choose(transaction, backend);
         filter::tell(transaction, backend, filter::Point::Request);
         if let Some(stages) = transaction.stages(&self.worker, backend, true) {

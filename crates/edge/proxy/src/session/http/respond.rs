@@ -10,6 +10,7 @@ use sample::{Context, Direction};
 use super::{Next, Session, response_rules::Source, transfer::Transfer};
 use crate::session::{
     body::BodyPump,
+    caching,
     ending::{Ending, Stage},
     fetch::{Answer, AnswerBody, adjust_case, connection_mode},
     filter::{self, Compression, Stages},
@@ -74,6 +75,10 @@ impl Session {
         self.write_head(transaction, framed.client_keeps);
         self.log_early(transaction, body.received().len());
         let limits = transaction.response_limits(backend.settings());
+        let mut stages = stages;
+        if let Some(storing) = caching::begin(transaction, framed.length, &limits) {
+            stages.get_or_insert_default().store(storing);
+        }
         let mut down = BodyPump::new(framed.length, &limits, framed.decode);
         let tune = &self.instance.config.global.tune;
         if let Some(stages) = stages {
