@@ -2,13 +2,14 @@
 
 mod host;
 mod record;
+mod step;
 
 use std::sync::Arc;
 
 use cache::{
     esi::Parser,
     index::{Digest, Fetch},
-    object::{Filler, Kind, Lifetime, Object, Page, Variant},
+    object::{Kind, Lifetime, Object, Variant},
     policy::{directives::ResponseDirectives, freshness, update, vary},
 };
 use http::{HeaderId, Headers, RequestHead, ResponseHead, Version};
@@ -31,6 +32,7 @@ use crate::{
 };
 pub use host::Timeouts;
 use host::{BackendHost, Decisions};
+pub use step::{Accepted, AcceptedBody, IncludeFinder, Reading, Recoding, Step, Stored};
 
 /// Seconds that a request is passed where `return (pass)` in `vcl_backend_response` says no time.
 const PASS_TIME: f64 = 120.0;
@@ -80,101 +82,6 @@ impl std::fmt::Debug for Order {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Order").field("xid", &self.xid).finish_non_exhaustive()
     }
-}
-
-/// What is to be done next for a fetch.
-#[derive(Debug)]
-pub enum Step {
-    /// Send [`Backend::request`] to this backend; then [`Backend::responded`] or [`Backend::failed`].
-    Ask(Target),
-    /// The response goes to whoever waits, and its body with it.
-    Accept(Box<Accepted>),
-    /// There is nothing for whoever waits.
-    Abandon,
-}
-
-/// A response that has been accepted.
-#[derive(Debug)]
-pub struct Accepted {
-    /// Where it is kept; `None` for a response that is passed on directly, or that is kept already.
-    pub stored: Option<Stored>,
-    /// The head, for a response that is passed on directly; of one that is stored, what the client gets who had it fetched, if that
-    /// is not the same.
-    pub head: ResponseHead,
-    /// The body.
-    pub body: AcceptedBody,
-}
-
-/// Where a response is kept.
-#[derive(Debug)]
-pub struct Stored {
-    /// The object.
-    pub object: Arc<Object>,
-    /// Fills its body.
-    pub filler: Filler,
-    /// What puts it into the cache; `None` for one client's.
-    pub fetch: Option<Fetch>,
-    /// Whether that is done at once, or when the body is whole.
-    pub streams: bool,
-    /// Looks for what the body includes, as it goes into the cache.
-    pub includes: Option<IncludeFinder>,
-}
-
-/// Finds what a page includes.
-#[derive(Debug)]
-pub struct IncludeFinder {
-    parser: Parser,
-    is_gzip: bool,
-}
-
-impl IncludeFinder {
-    /// Takes the next bytes of the body.
-    pub fn look_at(&mut self, bytes: &[u8]) {
-        self.parser.parse(bytes);
-    }
-
-    /// The body is over.
-    #[must_use]
-    pub fn finish(mut self) -> Reading {
-        match self.parser.finish() {
-            Some(plan) => Reading::Page(Page { plan, is_gzip: self.is_gzip }),
-            None if self.is_gzip => Reading::Packed,
-            None => Reading::Plain,
-        }
-    }
-}
-
-/// What a body was found to be that might have been a page.
-#[derive(Debug)]
-pub enum Reading {
-    /// It includes others.
-    Page(Page),
-    /// It does not; it is to be stored in gzip.
-    Packed,
-    /// It does not; it is to be stored as it is.
-    Plain,
-}
-
-/// Where an accepted body comes from.
-#[derive(Debug)]
-pub enum AcceptedBody {
-    /// From the backend, through this filter.
-    Backend(Recoding),
-    /// The object before has it: the backend said that it has not changed.
-    Stale(Arc<Object>),
-    /// It has been made here.
-    Made(Vec<u8>),
-}
-
-/// What is done to a body on its way into the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recoding {
-    /// Nothing.
-    None,
-    /// It is compressed.
-    Gzip,
-    /// It is decompressed.
-    Gunzip,
 }
 
 /// The machine.

@@ -73,6 +73,27 @@ pub enum Unfetched {
     },
 }
 
+impl Unfetched {
+    /// Whether it failed because of the client, who cannot be answered then.
+    #[must_use]
+    pub fn is_about_client(&self) -> bool {
+        match self {
+            Self::Unreachable(why) => {
+                matches!(why, Unreachable::ClientGone | Unreachable::ClientFailed | Unreachable::Killed)
+            }
+            Self::NoResponse { end, .. } => matches!(
+                end,
+                HeadEnd::ClientGone
+                    | HeadEnd::ClientCutOff
+                    | HeadEnd::ClientTimeout
+                    | HeadEnd::ClientMalformed
+                    | HeadEnd::Killed { .. }
+            ),
+            Self::Refused { .. } => false,
+        }
+    }
+}
+
 impl<'a, 'c> Fetch<'a, 'c> {
     /// One that has not begun. Of the connections that are `kept` for whoever asks it may use one.
     #[inline]

@@ -12,7 +12,7 @@ use std::{
 
 use accelerator::{
     Connection,
-    backend::{AcceptedBody, Recoding},
+    backend::{Accepted, AcceptedBody, Recoding},
     client::{self, DeliveredBody, Delivery, Fetched, Pipe},
     machine::{Backend, Client, FetchStep, Order, Step, Target},
     output::Part,
@@ -374,7 +374,7 @@ impl Session {
                                 other => other,
                             }
                         }
-                        Err(why) if backend.hands_on_failures() || is_about_client(&why) => {
+                        Err(why) if backend.hands_on_failures() || why.is_about_client() => {
                             return AfterPass::Done(self.answer_unfetched(transaction, &mut road.up, &why).await);
                         }
                         Err(why) => {
@@ -383,19 +383,28 @@ impl Session {
                         }
                     }
                 }
-                FetchStep::Accept(accepted) => {
-                    let AcceptedBody::Made(bytes) = accepted.body else { return AfterPass::Done(Next::Close) };
-                    return match client.passed(Some(accepted.head), Some(bytes.len() as u64), wall_clock()) {
-                        Step::Deliver(mut delivery) if matches!(delivery.body, DeliveredBody::Passed(_)) => {
-                            delivery.body = DeliveredBody::Made(bytes);
-                            varnish_log::response(transaction, client, delivery.closes);
-                            AfterPass::Done(self.deliver_made(transaction, *delivery, road).await)
-                        }
-                        other => AfterPass::Go(other),
-                    };
-                }
+                FetchStep::Accept(accepted) => return self.deliver_error(transaction, client, *accepted, road).await,
                 FetchStep::Abandon => return AfterPass::Go(client.passed(None, None, wall_clock())),
             };
+        }
+    }
+
+    /// Delivers what the program has made where no response was to be had.
+    async fn deliver_error(
+        &mut self,
+        transaction: &mut Transaction,
+        client: &mut Client,
+        accepted: Accepted,
+        road: &mut Road<'_>,
+    ) -> AfterPass {
+        let AcceptedBody::Made(bytes) = accepted.body else { return AfterPass::Done(Next::Close) };
+        match client.passed(Some(accepted.head), Some(bytes.len() as u64), wall_clock()) {
+            Step::Deliver(mut delivery) if matches!(delivery.body, DeliveredBody::Passed(_)) => {
+                delivery.body = DeliveredBody::Made(bytes);
+                varnish_log::response(transaction, client, delivery.closes);
+                AfterPass::Done(self.deliver_made(transaction, *delivery, road).await)
+            }
+            other => AfterPass::Go(other),
         }
     }
 
@@ -657,25 +666,6 @@ fn switch(label: &str, client: &mut Client, origin: &mut Origin) -> Step {
         *program = labelled;
     }
     step
-}
-
-/// Whether a fetch failed because of the client, who cannot be answered then.
-fn is_about_client(why: &Unfetched) -> bool {
-    use crate::session::fetch::{HeadEnd, Unreachable};
-    match why {
-        Unfetched::Unreachable(why) => {
-            matches!(why, Unreachable::ClientGone | Unreachable::ClientFailed | Unreachable::Killed)
-        }
-        Unfetched::NoResponse { end, .. } => matches!(
-            end,
-            HeadEnd::ClientGone
-                | HeadEnd::ClientCutOff
-                | HeadEnd::ClientTimeout
-                | HeadEnd::ClientMalformed
-                | HeadEnd::Killed { .. }
-        ),
-        Unfetched::Refused { .. } => false,
-    }
 }
 
 /// The client's connection, as VCL asks about it; with who is at its other end if the program may ask for that.
