@@ -1,5 +1,6 @@
 //! A fetch: a request to a backend, and what becomes of the response.
 
+mod error;
 mod host;
 mod record;
 mod step;
@@ -12,7 +13,7 @@ use cache::{
     object::{Kind, Lifetime, Object, Variant},
     policy::{directives::ResponseDirectives, freshness, update, vary},
 };
-use http::{HeaderId, Headers, RequestHead, ResponseHead, Version};
+use http::{HeaderId, Headers, RequestHead, ResponseHead};
 use telemetry::vsl::VslTag;
 use vcl::{
     action::Action,
@@ -28,10 +29,10 @@ use crate::{
     loaded::Loaded,
     log::{BEREQ, BERESP, CloseReason, Log},
     modules::xkey,
-    output,
 };
 pub use host::Timeouts;
 use host::{BackendHost, Decisions};
+pub(crate) use record::AskedBy;
 pub use step::{Accepted, AcceptedBody, IncludeFinder, Reading, Recoding, Step, Stored};
 
 /// Seconds that a request is passed where `return (pass)` in `vcl_backend_response` says no time.
@@ -58,24 +59,6 @@ pub struct Order {
     pub(crate) log: Log,
     pub(crate) next_xid: Numbers,
     pub(crate) asked_by: AskedBy,
-}
-
-/// The client's request, as far as a fetch for it may say otherwise.
-#[derive(Debug)]
-pub(crate) struct AskedBy {
-    method: Vec<u8>,
-    version: Vec<u8>,
-    has_encoding: bool,
-}
-
-impl AskedBy {
-    pub(crate) fn of(request: &RequestHead) -> Self {
-        Self {
-            method: request.method().to_vec(),
-            version: request.version_bytes().to_vec(),
-            has_encoding: request.headers.contains(b"accept-encoding"),
-        }
-    }
 }
 
 impl std::fmt::Debug for Order {
@@ -565,39 +548,6 @@ impl Backend {
             }
             Action::Retry => self.retry(),
             Action::Abandon => Step::Abandon,
-            _ => Step::Abandon,
-        }
-    }
-
-    fn error(&mut self, status: u16, why: &[u8]) -> Step {
-        self.host.body.clear();
-        self.host.was_304 = false;
-        self.host.response = ResponseHead::default();
-        self.host.response.start(Version::Http11, status);
-        let reason = if why.is_empty() { output::reason(status) } else { why };
-        self.host.response.set_reason(reason);
-        let headers = &mut self.host.response.headers;
-        headers.add(b"Date", &http::http_date(whole(self.host.common.now).unsigned_abs()));
-        headers.add(b"Server", b"Varnish");
-        self.host.decisions = Decisions { streams: true, ..Decisions::default() };
-        if why == b"VCL failed" {
-            return Step::Abandon;
-        }
-        let Common { log, now, .. } = &mut self.host.common;
-        log.timestamp("Error", *now);
-        log.response_head(BERESP, &self.host.response);
-        let Some(answer) = self.run(Subroutine::BackendError) else { return Step::Abandon };
-        match answer.action {
-            Action::Deliver => {
-                let body = std::mem::take(&mut self.host.body);
-                let head = std::mem::take(&mut self.host.response);
-                if self.host.is_pass && !self.is_included {
-                    self.host.common.log.record(VslTag::Storage, b"malloc Transient");
-                    return Step::Accept(Box::new(Accepted { stored: None, head, body: AcceptedBody::Made(body) }));
-                }
-                self.store(head, AcceptedBody::Made(body), None)
-            }
-            Action::Retry => self.retry(),
             _ => Step::Abandon,
         }
     }

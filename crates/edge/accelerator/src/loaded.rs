@@ -88,8 +88,8 @@ pub struct Loaded {
 }
 
 /// How `Via` names who runs under these parameters.
-fn via_of(settings: &Settings) -> Box<[u8]> {
-    format!("1.1 {} (Varnish/7.1)", settings.hostname).into_bytes().into()
+fn via_of() -> Box<[u8]> {
+    Box::from(&b"1.1 varnish (Varnish/7.1)"[..])
 }
 
 /// An object of a module.
@@ -149,7 +149,7 @@ impl Loaded {
         // NOTE: a word in a comment costs a copy of each request's head, and nothing else.
         let may_include = program.sources.iter().any(|source| source.name != "Builtin" && source.text.contains("esi"));
         let keeps_received = may_include || !program.labels.is_empty();
-        let via = via_of(&settings);
+        let via = via_of();
         Arc::new(Self {
             keeps_received,
             name,
@@ -171,7 +171,7 @@ impl Loaded {
         Arc::new(Self {
             name: self.name.clone(),
             program: Arc::clone(&self.program),
-            via: via_of(&settings),
+            via: via_of(),
             keeps_received: self.keeps_received,
             settings,
             cache: Arc::clone(&self.cache),

@@ -41,7 +41,7 @@ pub struct Settings {
     pub workspace_backend: usize,
     /// `server.identity` (`-i`).
     pub identity: String,
-    /// `server.hostname`, also in `Via`.
+    /// `server.hostname`
     pub hostname: String,
 }
 

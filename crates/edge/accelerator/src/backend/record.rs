@@ -1,11 +1,30 @@
 //! What a fetch writes into the log beside what VCL does.
 
 use cache::policy::{date, directives::ResponseDirectives};
+use http::RequestHead;
 use telemetry::vsl::VslTag;
 use vsm::counters::Main;
 
-use super::{AskedBy, Backend, BackendHost, Recoding, whole};
+use super::{Backend, BackendHost, Recoding, whole};
 use crate::{common::Common, log::Log};
+
+/// The client's request, as far as a fetch for it may say otherwise.
+#[derive(Debug)]
+pub(crate) struct AskedBy {
+    method: Vec<u8>,
+    version: Vec<u8>,
+    has_encoding: bool,
+}
+
+impl AskedBy {
+    pub(crate) fn of(request: &RequestHead) -> Self {
+        Self {
+            method: request.method().to_vec(),
+            version: request.version_bytes().to_vec(),
+            has_encoding: request.headers.contains(b"accept-encoding"),
+        }
+    }
+}
 
 impl Backend {
     /// Notes the request as it came from the client's, and what was changed for the backend.
