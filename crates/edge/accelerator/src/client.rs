@@ -13,7 +13,7 @@ mod synth;
 use std::{rc::Rc, sync::Arc};
 
 use cache::{
-    index::{Digest, Fetch, Found, Outcome, Query, Waiting},
+    index::{Digest, Fetch, Found, Outcome, Query},
     object::{Kind, Object},
 };
 use http::{HeaderId, RequestHead, ResponseHead, Version};
