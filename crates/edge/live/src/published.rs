@@ -95,6 +95,9 @@ impl Published {
         let manager = match directory.is_own() {
             true => {
                 let mut manager = directory.manager()?;
+                // Tools show it in their first line.
+                let name = rustix::system::uname().nodename().to_bytes().to_vec();
+                manager.publish("Arg", "-i", &name)?;
                 let counters = manager.counters::<Mgt>("MGT")?;
                 counters.set(Mgt::child_start, 1);
                 Some(Mutex::new((manager, counters)))

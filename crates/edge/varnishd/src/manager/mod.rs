@@ -133,6 +133,10 @@ fn begin(options: Options) -> Result<Option<Running>, String> {
         None => None,
     };
     let mut publisher = directory.manager().map_err(|error| error.to_string())?;
+    // Tools show it in their first line.
+    let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name = options.frontend.identity.as_deref().unwrap_or(&hostname);
+    publisher.publish("Arg", "-i", name.as_bytes()).map_err(|error| error.to_string())?;
     let counters = publisher.counters::<Mgt>("MGT").map(Arc::new).map_err(|error| error.to_string())?;
     let mut manager = Manager {
         shared: None,
