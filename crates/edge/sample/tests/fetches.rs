@@ -294,6 +294,8 @@ fn values_while_a_response_is_processed() {
         ("res.payload(1,2)", Some("ok")),
         ("payload(1,2)", Some("ok")),
         ("res.payload_lv(0,1)", Some("ok")),
+        ("res.cache_hit", Some("1")),
+        ("res.cache_name", Some("pages")),
         ("res.ssl_hello_type", None),
         ("rep_ssl_hello_type", None),
         ("capture.res.hdr(0)", Some("captured")),

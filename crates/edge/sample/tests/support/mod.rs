@@ -140,6 +140,10 @@ impl Stream {
 }
 
 impl Context for Stream {
+    fn cache_hit(&self) -> Option<&str> {
+        Some("pages")
+    }
+
     fn now(&self) -> Duration {
         self.now
     }
