@@ -336,6 +336,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         let is_busy = persistence.advance(&mut self.server, now)? || persistence.waits_for_more();
         let figures = &mut self.server.shared.persistence;
         (figures.log.1, figures.durable) = (persistence.log().end().0, persistence.log().durable().0);
+        figures.applied = persistence.checkpoints.applied.0;
         if let Some((bytes, elapsed)) = persistence.take_drained() {
             self.room.pace.drained(bytes, elapsed);
         }

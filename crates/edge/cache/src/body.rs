@@ -134,7 +134,7 @@ impl Body {
         self.whole.get().map(|_| self.arrived())
     }
 
-    /// All chunks, once it is whole, of a body in memory. One on a disk is read with [`Body::poll_next`].
+    /// All chunks, once it is whole, of a body in memory. One on a disk is read piece by piece.
     #[must_use]
     pub fn whole(&self) -> Option<&[Bytes]> {
         match self.whole.get() {

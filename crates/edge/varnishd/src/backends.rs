@@ -40,7 +40,6 @@ fn write_backend(text: &mut String, name: &str, backend: &Backend, program: &Pro
         Endpoint::Path(path) => format!("unix@{path}"),
         Endpoint::None | Endpoint::Given => return,
     };
-    // As in Varnish, a connection serves whoever comes next.
     let _ = writeln!(text, "backend {name}");
     for (keyword, seconds) in [("connect", backend.connect_timeout), ("server", backend.first_byte_timeout)] {
         if let Some(seconds) = seconds.filter(|seconds| *seconds > 0.0) {
