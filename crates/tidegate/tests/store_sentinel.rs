@@ -63,6 +63,22 @@ impl Sentinel {
         format!("{}:{}", words[0], words[1]).parse().unwrap()
     }
 
+    /// Whether it has seen all of the group's replicas, and nobody else, follow the master.
+    ///
+    /// Until then one Sentinel may still order a former master to follow, while another one is promoting it.
+    fn is_settled(&self, replicas: usize) -> bool {
+        let mut client = RedisClient::connect(self.address);
+        let reply = client.command(&["SENTINEL", "REPLICAS", GROUP]);
+        let follows = |entry: &resp::Value| {
+            let words: Vec<_> = entry.as_slice().unwrap_or_default().iter().filter_map(resp::Value::as_bytes).collect();
+            let field = |name: &[u8]| words.chunks(2).find(|pair| pair[0] == name).map(|pair| pair[1]);
+            field(b"flags") == Some(b"slave")
+                && field(b"role-reported") == Some(b"slave")
+                && field(b"master-link-status") == Some(b"ok")
+        };
+        reply.as_slice().is_some_and(|entries| entries.len() == replicas && entries.iter().all(follows))
+    }
+
     /// How many replicas, and other Sentinels, it knows that are not down.
     fn knows(&self, what: &str) -> usize {
         let mut client = RedisClient::connect(self.address);
@@ -147,7 +163,7 @@ fn sentinel_promotes_a_store_and_the_old_master_follows_it() {
     wait_within(LONG, "the old master follows", || asked(address, &["INFO", "replication"]).contains("role:slave"));
     wait_within(LONG, "it has what came since", || asked(address, &["GET", "after"]) == "3");
     // Somebody asks for a failover.
-    fail_over(&sentinels);
+    fail_over(&sentinels, 2);
     wait_within(LONG, "yet another one is the master", || {
         sentinels.iter().all(|sentinel| sentinel.master() != promoted)
     });
@@ -156,8 +172,11 @@ fn sentinel_promotes_a_store_and_the_old_master_follows_it() {
     wait_within(LONG, "the last master follows", || asked(promoted, &["GET", "again"]) == "4");
 }
 
-/// Has Sentinel make another one the master, as soon as it sees one that is fit.
-fn fail_over(sentinels: &[Sentinel]) {
+/// Has Sentinel make another one the master, as soon as all of them agree on how things are, and one is fit.
+fn fail_over(sentinels: &[Sentinel], replicas: usize) {
+    for sentinel in sentinels {
+        wait_within(LONG, "Sentinel has seen who follows", || sentinel.is_settled(replicas));
+    }
     wait_within(LONG, "Sentinel takes a failover", || {
         asked(sentinels[0].address, &["SENTINEL", "FAILOVER", GROUP]) == "OK"
     });
@@ -182,7 +201,7 @@ fn sentinel_moves_a_group_from_redis_to_a_store_and_back() {
     assert_eq!(asked(store.address, &["GET", "of"]), "redis");
     let _redis = Redis::start_at(address, Arc::clone(&redis.folder), &words);
     wait_within(LONG, "Redis follows the store", || asked(address, &["GET", "now"]) == "a-store");
-    fail_over(&sentinels);
+    fail_over(&sentinels, 1);
     wait_within(LONG, "Redis is the master", || sentinels.iter().all(|sentinel| sentinel.master() == address));
     wait_within(LONG, "it takes writes", || asked(address, &["SET", "back", "again"]) == "OK");
     wait_within(LONG, "the store follows Redis", || asked(store.address, &["GET", "back"]) == "again");
