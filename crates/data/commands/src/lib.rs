@@ -8,6 +8,7 @@
 pub mod acl;
 pub mod arguments;
 pub mod client_info;
+pub mod cluster;
 pub mod config;
 pub mod groups;
 pub mod host;

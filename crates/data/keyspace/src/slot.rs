@@ -1,5 +1,7 @@
 //! Which slot a key belongs to: Redis Cluster's CRC16 (XMODEM) of the key, or of its hash tag.
 
+use crate::hash_index::CURSOR_BITS;
+
 /// How many slots there are. It divides Redis Cluster's 16384, so a cluster client's slot `s` is `s % SLOTS` here.
 pub const SLOTS: usize = 1024;
 
@@ -50,6 +52,22 @@ pub fn cluster_slot(key: &[u8]) -> u16 {
 /// The slot of a key, below [`SLOTS`].
 pub fn slot(key: &[u8]) -> usize {
     usize::from(cluster_slot(key)) % SLOTS
+}
+
+/// The tables that the keys of some of Redis Cluster's slots are in, first and last given.
+pub fn tables((first, last): (u16, u16)) -> impl Iterator<Item = usize> {
+    let count = (usize::from(last) + 1).saturating_sub(usize::from(first)).min(SLOTS);
+    (usize::from(first)..).take(count).map(|slot| slot % SLOTS)
+}
+
+/// The cursor of a walk that begins with a table.
+pub fn cursor(table: usize) -> u64 {
+    (table as u64) << CURSOR_BITS
+}
+
+/// The table that a walk is at.
+pub fn table_of(cursor: u64) -> usize {
+    (cursor >> CURSOR_BITS) as usize
 }
 
 #[cfg(test)]

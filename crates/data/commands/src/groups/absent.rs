@@ -8,10 +8,7 @@ use crate::{
     table::{Categories, Flags},
 };
 
-use super::{
-    cluster::{NO_CLUSTER, no_cluster},
-    help,
-};
+use super::help;
 
 const REPLICATION: &str = "replication comes with the cluster";
 const MODULES: &str = "there are no modules: what is written for Redis' own machine code cannot run here";
@@ -21,11 +18,6 @@ const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT);
 
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[
-    Command::new("ASKING", 1, no_cluster)
-        .flags(Flags::FAST)
-        .group("cluster", Categories::CONNECTION)
-        .missing(NO_CLUSTER)
-        .docs("3.0.0", "O(1)", "Lets the next command reach a slot that is being moved."),
     Command::new("FAILOVER", -1, no_replication)
         .flags(ADMIN.union(Flags::STALE))
         .group("server", Categories::empty())
@@ -51,16 +43,6 @@ pub const COMMANDS: &[Command] = &[
                 .syntax("path [configs{CONFIG name value}...] [args{ARGS arg}...]"),
             absent_module("UNLOAD", 3, "4.0.0", "Removes a module.").syntax("name"),
         ]),
-    Command::new("READONLY", 1, no_cluster)
-        .flags(Flags::FAST.union(Flags::LOADING).union(Flags::STALE))
-        .group("cluster", Categories::CONNECTION)
-        .missing(NO_CLUSTER)
-        .docs("3.0.0", "O(1)", "Lets the connection read from a replica."),
-    Command::new("READWRITE", 1, no_cluster)
-        .flags(Flags::FAST.union(Flags::LOADING).union(Flags::STALE))
-        .group("cluster", Categories::CONNECTION)
-        .missing(NO_CLUSTER)
-        .docs("3.0.0", "O(1)", "Ends that."),
     Command::new("SENTINEL", -2, |_| Err(Failure::text("ERR this is no Sentinel: it is a program of its own")))
         .flags(ADMIN)
         .group("sentinel", Categories::empty())

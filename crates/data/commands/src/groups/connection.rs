@@ -5,6 +5,7 @@ use resp::Protocol;
 
 use crate::{
     Context,
+    cluster::Standing,
     server::Command,
     session::{Close, ReplyMode},
     table::{Categories, Flags},
@@ -89,7 +90,11 @@ fn select(context: &mut Context<'_>) -> Result<(), Failure> {
         return Err(Failure::text("ERR value is out of range, value must between -2147483648 and 2147483647"));
     }
     let number = usize::try_from(number).ok().filter(|number| *number < context.keys.space().len());
-    context.session.db = number.ok_or(Failure::DatabaseRange)?;
+    let number = number.ok_or(Failure::DatabaseRange)?;
+    if number > 0 && context.shared.cluster.is_some() {
+        return Err(Failure::text("ERR SELECT is not allowed in cluster mode"));
+    }
+    context.session.db = number;
     context.reply.ok();
     Ok(())
 }
@@ -185,7 +190,8 @@ fn hello(context: &mut Context<'_>) -> Result<(), Failure> {
     reply.integer(if protocol == Protocol::Resp3 { 3 } else { 2 });
     reply.bulk(b"id");
     reply.integer(context.session.id.0 as i64);
-    for (name, value) in [("mode", "standalone"), ("role", "master")] {
+    let mode = if context.shared.cluster.is_some() { "cluster" } else { "standalone" };
+    for (name, value) in [("mode", mode), ("role", "master")] {
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
     }
@@ -204,6 +210,7 @@ fn reset(context: &mut Context<'_>) -> Result<(), Failure> {
     session.db = 0;
     session.protocol = Protocol::Resp2;
     session.name.clear();
+    session.standing = Standing::default();
     session.reply_mode = ReplyMode::On;
     context.shared.become_default(session);
     context.reply.set_protocol(Protocol::Resp2);

@@ -4,8 +4,10 @@
 pub(super) const UNEXPLAINED: &str = "nobody has said why";
 
 /// Names with reasons; one that ends in a blank stands for all that begin so.
-const REASONS: &[(&str, &str)] =
-    &[("RESTORE-ASKING", "the cluster is not there yet"), ("SENTINEL ", "Redis' Sentinel is a program of its own")];
+const REASONS: &[(&str, &str)] = &[
+    ("RESTORE-ASKING", "slots are filled by connections that say so: `CLUSTER CONNECTION MOVER`"),
+    ("SENTINEL ", "Redis' Sentinel is a program of its own"),
+];
 
 /// Why a command is not there.
 pub(super) fn reason(name: &str) -> Option<&'static str> {

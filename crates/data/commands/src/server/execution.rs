@@ -150,7 +150,8 @@ impl Server {
         let is_plain = session.transaction.is_none()
             && !session.access.restricted
             && session.reply_mode == ReplyMode::On
-            && !self.shared.is_looked_on();
+            && !self.shared.is_looked_on()
+            && self.shared.cluster.is_none();
         if !is_plain {
             return false;
         }

@@ -15,6 +15,9 @@ mod blocking_tests;
 #[cfg(test)]
 mod client_tests;
 mod clock;
+mod cluster;
+#[cfg(test)]
+mod cluster_tests;
 mod context;
 mod cross_protocol;
 mod dispatch;

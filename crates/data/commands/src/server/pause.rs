@@ -37,7 +37,7 @@ impl Shared {
         self.let_postponed_go();
     }
 
-    fn let_postponed_go(&mut self) {
+    pub(super) fn let_postponed_go(&mut self) {
         self.refresh_onlookers();
         for id in std::mem::take(&mut self.postponing.sessions) {
             if let Some(session) = self.session_mut(id)
@@ -109,6 +109,9 @@ impl Server {
         if !self.shared.tasks.is_empty() && self.waits_for_tasks(session, found, words) {
             return true;
         }
+        if self.shared.waits_for_slots(session, found, words) {
+            return self.put_off(session);
+        }
         if self.shared.postponing.pause.is_none() && !self.shared.postponing.has_no_room {
             return false;
         }
@@ -118,6 +121,10 @@ impl Server {
         if session.listening.monitors || !do_all_wait && !self.shared.may_write(session, found, words) {
             return false;
         }
+        self.put_off(session)
+    }
+
+    fn put_off(&mut self, session: &mut Session) -> bool {
         session.postponed = true;
         self.shared.postponing.sessions.push(session.id);
         self.shared.statistics.blocked += 1;
@@ -152,6 +159,7 @@ impl Server {
         if self.shared.postponing.pause.is_some_and(|pause| pause.until < self.now) {
             self.shared.end_pause();
         }
+        self.end_slot_pause_in_time();
         self.keyspace.expiry_paused = self.shared.postponing.pause.is_some() || self.shared.postponing.has_no_room;
         self.keyspace.expiry_paused
     }

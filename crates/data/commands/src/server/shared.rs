@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::{
     Session, SessionId,
     acl::Acl,
+    cluster::Membership,
     config::{LogLevel, Settings},
     host::{Host, NoHost, PersistenceFigures, Stopwatch},
     pubsub::Registry,
@@ -270,6 +271,8 @@ pub struct Shared {
     pub(crate) tasks: Tasks,
     pub(crate) observers: Observers,
     pub(crate) postponing: Postponing,
+    /// Its part in a cluster, if it is a node of one.
+    pub(crate) cluster: Option<Box<Membership>>,
     /// Sessions with much to read.
     pub(crate) unread: Unread,
     pub(super) limits: Limits,
@@ -294,6 +297,7 @@ impl Shared {
         Self {
             statistics: Statistics::new(table.len()),
             acl: Acl::new(&settings, &table),
+            cluster: settings.cluster_enabled.0.then(Box::default),
             table,
             settings,
             sessions: FxHashMap::default(),

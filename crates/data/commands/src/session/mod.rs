@@ -12,7 +12,7 @@ use std::{
 use keyspace::{Bytes, Millis, received_query::ReceivedQuery};
 use resp::{Protocol, RequestParser};
 
-use crate::{acl::User, table::CommandName};
+use crate::{acl::User, cluster::Standing, table::CommandName};
 
 pub(crate) use pieces::{PIECE_FROM, Pieces};
 pub use replica::{AwaitedReplicas, ReplicaTraits};
@@ -257,6 +257,8 @@ pub struct Session {
     pub postponed: bool,
     /// What it has said of itself as a replica.
     pub replica: Option<Box<ReplicaTraits>>,
+    /// What it is to a node of a cluster.
+    pub standing: Standing,
     /// The memory that it takes, when somebody last looked.
     pub memory: usize,
 }
@@ -299,6 +301,7 @@ impl Session {
             tracking: None,
             postponed: false,
             replica: None,
+            standing: Standing::default(),
             memory: 0,
         }
     }

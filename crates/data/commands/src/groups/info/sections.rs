@@ -30,7 +30,12 @@ pub(super) const ALL: &[Section] = &[
     Section { name: "commandstats", title: "Commandstats", by_default: false, write: command_stats },
     Section { name: "errorstats", title: "Errorstats", by_default: true, write: error_stats },
     Section { name: "latencystats", title: "Latencystats", by_default: false, write: latency_stats },
-    Section { name: "cluster", title: "Cluster", by_default: true, write: |_, text| field(text, "cluster_enabled", 0) },
+    Section {
+        name: "cluster",
+        title: "Cluster",
+        by_default: true,
+        write: |info, text| field(text, "cluster_enabled", u8::from(info.shared.cluster.is_some())),
+    },
     Section { name: "keyspace", title: "Keyspace", by_default: true, write: keyspace },
 ];
 
@@ -61,7 +66,7 @@ fn server(context: &mut Context<'_>, text: &mut String) {
             ("redis_git_dirty", "0"),
             ("redis_build_id", "0000000000000000"),
             ("tidegate_version", env!("CARGO_PKG_VERSION")),
-            ("redis_mode", "standalone"),
+            ("redis_mode", if context.shared.cluster.is_some() { "cluster" } else { "standalone" }),
             ("os", process.os.as_str()),
         ],
     );

@@ -1,0 +1,173 @@
+//! A store that is a node of a cluster: which slots are its own, whether it may serve them now, and where others are to be asked.
+//!
+//! Somebody who looks after the cluster gives a node its topology and, again and again, the time for which it may serve. The node
+//! serves what both allow, and sends clients elsewhere as Redis Cluster does (manual: reference/cluster-spec, redirections).
+
+mod redirect;
+mod topology;
+
+pub use redirect::Redirect;
+pub use topology::{Node, SLOTS, SlotRange, Topology, TopologyError};
+
+/// What a connection is to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Peer {
+    /// A client.
+    #[default]
+    Client,
+    /// A proxy: its commands may have keys of several slots, as long as all are this node's.
+    Proxy,
+    /// What fills slots that are not this node's yet.
+    Mover,
+}
+
+/// What a session has said of itself to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// What it is.
+    pub peer: Peer,
+    /// `READONLY`: it reads from a replica.
+    pub reads_replica: bool,
+}
+
+/// Commands on some slots wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotPause {
+    /// The slots.
+    pub slots: SlotRange,
+    /// Until when, in microseconds of the stopwatch.
+    pub until: u64,
+}
+
+/// A node's part in a cluster. Times are microseconds of the stopwatch, which never goes back.
+#[derive(Debug, Default)]
+pub struct Membership {
+    /// Of which change of the cluster it knows; 0 before it knows any.
+    pub epoch: u64,
+    /// The cluster, once it knows it.
+    pub topology: Option<Topology>,
+    /// Until when it may serve; nothing if nobody bounds that.
+    pub lease: Option<u64>,
+    /// Slots whose commands wait.
+    pub pause: Option<SlotPause>,
+}
+
+/// Why a node does not take what it is told of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MembershipError {
+    /// It knows of something newer.
+    #[error("STALEEPOCH this node knows epoch {known}, and was told of epoch {told}")]
+    Stale {
+        /// The epoch that it knows.
+        known: u64,
+        /// The one that it was told of.
+        told: u64,
+    },
+    /// The same epoch, and something else.
+    #[error("STALEEPOCH epoch {0} is known, with another topology: a change has an epoch of its own")]
+    Other(u64),
+    /// The lines are not right.
+    #[error("ERR the topology is refused: {0}")]
+    Unreadable(#[from] TopologyError),
+    /// No line is about this node.
+    #[error("ERR the topology is refused: no line has the flag 'myself'")]
+    NotAmongThem,
+}
+
+impl Membership {
+    /// Takes over how the cluster is from an epoch on; with `lease_until` it may serve until then and no longer.
+    ///
+    /// # Errors
+    ///
+    /// Something newer is known, or the text is not right.
+    pub fn learn(&mut self, epoch: u64, text: &str, lease_until: Option<u64>) -> Result<(), MembershipError> {
+        if epoch < self.epoch {
+            return Err(MembershipError::Stale { known: self.epoch, told: epoch });
+        }
+        let topology = Topology::parse(text)?;
+        if topology.myself.is_none() {
+            return Err(MembershipError::NotAmongThem);
+        }
+        if epoch == self.epoch && self.topology.as_ref().is_some_and(|known| *known != topology) {
+            return Err(MembershipError::Other(epoch));
+        }
+        if epoch > self.epoch {
+            self.pause = None;
+        }
+        self.epoch = epoch;
+        self.topology = Some(topology);
+        self.lease = lease_until.map(|until| until.max(self.lease.unwrap_or(0))).or(self.lease);
+        Ok(())
+    }
+
+    /// May serve until then, in the epoch that it knows.
+    ///
+    /// # Errors
+    ///
+    /// It is another one.
+    pub fn prolong(&mut self, epoch: u64, until: u64) -> Result<(), MembershipError> {
+        if epoch != self.epoch {
+            return Err(MembershipError::Stale { known: self.epoch, told: epoch });
+        }
+        self.lease = Some(until.max(self.lease.unwrap_or(0)));
+        Ok(())
+    }
+
+    /// Whether it may serve at a time.
+    #[inline]
+    #[must_use]
+    pub fn may_serve(&self, now: u64) -> bool {
+        self.lease.is_none_or(|until| now < until)
+    }
+
+    /// Whether a slot is this node's own, as a master.
+    #[must_use]
+    pub fn owns(&self, slot: u16) -> bool {
+        self.topology
+            .as_ref()
+            .is_some_and(|topology| topology.myself.is_some() && topology.owner(slot) == topology.myself)
+    }
+
+    /// Whether commands on a slot wait at a time.
+    #[inline]
+    #[must_use]
+    pub fn is_paused(&self, slot: u16, now: u64) -> bool {
+        self.pause.is_some_and(|pause| (pause.slots.0..=pause.slots.1).contains(&slot) && now < pause.until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str =
+        "a 127.0.0.1:1@2 myself,master - 0 0 1 connected 0-99\nb 127.0.0.1:3@4 master - 0 0 1 connected 100-16383\n";
+
+    #[test]
+    fn an_older_epoch_is_refused_and_a_lease_only_grows() {
+        let mut membership = Membership::default();
+        membership.learn(5, TEXT, None).unwrap();
+        assert!(membership.may_serve(u64::MAX));
+        assert!(matches!(membership.learn(4, TEXT, None), Err(MembershipError::Stale { known: 5, told: 4 })));
+        membership.learn(5, TEXT, Some(100)).unwrap();
+        assert!(membership.may_serve(99) && !membership.may_serve(100));
+        membership.prolong(5, 50).unwrap();
+        assert!(membership.may_serve(99));
+        assert!(membership.prolong(4, 500).is_err() && !membership.may_serve(100));
+        let other = TEXT.replace("0-99", "0-98");
+        assert_eq!(membership.learn(5, &other, None), Err(MembershipError::Other(5)));
+        assert_eq!(membership.learn(6, "", None), Err(MembershipError::NotAmongThem));
+    }
+
+    #[test]
+    fn a_new_epoch_ends_a_pause() {
+        let mut membership = Membership::default();
+        membership.learn(1, TEXT, None).unwrap();
+        membership.pause = Some(SlotPause { slots: (3, 5), until: 10 });
+        assert!(membership.is_paused(3, 9) && !membership.is_paused(3, 10) && !membership.is_paused(6, 9));
+        membership.learn(1, TEXT, None).unwrap();
+        assert!(membership.is_paused(5, 9));
+        membership.learn(2, TEXT, None).unwrap();
+        assert!(!membership.is_paused(5, 9) && membership.owns(99) && !membership.owns(100));
+    }
+}

@@ -1,0 +1,181 @@
+//! What a node tells of its cluster.
+
+use keyspace::Failure;
+use resp::Reply;
+
+use crate::{
+    Context,
+    cluster::{Node, Topology},
+    groups::help,
+};
+
+use super::{DISABLED, known};
+
+pub(super) fn help(context: &mut Context<'_>) -> Result<(), Failure> {
+    context.shared.cluster.as_ref().ok_or(DISABLED)?;
+    let lines = [
+        ("COUNTKEYSINSLOT <slot>", "How many keys a slot has."),
+        ("GETKEYSINSLOT <slot> <count>", "Some keys of a slot."),
+        ("INFO", "The state of the cluster."),
+        ("KEYSLOT <key>", "The slot of a key."),
+        ("MYID", "The node's name."),
+        ("NODES", "The nodes, a line each."),
+        ("REPLICAS <node-id>", "The replicas of a master."),
+        ("SHARDS", "The shards with their slots and nodes."),
+        ("SLOTS", "Which node has which slots."),
+        ("TOPOLOGY <epoch> <nodes> [LEASE <milliseconds>]", "Tells the node how the cluster is."),
+        ("LEASE <epoch> <milliseconds>", "Lets the node serve for so long."),
+        ("PAUSE <first> <last> <milliseconds> | PAUSE END", "Has commands on some slots wait."),
+        ("DELKEYSINSLOT <first> <last> <count>", "Removes some keys of slots that are another node's."),
+        ("CONNECTION CLIENT|PROXY|MOVER", "Says what the connection is."),
+        ("ADDSLOTS, MEET, FAILOVER, SETSLOT, ...", "Are refused: `tidegate cluster` decides that for all nodes."),
+    ];
+    help::reply(context, "CLUSTER", &lines);
+    Ok(())
+}
+
+pub(super) fn info(context: &mut Context<'_>) -> Result<(), Failure> {
+    let membership = context.shared.cluster.as_ref().ok_or(DISABLED)?;
+    let (assigned, nodes, size, my_epoch) = membership.topology.as_ref().map_or((0, 0, 0, 0), |topology| {
+        let masters = topology.nodes.iter().filter(|node| !node.slots.is_empty()).count();
+        let mine = topology.myself.map(|place| topology.master_of(place)).and_then(|place| topology.nodes.get(place));
+        (topology.assigned(), topology.nodes.len(), masters, mine.map_or(0, |node| node.config_epoch))
+    });
+    let serves = membership.may_serve(context.shared.stopwatch()) && membership.topology.is_some();
+    let state = if serves { "ok" } else { "fail" };
+    let epoch = membership.epoch;
+    let text = format!(
+        "cluster_state:{state}\r\ncluster_slots_assigned:{assigned}\r\ncluster_slots_ok:{assigned}\r\ncluster_slots_pfail:0\r\n\
+         cluster_slots_fail:0\r\ncluster_known_nodes:{nodes}\r\ncluster_size:{size}\r\ncluster_current_epoch:{epoch}\r\n\
+         cluster_my_epoch:{my_epoch}\r\ncluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\n\
+         total_cluster_links_buffer_limit_exceeded:0\r\n"
+    );
+    context.reply.verbatim(*b"txt", text.as_bytes());
+    Ok(())
+}
+
+pub(super) fn my_id(context: &mut Context<'_>) -> Result<(), Failure> {
+    let topology = known(context)?;
+    let id =
+        topology.myself.and_then(|place| topology.nodes.get(place)).map(|node| node.id.clone()).unwrap_or_default();
+    context.reply.bulk(id.as_bytes());
+    Ok(())
+}
+
+pub(super) fn nodes(context: &mut Context<'_>) -> Result<(), Failure> {
+    let text = known(context)?.text();
+    context.reply.verbatim(*b"txt", text.as_bytes());
+    Ok(())
+}
+
+pub(super) fn links(context: &mut Context<'_>) -> Result<(), Failure> {
+    known(context)?;
+    context.reply.array(0);
+    Ok(())
+}
+
+pub(super) fn failure_reports(context: &mut Context<'_>) -> Result<(), Failure> {
+    let failed = {
+        let topology = known(context)?;
+        let place = find(topology, context.words.at(2))?;
+        topology.nodes.get(place).is_some_and(|node| node.has_failed)
+    };
+    context.reply.integer(i64::from(failed));
+    Ok(())
+}
+
+pub(super) fn key_slot(context: &mut Context<'_>) -> Result<(), Failure> {
+    context.shared.cluster.as_ref().ok_or(DISABLED)?;
+    context.reply.integer(keyspace::slot::cluster_slot(context.words.at(2)).into());
+    Ok(())
+}
+
+fn find(topology: &Topology, id: &[u8]) -> Result<usize, Failure> {
+    topology.find(id).ok_or_else(|| Failure::quoting(&[b"ERR Unknown node ", id.get(..64).unwrap_or(id)]))
+}
+
+pub(super) fn replicas(context: &mut Context<'_>) -> Result<(), Failure> {
+    let lines = {
+        let topology = known(context)?;
+        let place = find(topology, context.words.at(2))?;
+        if topology.nodes.get(place).is_some_and(|node| node.master.is_some()) {
+            return Err(Failure::text("ERR The specified node is not a master"));
+        }
+        let line = |(place, _): (usize, &Node)| {
+            let mut line = String::new();
+            topology.write_line(place, &mut line);
+            line
+        };
+        topology.replicas_of(place).map(line).collect::<Vec<_>>()
+    };
+    context.reply.array(lines.len());
+    lines.iter().for_each(|line| context.reply.bulk(line.as_bytes()));
+    Ok(())
+}
+
+fn node(reply: &mut Reply<'_>, node: &Node) {
+    reply.array(4);
+    reply.bulk(node.host.as_bytes());
+    reply.integer(node.port.into());
+    reply.bulk(node.id.as_bytes());
+    reply.map(usize::from(node.host_name.is_some()));
+    if let Some(name) = &node.host_name {
+        reply.bulk(b"hostname");
+        reply.bulk(name.as_bytes());
+    }
+}
+
+pub(super) fn slots(context: &mut Context<'_>) -> Result<(), Failure> {
+    let topology = known(context)?.clone();
+    let mut ranges: Vec<(u16, u16, usize)> = Vec::new();
+    for (place, node) in topology.nodes.iter().enumerate() {
+        ranges.extend(node.slots.iter().map(|(first, last)| (*first, *last, place)));
+    }
+    ranges.sort_unstable();
+    let reply = &mut context.reply;
+    reply.array(ranges.len());
+    for (first, last, place) in ranges {
+        let replicas: Vec<&Node> =
+            topology.replicas_of(place).map(|(_, node)| node).filter(|node| !node.has_failed).collect();
+        reply.array(3 + replicas.len());
+        reply.integer(first.into());
+        reply.integer(last.into());
+        topology.nodes.get(place).into_iter().chain(replicas).for_each(|one| node(reply, one));
+    }
+    Ok(())
+}
+
+pub(super) fn shards(context: &mut Context<'_>) -> Result<(), Failure> {
+    let topology = known(context)?.clone();
+    let offset = context.shared.persistence.log.1 as i64;
+    let reply = &mut context.reply;
+    let masters = || topology.nodes.iter().enumerate().filter(|(_, node)| node.master.is_none());
+    reply.array(masters().count());
+    for (place, master) in masters() {
+        reply.map(2);
+        reply.bulk(b"slots");
+        reply.array(master.slots.len() * 2);
+        for (first, last) in &master.slots {
+            reply.integer((*first).into());
+            reply.integer((*last).into());
+        }
+        reply.bulk(b"nodes");
+        reply.array(1 + topology.replicas_of(place).count());
+        for (_, one) in [(place, master)].into_iter().chain(topology.replicas_of(place)) {
+            let role = if one.master.is_some() { "replica" } else { "master" };
+            let health = if one.has_failed { "fail" } else { "online" };
+            reply.map(7);
+            for (name, value) in [("id", one.id.as_str()), ("ip", &one.host), ("endpoint", &one.host), ("role", role)] {
+                reply.bulk(name.as_bytes());
+                reply.bulk(value.as_bytes());
+            }
+            reply.bulk(b"port");
+            reply.integer(one.port.into());
+            reply.bulk(b"replication-offset");
+            reply.integer(offset);
+            reply.bulk(b"health");
+            reply.bulk(health.as_bytes());
+        }
+    }
+    Ok(())
+}

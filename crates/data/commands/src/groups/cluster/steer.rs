@@ -1,0 +1,88 @@
+//! What whoever looks after the cluster tells a node.
+
+use keyspace::Failure;
+
+use crate::{
+    Context,
+    cluster::{MembershipError, Peer, SlotPause},
+    groups::cluster::slots::range,
+};
+
+use super::DISABLED;
+
+/// The longest lease and the longest pause, in milliseconds.
+const TIME_MAX: u64 = 24 * 60 * 60 * 1000;
+
+fn refused(error: &MembershipError) -> Failure {
+    Failure::owned(error.to_string())
+}
+
+fn number(context: &Context<'_>, place: usize, most: u64) -> Result<u64, Failure> {
+    let number = context.words.integer(place)?;
+    u64::try_from(number).ok().filter(|number| *number <= most).ok_or(Failure::NotInteger)
+}
+
+/// In so many milliseconds, on the clock of leases.
+fn after(context: &Context<'_>, place: usize) -> Result<u64, Failure> {
+    Ok(context.shared.stopwatch() + number(context, place, TIME_MAX)? * 1000)
+}
+
+pub(super) fn topology(context: &mut Context<'_>) -> Result<(), Failure> {
+    let epoch = number(context, 2, i64::MAX as u64)?;
+    let text = std::str::from_utf8(context.words.at(3)).map_err(|_| Failure::text("ERR the topology is no text"))?;
+    let lease = match context.words.len() {
+        4 => None,
+        6 if context.words.is(4, "LEASE") => Some(after(context, 5)?),
+        _ => return Err(Failure::Syntax),
+    };
+    let membership = context.shared.cluster.as_mut().ok_or(DISABLED)?;
+    let was_paused = membership.pause.is_some();
+    membership.learn(epoch, text, lease).map_err(|error| refused(&error))?;
+    if was_paused && membership.pause.is_none() {
+        context.shared.end_slot_pause();
+    }
+    context.shared.redirect_waiting();
+    context.reply.ok();
+    Ok(())
+}
+
+pub(super) fn lease(context: &mut Context<'_>) -> Result<(), Failure> {
+    let epoch = number(context, 2, i64::MAX as u64)?;
+    let until = after(context, 3)?;
+    let membership = context.shared.cluster.as_mut().ok_or(DISABLED)?;
+    membership.prolong(epoch, until).map_err(|error| refused(&error))?;
+    context.reply.ok();
+    Ok(())
+}
+
+pub(super) fn pause(context: &mut Context<'_>) -> Result<(), Failure> {
+    context.shared.cluster.as_ref().ok_or(DISABLED)?;
+    if context.words.len() == 3 && context.words.is(2, "END") {
+        context.shared.end_slot_pause();
+        context.reply.ok();
+        return Ok(());
+    }
+    if context.words.len() != 5 {
+        return Err(Failure::Syntax);
+    }
+    let slots = range(context, 2)?;
+    let until = after(context, 4)?;
+    if !context.shared.begin_slot_pause(SlotPause { slots, until }) {
+        return Err(Failure::text("TRYAGAIN a command of many keys is still under way"));
+    }
+    context.reply.ok();
+    Ok(())
+}
+
+pub(super) fn connection(context: &mut Context<'_>) -> Result<(), Failure> {
+    context.shared.cluster.as_ref().ok_or(DISABLED)?;
+    let peer = match context.words.at(2).to_ascii_uppercase().as_slice() {
+        b"CLIENT" => Peer::Client,
+        b"PROXY" => Peer::Proxy,
+        b"MOVER" => Peer::Mover,
+        _ => return Err(Failure::Syntax),
+    };
+    context.session.standing.peer = peer;
+    context.reply.ok();
+    Ok(())
+}

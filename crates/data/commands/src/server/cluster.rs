@@ -1,0 +1,132 @@
+//! A node of a cluster: commands whose keys are elsewhere are sent there, those on slots that are paused wait.
+
+use keyspace::{Bytes, Failure};
+
+use crate::{
+    Session, SessionId,
+    cluster::{Membership, Redirect, SlotPause},
+    session::{Close, Transaction},
+    table::Flags,
+};
+
+use super::{Found, Server, Shared, dispatch::WordList};
+
+impl Shared {
+    /// Microseconds of the clock that never goes back.
+    pub(crate) fn stopwatch(&self) -> u64 {
+        (self.clock.stopwatch)()
+    }
+
+    /// Why this node does not run a command of a client.
+    pub(super) fn refused_by_cluster(&self, session: &Session, found: Found, words: &[&[u8]]) -> Option<Failure> {
+        let membership = self.cluster.as_ref()?;
+        let routed = match &session.transaction {
+            Some(transaction) if found.command.flags.contains(Flags::RUNS_TRANSACTION) => {
+                self.route_queued(membership, session, transaction)
+            }
+            _ => self.route_command(membership, session, found, words).map(drop),
+        };
+        routed.err().map(|redirect| redirect.failure())
+    }
+
+    fn route_command(
+        &self,
+        membership: &Membership,
+        session: &Session,
+        found: Found,
+        words: &[&[u8]],
+    ) -> Result<Option<u16>, Redirect> {
+        let places = found.command.key_places_of(words);
+        let keys = places.into_iter().filter_map(|place| words.get(place).copied());
+        membership.route(keys, found.command.flags, session.standing, self.stopwatch())
+    }
+
+    /// All commands of a transaction, again: slots may have moved since they were queued.
+    fn route_queued(
+        &self,
+        membership: &Membership,
+        session: &Session,
+        transaction: &Transaction,
+    ) -> Result<(), Redirect> {
+        for command in &transaction.commands {
+            let words: WordList<'_> = command.iter().map(Bytes::as_slice).collect();
+            if let Some(found) = self.table.find(&words) {
+                self.route_command(membership, session, found, &words)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a command has to wait until its slots have come to rest.
+    pub(super) fn waits_for_slots(&self, session: &Session, found: Found, words: &[&[u8]]) -> bool {
+        let Some(membership) = self.cluster.as_ref().filter(|membership| membership.pause.is_some()) else {
+            return false;
+        };
+        let now = self.stopwatch();
+        let is_paused = |found: Found, words: &[&[u8]]| {
+            let places = found.command.key_places_of(words);
+            let mut keys = places.iter().filter_map(|place| words.get(*place)).peekable();
+            let is_of_all = keys.peek().is_none() && found.command.flags.contains(Flags::WRITE);
+            is_of_all || keys.any(|key| membership.is_paused(keyspace::slot::cluster_slot(key), now))
+        };
+        let queued = |command: &Vec<Bytes>| {
+            let words: WordList<'_> = command.iter().map(Bytes::as_slice).collect();
+            self.table.find(&words).is_some_and(|found| is_paused(found, &words))
+        };
+        match &session.transaction {
+            Some(transaction) if found.command.flags.contains(Flags::RUNS_TRANSACTION) => {
+                transaction.commands.iter().any(queued)
+            }
+            // What is queued changes nothing yet.
+            Some(_) => false,
+            None => is_paused(found, words),
+        }
+    }
+
+    /// Has commands on some slots wait. Returns false if one goes on over turns: what it changes would come later.
+    pub(crate) fn begin_slot_pause(&mut self, pause: SlotPause) -> bool {
+        if !self.tasks.is_empty() {
+            return false;
+        }
+        if let Some(membership) = &mut self.cluster {
+            membership.pause = Some(pause);
+        }
+        self.refresh_onlookers();
+        true
+    }
+
+    /// Has commands on paused slots go on: they are looked at again, and sent elsewhere if that is right by now.
+    pub(crate) fn end_slot_pause(&mut self) {
+        if let Some(membership) = &mut self.cluster {
+            membership.pause = None;
+        }
+        self.let_postponed_go();
+    }
+
+    /// Sends those elsewhere who wait for keys that this node has not any more.
+    pub(crate) fn redirect_waiting(&mut self) {
+        let Some(membership) = self.cluster.as_ref() else { return };
+        let now = self.stopwatch();
+        let redirected = |session: &Session| {
+            let blocked = session.blocked.as_ref().filter(|_| session.close == Close::No)?;
+            let keys = blocked.keys.iter().map(Bytes::as_slice);
+            membership.route(keys, Flags::WRITE, session.standing, now).err()
+        };
+        let all = self.sessions.iter().filter_map(|(id, session)| Some((*id, redirected(session.as_deref()?)?)));
+        let all: Vec<(SessionId, Redirect)> = all.collect();
+        for (id, redirect) in all {
+            let text = String::from_utf8_lossy(&redirect.failure().bytes()).into_owned();
+            self.end_blocking(id, Some(&text));
+        }
+    }
+}
+
+impl Server {
+    /// Ends a pause of slots whose time is over.
+    pub(super) fn end_slot_pause_in_time(&mut self) {
+        let pause = self.shared.cluster.as_ref().and_then(|membership| membership.pause);
+        if pause.is_some_and(|pause| pause.until <= self.shared.stopwatch()) {
+            self.shared.end_slot_pause();
+        }
+    }
+}
