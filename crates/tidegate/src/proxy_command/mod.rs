@@ -84,6 +84,7 @@ fn try_run(name: &str, arguments: &ProxyArguments) -> Result<ExitCode, String> {
         client_output_max: arguments.client_output_limit,
         statistics: arguments.statistics()?,
         log: arguments.output.clone(),
+        topology: arguments.source()?,
     });
     let running = running.map_err(|error| error.to_string())?;
     if let Some(path) = &arguments.pid_file {
@@ -112,6 +113,9 @@ fn try_run(name: &str, arguments: &ProxyArguments) -> Result<ExitCode, String> {
 
 /// What a pool does, for whoever starts it.
 fn described(pool: &nutcracker::PoolConfig) -> String {
+    if pool.slots.is_some() {
+        return format!("pool '{}' on {}", pool.name, pool.listen);
+    }
     let servers = pool.servers.len();
     let plural = if servers == 1 { "" } else { "s" };
     format!("pool '{}' on {}: {servers} server{plural}", pool.name, pool.listen)

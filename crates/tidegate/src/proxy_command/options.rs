@@ -1,12 +1,17 @@
 //! The command line: nutcracker's options, and some of ours.
 
-use std::{fs, net::SocketAddr, path::PathBuf};
+use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Parser;
-use kvproxy::nutcracker::{self, PoolConfig};
+use kvproxy::{
+    nutcracker::{self, Address, PoolConfig, SlotsConfig},
+    serve::Source,
+};
 
 /// The name of a pool that is given by options.
 const POOL: &str = "proxy";
+/// Where clients connect if nobody says.
+const LISTEN: &str = "127.0.0.1:22121";
 
 /// Serve many stores as one: a nutcracker.yml (-c), or a list of servers.
 ///
@@ -18,12 +23,31 @@ pub struct ProxyArguments {
     /// The configuration.
     #[arg(short = 'c', long, value_name = "FILE", default_value = "conf/nutcracker.yml")]
     pub conf_file: PathBuf,
-    /// Without a configuration: where clients connect, as host:port or a path.
-    #[arg(long, value_name = "ADDRESS", requires = "server")]
+    /// Without a configuration: where clients connect, as host:port or a path (127.0.0.1:22121).
+    #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     /// Without a configuration: a server, as host:port; once for each.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "conf_file")]
     server: Vec<String>,
+    /// Without a configuration: a node of a running Redis or Valkey Cluster, as host:port; the others are learned from it.
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["conf_file", "server"])]
+    cluster: Vec<String>,
+    /// Without a configuration: the master of a group, as Sentinel says: group@host:port; once for each Sentinel.
+    #[arg(long, value_name = "GROUP@ADDRESS", conflicts_with_all = ["conf_file", "server", "cluster"])]
+    sentinel: Vec<String>,
+    /// Without a configuration: a file that says which server has which slots, in lines as CLUSTER NODES has them. It is read again when
+    /// another one takes its place.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["conf_file", "server", "cluster", "sentinel"])]
+    topology: Option<PathBuf>,
+    /// With one of these three: for how many milliseconds a request is tried again that could not be sent, or that only reads.
+    #[arg(long, value_name = "MS", default_value_t = 5_000)]
+    retry_for: u64,
+    /// With one of these three: milliseconds that a server has for an answer.
+    #[arg(long, value_name = "MS", default_value_t = 10_000)]
+    timeout: u64,
+    /// With one of these three: the password of the servers, which clients have to know too.
+    #[arg(long, value_name = "PASSWORD")]
+    password: Option<String>,
     /// How many threads serve.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub workers: usize,
@@ -68,19 +92,51 @@ pub struct ProxyArguments {
 impl ProxyArguments {
     /// The pools.
     pub fn pools(&self) -> Result<Vec<PoolConfig>, String> {
+        if self.source()?.is_some() {
+            let listen = self.listen.as_deref().unwrap_or(LISTEN);
+            let slots = SlotsConfig {
+                retry_for: Duration::from_millis(self.retry_for),
+                of_one_server: !self.sentinel.is_empty(),
+            };
+            let mut pool =
+                PoolConfig::of_slots(POOL, listen, slots).map_err(|problem| format!("--listen {problem}"))?;
+            pool.redis_auth.clone_from(&self.password);
+            pool.timeout = Some(Duration::from_millis(self.timeout.max(1)));
+            return Ok(vec![pool]);
+        }
         if self.server.is_empty() {
             let path = &self.conf_file;
             let text = fs::read_to_string(path)
                 .map_err(|error| format!("conf: failed to open configuration '{}': {error}", path.display()))?;
             return nutcracker::parse(&text).map_err(|error| format!("{}: {error}", path.display()));
         }
-        let listen = self.listen.as_deref().unwrap_or("127.0.0.1:22121");
+        let listen = self.listen.as_deref().unwrap_or(LISTEN);
         let mut text =
             format!("{POOL}:\n  listen: {listen}\n  redis: true\n  hash: murmur\n  hash_tag: \"{{}}\"\n  servers:\n");
         for server in &self.server {
             text.push_str(&format!("   - {server}:1\n"));
         }
         nutcracker::parse(&text).map_err(|error| format!("--listen, --server: {}", error.problem))
+    }
+
+    /// Where is learned which server has which slots, if servers are spread so.
+    pub fn source(&self) -> Result<Option<Source>, String> {
+        if let Some(path) = &self.topology {
+            return Ok(Some(Source::File(path.clone())));
+        }
+        if !self.cluster.is_empty() {
+            let seeds = self.cluster.iter().map(|text| address("--cluster", text)).collect::<Result<_, _>>()?;
+            return Ok(Some(Source::Cluster { seeds, password: self.password.clone() }));
+        }
+        let (mut group, mut sentinels) = (None, Vec::new());
+        for text in &self.sentinel {
+            let (name, place) = text.split_once('@').ok_or("--sentinel takes GROUP@HOST:PORT")?;
+            if group.replace(name).is_some_and(|known| known != name) {
+                return Err("--sentinel: all Sentinels look after one group, so its name is the same".into());
+            }
+            sentinels.push(address("--sentinel", place)?);
+        }
+        Ok(group.map(|group| Source::Sentinel { group: group.to_owned(), sentinels }))
     }
 
     /// Where statistics are served.
@@ -91,6 +147,12 @@ impl ProxyArguments {
         let address = self.stats_addr.parse().map_err(|_| format!("-a is no address: '{}'", self.stats_addr))?;
         Ok(Some(SocketAddr::new(address, self.stats_port)))
     }
+}
+
+fn address(option: &str, text: &str) -> Result<Address, String> {
+    let (host, port) = text.rsplit_once(':').ok_or_else(|| format!("{option} takes HOST:PORT, not '{text}'"))?;
+    let port = port.parse().map_err(|_| format!("{option}: '{port}' is no port"))?;
+    Ok(Address::Tcp { host: host.trim_matches(['[', ']']).to_owned(), port })
 }
 
 /// A number of bytes with a unit, as redis.conf has them.

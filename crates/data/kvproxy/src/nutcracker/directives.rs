@@ -35,6 +35,17 @@ pub enum Address {
     },
 }
 
+impl Address {
+    /// The host; empty for a unix socket.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        match self {
+            Self::Tcp { host, .. } => host,
+            Self::Unix { .. } => "",
+        }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -96,6 +107,17 @@ pub struct PoolConfig {
     pub server_failure_limit: u32,
     /// `servers`.
     pub servers: Vec<ServerConfig>,
+    /// Servers are spread by slots, and told of while the proxy runs.
+    pub slots: Option<SlotsConfig>,
+}
+
+/// How servers that are spread by slots are dealt with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotsConfig {
+    /// For how long a request that cannot be sent is tried again.
+    pub retry_for: Duration,
+    /// All slots are always on one server.
+    pub of_one_server: bool,
 }
 
 impl PoolConfig {
@@ -103,6 +125,17 @@ impl PoolConfig {
     #[must_use]
     pub fn members(&self) -> Vec<Member> {
         self.servers.iter().map(|server| Member { name: server.name.clone(), weight: server.weight }).collect()
+    }
+
+    /// One whose servers are spread by slots; they become known later.
+    ///
+    /// # Errors
+    /// The address is none.
+    pub fn of_slots(name: &str, listen: &str, slots: SlotsConfig) -> Result<Self, String> {
+        let mut pool = Self::with_defaults(&Text { line: 0, text: name.to_owned() });
+        pool.listen = listen_of(listen)?;
+        (pool.slots, pool.tcpkeepalive) = (Some(slots), true);
+        Ok(pool)
     }
 
     pub(super) fn read(raw: RawPool) -> Result<Self, ConfigError> {
@@ -156,6 +189,7 @@ impl PoolConfig {
             server_retry_timeout: milliseconds(30_000),
             server_failure_limit: 2,
             servers: Vec::new(),
+            slots: None,
         }
     }
 

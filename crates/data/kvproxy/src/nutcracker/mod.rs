@@ -14,7 +14,7 @@ mod yaml;
 
 use std::{collections::HashSet, fmt, time::Duration};
 
-pub use directives::{Address, PoolConfig, ServerConfig};
+pub use directives::{Address, PoolConfig, ServerConfig, SlotsConfig};
 
 /// A fault of a configuration, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

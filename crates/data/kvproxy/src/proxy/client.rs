@@ -60,6 +60,8 @@ pub enum Pending {
         server: usize,
         /// How many there are.
         servers: usize,
+        /// The one after it.
+        next: Option<usize>,
     },
     /// Replies are missing.
     Many(Box<Gathering>),

@@ -1,9 +1,14 @@
 //! Which server a request belongs to.
 
+use keyspace::slot::cluster_slot;
+
 use super::{Pool, Proxy, requests::Request};
 
 /// What a client hears when no server of the pool is alive, as twemproxy has it.
 const NO_SERVER: &str = "ERR Connection refused (all servers of the pool are ejected)";
+
+/// The same where servers are spread by slots, as Redis Cluster has it.
+const NOT_SERVED: &str = "CLUSTERDOWN Hash slot not served";
 
 impl Proxy {
     /// The pool that a client came to.
@@ -16,6 +21,10 @@ impl Proxy {
     pub(super) fn server_of(&mut self, index: usize, key: &[u8]) -> Result<usize, String> {
         let pool = self.clients.get(index).and_then(|client| self.pools.get_mut(client.pool));
         let Some(pool) = pool else { return Err(NO_SERVER.to_owned()) };
+        if let Some(slots) = &pool.slots {
+            let server = slots.owner(cluster_slot(key));
+            return server.ok_or_else(|| NOT_SERVED.to_owned());
+        }
         let server = pool.ring.server_of(key);
         if server.is_none() {
             pool.counts.forward_error += 1;
@@ -38,11 +47,14 @@ impl Proxy {
         let words: Vec<&[u8]> = request.words.iter().collect();
         let places = request.found.command.key_places_of(&words);
         let mut found: Option<(usize, &[u8])> = None;
+        let mut server = None;
         for place in places {
             let key = words.get(place).copied().unwrap_or_default();
-            let server = self.server_of(index, key)?;
+            let its = self.server_of(index, key)?;
+            let together = self.pool_of(index).map_or(its, |pool| pool.together(key, its));
+            server = Some(its);
             match found {
-                Some((known, other)) if known != server => {
+                Some((known, other)) if known != together => {
                     return Err(format!(
                         "CROSSSLOT Keys in request don't hash to the same slot: '{}' and '{}' are on different servers (a hash tag \
                          such as {{...}} in both keeps them together)",
@@ -50,11 +62,11 @@ impl Proxy {
                         shown(key)
                     ));
                 }
-                _ => found = Some((server, key)),
+                _ => found = Some((together, key)),
             }
         }
-        match found {
-            Some((server, _)) => Ok(server),
+        match server {
+            Some(server) => Ok(server),
             None if needs_key => {
                 Err(format!("ERR '{}' without keys: no server can be told", request.found.full_name()))
             }

@@ -31,6 +31,25 @@ pub struct Link {
     pub is_dirty: bool,
     /// Clients, by place and number, that wait until the server has taken most of what is to be sent.
     pub throttled: Vec<(usize, u64)>,
+    /// Requests are kept until they are answered: a server may send them elsewhere.
+    pub keeps: bool,
+    /// The requests of those who wait for an answer, in their order.
+    pub kept: VecDeque<Kept>,
+    /// Bytes that have been sent since it was opened.
+    pub sent_ever: u64,
+}
+
+/// A request that is not answered.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// The request.
+    pub bytes: Vec<u8>,
+    /// How many bytes of the connection end with it.
+    pub end: u64,
+    /// When it was first asked, in milliseconds.
+    pub since: u64,
+    /// How often it was sent since it last waited.
+    pub tries: u32,
 }
 
 /// Bytes that wait to be sent to a server before clients that send it more are held up.
@@ -52,6 +71,10 @@ pub enum LinkState {
 pub enum Waiting {
     /// It has to be no error, and is nobody's.
     Swallow,
+    /// It is nobody's.
+    Ignore,
+    /// It says whether requests may have keys of several slots.
+    Probe,
     /// It is part of an answer.
     Answer {
         /// The client's place.
@@ -83,7 +106,21 @@ impl Link {
             opened_at: 0,
             is_dirty: false,
             throttled: Vec::new(),
+            keeps: false,
+            kept: VecDeque::new(),
+            sent_ever: 0,
         }
+    }
+
+    /// The same that keeps requests, or does not.
+    pub fn keeping(self, keeps: bool) -> Self {
+        Self { keeps, ..self }
+    }
+
+    /// Of what waited to be sent, so much is left.
+    #[inline]
+    pub fn has_sent(&mut self, before: usize) {
+        self.sent_ever += (before - self.unsent()) as u64;
     }
 
     /// Forgets everything of a connection that is gone, and gives those who waited.
@@ -93,6 +130,7 @@ impl Link {
         self.sent = 0;
         self.input = Vec::new();
         self.scanner = FrameScanner::default();
+        self.sent_ever = 0;
         std::mem::take(&mut self.waiting)
     }
 
@@ -104,7 +142,7 @@ impl Link {
 
     /// Since when somebody waits for it, in milliseconds.
     pub fn waits_since(&self) -> Option<u64> {
-        match (self.state, self.waiting.iter().find(|waiting| **waiting != Waiting::Swallow)) {
+        match (self.state, self.waiting.iter().find(|waiting| matches!(waiting, Waiting::Answer { .. }))) {
             (LinkState::Opening, _) => Some(self.opened_at),
             (_, Some(Waiting::Answer { since, .. })) => Some(*since),
             _ => None,

@@ -16,16 +16,47 @@ pub struct Gathering {
     missing: usize,
     /// For [`Merge::InOrder`]: the part of each element of the answer.
     parts: Vec<u32>,
+    /// Parts that went on as several: which, the number of their first part, and what there is of these.
+    nested: Vec<(u32, u32, Gathering)>,
 }
 
 impl Gathering {
     /// Of so many parts; `parts` says which one each element of the answer comes from, where that matters.
     pub fn new(merge: Merge, count: usize, parts: Vec<u32>) -> Self {
-        Self { merge, replies: vec![None; count], missing: count, parts }
+        Self { merge, replies: vec![None; count], missing: count, parts, nested: Vec::new() }
+    }
+
+    /// Has a part go on as several. Returns the number of the first of these; the others follow it.
+    pub fn nest(&mut self, part: u32, gathering: Self) -> u32 {
+        let last = self.nested.last().map(|(_, first, nested)| first + nested.replies.len() as u32);
+        let first = last.unwrap_or(self.replies.len() as u32);
+        self.nested.push((part, first, gathering));
+        first
+    }
+
+    /// The reply to a part of a part that is whole by now.
+    fn take_nested(&mut self, part: u32, reply: &[u8]) -> Option<(u32, Vec<u8>)> {
+        let range = |first: u32, nested: &Self| first..first + nested.replies.len() as u32;
+        let (of, first, nested) =
+            self.nested.iter_mut().find(|(_, first, nested)| range(*first, nested).contains(&part))?;
+        if !nested.take(part - *first, reply) {
+            return None;
+        }
+        let whole = std::mem::replace(
+            nested,
+            Self { replies: vec![None; nested.replies.len()], ..Self::new(nested.merge, 0, Vec::new()) },
+        );
+        let mut out = Vec::new();
+        whole.write(&mut out);
+        Some((*of, out))
     }
 
     /// Takes the reply to a part; `true` once it is the last.
     pub fn take(&mut self, part: u32, reply: &[u8]) -> bool {
+        if part as usize >= self.replies.len() {
+            let whole = self.take_nested(part, reply);
+            return whole.is_some_and(|(part, reply)| self.take(part, &reply));
+        }
         if let Some(place) = self.replies.get_mut(part as usize)
             && place.replace(reply.to_vec()).is_none()
         {
@@ -93,7 +124,7 @@ fn merged(merge: Merge, replies: &[Vec<u8>], parts: &[u32], out: &mut Vec<u8>) -
 }
 
 /// The reply to `SCAN` for the client: the cursor has the number of the server in it.
-pub fn scanned(reply: &[u8], server: usize, servers: usize, out: &mut Vec<u8>) {
+pub fn scanned(reply: &[u8], (server, servers, following): (usize, usize, Option<usize>), out: &mut Vec<u8>) {
     let parts = elements(reply);
     let cursor = parts.as_ref().and_then(|parts| std::str::from_utf8(bulk(parts.first()?)?).ok()?.parse::<u64>().ok());
     let (Some(parts), Some(cursor)) = (parts, cursor) else {
@@ -102,8 +133,7 @@ pub fn scanned(reply: &[u8], server: usize, servers: usize, out: &mut Vec<u8>) {
         return;
     };
     let next = match cursor {
-        0 if server + 1 == servers => Some(0),
-        0 => Some(server as u64 + 1),
+        0 => Some(following.map_or(0, |server| server as u64)),
         cursor => cursor.checked_mul(servers as u64).and_then(|cursor| cursor.checked_add(server as u64)),
     };
     let mut reply = Reply::new(out, Protocol::Resp2);
@@ -159,7 +189,11 @@ mod tests {
     fn cursors_carry_the_server() {
         let next = |cursor: &str, server| {
             let mut out = Vec::new();
-            scanned(format!("*2\r\n${}\r\n{cursor}\r\n*0\r\n", cursor.len()).as_bytes(), server, 3, &mut out);
+            scanned(
+                format!("*2\r\n${}\r\n{cursor}\r\n*0\r\n", cursor.len()).as_bytes(),
+                (server, 3, Some(server + 1).filter(|next| *next < 3)),
+                &mut out,
+            );
             let parts = elements(&out).unwrap();
             std::str::from_utf8(bulk(parts[0]).unwrap()).unwrap().parse::<u64>().unwrap()
         };

@@ -16,8 +16,10 @@ mod local;
 mod merge;
 mod own;
 mod pool;
+mod redirect;
 mod replies;
 mod requests;
+mod slots;
 mod transactions;
 
 #[cfg(test)]
@@ -32,8 +34,9 @@ pub use link::{Link, LinkState};
 pub use pool::{Pool, PoolCounts, Server, ServerCounts};
 
 use crate::{nutcracker::PoolConfig, route::Routes};
-use link::Waiting;
+use link::{Kept, Waiting};
 use own::Purpose;
+use redirect::Parked;
 
 /// Free connections of a server that are kept for clients who need one for themselves.
 const SPARE_MAX: usize = 32;
@@ -55,6 +58,8 @@ pub struct Proxy {
     /// Bytes that a client may leave unread before it is closed.
     client_output_max: usize,
     next_id: u64,
+    /// Requests that are tried again.
+    parked: Vec<Parked>,
     /// Milliseconds of a clock that never goes back.
     now: u64,
     /// Microseconds since 1970, for people.
@@ -77,6 +82,8 @@ pub struct Work {
     pub resume: Vec<usize>,
     /// What the log should say.
     pub messages: Vec<String>,
+    /// Which server has which slots is to be asked again.
+    pub refresh: bool,
 }
 
 /// Why a connection to a server ended.
@@ -115,14 +122,16 @@ impl Proxy {
             limits: Limits::default(),
             client_output_max,
             next_id: 1,
+            parked: Vec::new(),
             now,
             wall,
             started: now,
         };
         for (number, pool) in proxy.pools.iter_mut().enumerate() {
             for (place, server) in pool.servers.iter_mut().enumerate() {
+                let keeps = pool.slots.is_some();
                 server.links = (0..pool.config.server_connections)
-                    .map(|_| proxy.links.insert(Link::new(number, place, None)))
+                    .map(|_| proxy.links.insert(Link::new(number, place, None).keeping(keeps)))
                     .collect();
             }
         }
@@ -191,6 +200,9 @@ impl Proxy {
         for index in late {
             self.link_failed(index, &LinkFailure::TimedOut);
         }
+        if self.has_parked() {
+            self.retry_parked();
+        }
     }
 
     fn is_late(&self, link: &Link) -> bool {
@@ -222,6 +234,10 @@ impl Proxy {
             resp::encode_command(&mut link.output, &[b"SELECT", pool.config.redis_db.to_string().as_bytes()]);
             link.waiting.push_back(Waiting::Swallow);
         }
+        if pool.slots.as_ref().is_some_and(|slots| !slots.of_one_server) {
+            resp::encode_command(&mut link.output, &["CLUSTER", "CONNECTION", "PROXY"]);
+            link.waiting.push_back(Waiting::Probe);
+        }
         self.work.open.push(index);
     }
 
@@ -233,6 +249,10 @@ impl Proxy {
         }
         let Some(link) = self.links.get_mut(index) else { return };
         link.output.extend_from_slice(request);
+        if link.keeps && matches!(waiting, Some(Waiting::Answer { .. })) {
+            let end = link.sent_ever + link.unsent() as u64;
+            link.kept.push_back(Kept { bytes: request.to_vec(), end, since: self.now, tries: 0 });
+        }
         link.waiting.extend(waiting);
         if link.state == LinkState::Open && !link.is_dirty {
             link.is_dirty = true;

@@ -1,6 +1,10 @@
 //! A pool: servers that are one to clients, and which of them are alive.
 
-use crate::{nutcracker::PoolConfig, ring::Ring};
+use super::slots::Slots;
+use crate::{
+    nutcracker::{PoolConfig, SlotsConfig},
+    ring::Ring,
+};
 
 /// A pool at work.
 #[derive(Debug)]
@@ -9,6 +13,8 @@ pub struct Pool {
     pub config: PoolConfig,
     /// Which server has which keys.
     pub ring: Ring,
+    /// The same where servers are spread by slots.
+    pub slots: Option<Slots>,
     /// The servers.
     pub servers: Vec<Server>,
     /// What is counted of it.
@@ -26,6 +32,8 @@ pub struct Server {
     pub failures: u32,
     /// Until when its keys go to others, in milliseconds; 0 while they do not.
     pub ejected_until: u64,
+    /// Requests to it may have keys of several slots.
+    pub takes_many_slots: bool,
     /// What is counted of it.
     pub counts: ServerCounts,
 }
@@ -75,11 +83,18 @@ impl Pool {
     pub fn new(config: PoolConfig) -> Self {
         let ring = Ring::new(config.distribution, config.hash, config.hash_tag, config.members());
         let servers = config.servers.iter().map(|_| Server::default()).collect();
-        Self { config, ring, servers, counts: PoolCounts::default() }
+        let of_slots = |slots: SlotsConfig| {
+            Slots::new(u64::try_from(slots.retry_for.as_millis()).unwrap_or(u64::MAX), slots.of_one_server)
+        };
+        let slots = config.slots.map(of_slots);
+        Self { config, ring, slots, servers, counts: PoolCounts::default() }
     }
 
     /// The first server that is alive.
     pub fn first(&self) -> Option<usize> {
+        if let Some(slots) = &self.slots {
+            return slots.servers().first().copied();
+        }
         self.servers.iter().position(|server| server.ejected_until == 0)
     }
 

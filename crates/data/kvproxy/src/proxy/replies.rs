@@ -73,8 +73,24 @@ impl Proxy {
         }
         match link.waiting.pop_front() {
             Some(Waiting::Answer { client, id, request, part, .. }) => {
+                if link.keeps {
+                    let kept = link.kept.pop_front();
+                    if frame.first() == Some(&b'-')
+                        && let Some(mut kept) = kept
+                        && self.is_redirected(index, (client, id, request, part), &mut kept, frame)
+                    {
+                        return Ok(());
+                    }
+                }
                 self.complete((client, id, request, part), frame)
             }
+            Some(Waiting::Probe) => {
+                let server = self.pools.get_mut(link.pool).and_then(|pool| pool.servers.get_mut(link.server));
+                if let Some(server) = server {
+                    server.takes_many_slots = frame.first() == Some(&b'+');
+                }
+            }
+            Some(Waiting::Ignore) => {}
             Some(Waiting::Swallow) if frame.first() == Some(&b'-') => {
                 let said = String::from_utf8_lossy(frame.get(1..).unwrap_or_default()).trim_end().to_owned();
                 return Err(LinkFailure::Other(format!("the server refused the proxy: {said}")));
@@ -104,9 +120,9 @@ impl Proxy {
                 client.first += 1;
             }
             Pending::One => *pending = Pending::Done(reply.to_vec()),
-            Pending::Scan { server, servers } => {
+            Pending::Scan { server, servers, next } => {
                 let mut out = Vec::new();
-                scanned(reply, *server, *servers, &mut out);
+                scanned(reply, (*server, *servers, *next), &mut out);
                 *pending = Pending::Done(out);
             }
             Pending::Many(gathering) => {
@@ -183,6 +199,9 @@ impl Proxy {
         }
         self.count_closed(index);
         let Some(link) = self.links.get_mut(index) else { return };
+        let sent = link.sent_ever;
+        let mut kept = std::mem::take(&mut link.kept);
+        let keeps = link.keeps && owner.is_none();
         let waiting = link.reset();
         let throttled = std::mem::take(&mut link.throttled);
         self.unthrottle(throttled);
@@ -205,8 +224,14 @@ impl Proxy {
         }
         let error = format!("-ERR {} (server {place})\r\n", why.text());
         for one in waiting {
-            if let Waiting::Answer { client, id, request, part, .. } = one {
-                self.complete((client, id, request, part), error.as_bytes());
+            let Waiting::Answer { client, id, request, part, .. } = one else { continue };
+            let asker = (client, id, request, part);
+            match kept.pop_front().filter(|_| keeps) {
+                Some(kept) => {
+                    let was_sent = kept.end <= sent;
+                    self.give_back(pool_index, asker, (kept, was_sent), (&place, why.text()));
+                }
+                None => self.complete(asker, error.as_bytes()),
             }
         }
         if let Some((client, id)) = owner {

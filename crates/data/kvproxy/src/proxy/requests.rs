@@ -34,6 +34,17 @@ pub struct Request<'a> {
     pub found: Found,
 }
 
+/// A request in parts.
+pub struct Parts {
+    /// The parts with their servers.
+    pub requests: Vec<(usize, Vec<u8>)>,
+    /// Which part each element of the answer comes from.
+    pub order: Vec<u32>,
+}
+
+/// Servers that a cursor of `SCAN` can tell apart where they come and go.
+const CURSOR_SERVERS: usize = 1024;
+
 impl Proxy {
     /// Runs what a client has sent, behind what came before.
     pub fn received(&mut self, index: usize, bytes: &[u8]) {
@@ -214,41 +225,50 @@ impl Proxy {
             self.refuse(index, &format!("ERR wrong number of arguments for '{name}' command"));
             return;
         }
-        // The server of each part, and the places of the words that go with it.
-        let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
+        let parts = match self.parts_of(index, request, each) {
+            Ok(parts) => parts,
+            Err(reason) => return self.refuse(index, &reason),
+        };
+        if let [(server, _)] = parts.requests.as_slice() {
+            return self.forward(index, *server, request.bytes, Pending::One);
+        }
+        self.gather(index, &parts.requests, merge, parts.order);
+    }
+
+    /// A request in parts, each for the server of its keys, which come with so many words each.
+    pub(super) fn parts_of(&mut self, index: usize, request: Request<'_>, each: usize) -> Result<Parts, String> {
+        let words = request.words;
+        // What the keys of each part have in common, its server, and the places of the words that go with it.
+        let mut parts: Vec<(usize, usize, Vec<usize>)> = Vec::new();
         let mut order = Vec::new();
-        for place in (1..words.len()).step_by(each) {
-            let server = match self.server_of(index, words.get(place).unwrap_or_default()) {
-                Ok(server) => server,
-                Err(reason) => return self.refuse(index, &reason),
-            };
-            let part = parts.iter().position(|(known, _)| *known == server).unwrap_or_else(|| {
-                parts.push((server, Vec::new()));
+        for place in (1..words.len()).step_by(each.max(1)) {
+            let key = words.get(place).unwrap_or_default();
+            let server = self.server_of(index, key)?;
+            let common = self.pool_of(index).map_or(server, |pool| pool.part_of(key, server));
+            let is_it = |(known, its, _): &(usize, usize, Vec<usize>)| *known == common && *its == server;
+            let part = parts.iter().position(is_it).unwrap_or_else(|| {
+                parts.push((common, server, Vec::new()));
                 parts.len() - 1
             });
-            if let Some((_, places)) = parts.get_mut(part) {
+            if let Some((.., places)) = parts.get_mut(part) {
                 places.extend(place..place + each);
             }
             order.push(u32::try_from(part).unwrap_or(0));
         }
-        if let [(server, _)] = parts.as_slice() {
-            return self.forward(index, *server, request.bytes, Pending::One);
-        }
-        let requests = parts.into_iter().map(|(server, places)| {
+        let requests = parts.into_iter().map(|(_, server, places)| {
             let mut bytes = Vec::new();
             resp::encode_command_header(&mut bytes, places.len() + 1);
             resp::encode_argument(&mut bytes, words.get(0).unwrap_or_default());
             places.iter().for_each(|place| resp::encode_argument(&mut bytes, words.get(*place).unwrap_or_default()));
             (server, bytes)
         });
-        let requests: Vec<(usize, Vec<u8>)> = requests.collect();
-        self.gather(index, &requests, merge, order);
+        Ok(Parts { requests: requests.collect(), order })
     }
 
     fn everywhere(&mut self, index: usize, request: &[u8], merge: Merge) {
         let Some(pool) = self.clients.get(index).and_then(|client| self.pools.get(client.pool)) else { return };
-        let alive = pool.servers.iter().enumerate().filter(|(_, server)| server.ejected_until == 0);
-        let requests: Vec<(usize, Vec<u8>)> = alive.map(|(place, _)| (place, request.to_vec())).collect();
+        let servers = pool.with_keys();
+        let requests: Vec<(usize, Vec<u8>)> = servers.into_iter().map(|place| (place, request.to_vec())).collect();
         match requests.as_slice() {
             [] => self.refuse_for_want_of_servers(index),
             [(server, _)] => self.forward(index, *server, request, Pending::One),
@@ -271,25 +291,30 @@ impl Proxy {
     }
 
     fn scan(&mut self, index: usize, request: Request<'_>) {
-        let Some(servers) = self.pool_of(index).map(|pool| pool.servers.len()) else { return };
+        // Where servers come and go, each keeps its number: a cursor leads to the same one.
+        let Some(pool) = self.pool_of(index) else { return };
+        let servers = if pool.slots.is_some() { CURSOR_SERVERS } else { pool.servers.len() };
         let text = request.words.get(1).and_then(|word| std::str::from_utf8(word).ok());
         let Some(cursor) = text.and_then(|text| text.parse::<u64>().ok()) else {
             return self.refuse(index, "ERR invalid cursor");
         };
-        let (server, cursor) = cursor_of(cursor, servers);
-        if self.pool_of(index).and_then(|pool| pool.servers.get(server)).is_none_or(|server| server.ejected_until > 0) {
-            return self.refuse(
-                index,
-                "ERR the server that this cursor leads to is ejected: scan again from 0 when it is back",
-            );
+        let all = pool.with_keys();
+        let (server, cursor) = match cursor_of(cursor, servers) {
+            (0, 0) => (all.first().copied().unwrap_or(0), 0),
+            known => known,
+        };
+        if !all.contains(&server) {
+            return self
+                .refuse(index, "ERR the server that this cursor leads to is not there any more: scan again from 0");
         }
+        let next = all.iter().copied().find(|other| *other > server);
         let mut bytes = Vec::new();
         let words = request.words;
         resp::encode_command_header(&mut bytes, words.len());
         resp::encode_argument(&mut bytes, b"SCAN");
         resp::encode_argument(&mut bytes, cursor.to_string().as_bytes());
         words.from(2).iter().for_each(|word| resp::encode_argument(&mut bytes, word));
-        self.forward(index, server, &bytes, Pending::Scan { server, servers });
+        self.forward(index, server, &bytes, Pending::Scan { server, servers, next });
     }
 }
 

@@ -29,12 +29,15 @@ impl Proxy {
     }
 
     /// Gives a client a connection of its own to a server.
-    fn own_link(&mut self, index: usize, server: usize, purpose: Purpose) {
+    pub(super) fn own_link(&mut self, index: usize, server: usize, purpose: Purpose) {
         let Some(client) = self.clients.get_mut(index) else { return };
         let owner = (index, client.id);
         let pool = client.pool;
         let spare = self.pools.get_mut(pool).and_then(|pool| pool.servers.get_mut(server)?.spare.pop());
-        let link = spare.unwrap_or_else(|| self.links.insert(Link::new(pool, server, Some(owner))));
+        let link = spare.unwrap_or_else(|| {
+            let keeps = self.pools.get(pool).is_some_and(|pool| pool.slots.is_some());
+            self.links.insert(Link::new(pool, server, Some(owner)).keeping(keeps))
+        });
         if let Some(link) = self.links.get_mut(link) {
             link.owner = Some(owner);
         }

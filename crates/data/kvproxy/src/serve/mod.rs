@@ -2,6 +2,7 @@
 
 mod resolve;
 mod sockets;
+mod topology;
 mod worker;
 
 use std::{
@@ -24,6 +25,8 @@ use resolve::{Places, target};
 use sockets::{Listener, Target, listen_tcp, listen_unix, plain};
 use worker::{Shared, Worker};
 
+pub use topology::{Source, Teacher, TopologyUnknown};
+
 /// How often messages are written.
 const STEP: Duration = Duration::from_millis(100);
 
@@ -40,6 +43,8 @@ pub struct Options {
     pub statistics: Option<SocketAddr>,
     /// Where messages go; stderr if nowhere else.
     pub log: Option<PathBuf>,
+    /// Where the first pool learns which server has which slots, if its servers are spread so.
+    pub topology: Option<Source>,
 }
 
 /// Why a proxy cannot start.
@@ -71,6 +76,9 @@ pub enum ServeError {
         /// The system's reason.
         reason: String,
     },
+    /// Which server has which slots is not known.
+    #[error(transparent)]
+    Topology(#[from] TopologyUnknown),
     /// Something of the system.
     #[error(transparent)]
     System(#[from] io::Error),
@@ -81,7 +89,7 @@ pub enum ServeError {
 pub struct Running {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    wakers: Vec<Waker>,
+    wakers: Vec<Arc<Waker>>,
     log: Mutex<Log>,
     paths: Vec<PathBuf>,
 }
@@ -121,11 +129,15 @@ impl Log {
 /// # Errors
 /// An address that cannot be had.
 pub fn start(options: Options) -> Result<Running, ServeError> {
-    let Options { pools, workers, client_output_max, statistics, log } = options;
+    let Options { pools, workers, client_output_max, statistics, log, topology } = options;
     let log = Log::open(log)?;
     let workers = workers.max(1);
     let shared = Arc::new(Shared::default());
     shared.snapshots.lock().unwrap_or_else(PoisonError::into_inner).resize_with(workers, Snapshot::default);
+    let mut teacher = topology.map(Teacher::new);
+    if let Some(topology) = teacher.as_mut().map(Teacher::learn).transpose()?.flatten() {
+        shared.set_topology(topology);
+    }
     let listeners = listeners(&pools, workers)?;
     let statistics = statistics.map(|address| {
         TcpListener::bind(address).map_err(|error| ServeError::Statistics { address, reason: plain(&error) })
@@ -151,7 +163,11 @@ pub fn start(options: Options) -> Result<Running, ServeError> {
             }
         })?;
         running.threads.push(thread);
-        running.wakers.push(waker);
+        running.wakers.push(Arc::new(waker));
+    }
+    if let Some(teacher) = teacher {
+        let (shared, wakers) = (Arc::clone(&shared), running.wakers.clone());
+        std::thread::Builder::new().name("topology".into()).spawn(move || teacher.teach(&shared, &wakers))?;
     }
     places.keep(pools, Arc::clone(&shared))?;
     if let Some(listener) = statistics {

@@ -8,15 +8,16 @@ use std::{
     io::{self, Read as _, Write as _},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use commands::cluster::{SLOTS, Topology};
 use mio::{Events, Interest, Poll, Token, Waker, event::Event};
 
 use super::{
-    resolve::Places,
+    resolve::{self, Places},
     sockets::{Listener, Stream, plain},
 };
 use crate::{
@@ -38,6 +39,8 @@ const WAKER: Token = Token(usize::MAX - 1);
 const BUFFER_KEPT: usize = 64 * 1024;
 /// How often is looked what takes too long, at most and at least, in milliseconds.
 const TICK_MS: (u64, u64) = (1, 100);
+/// The same while requests wait to be tried again.
+const PARKED_TICK: Duration = Duration::from_millis(5);
 
 /// What threads know of one another.
 #[derive(Debug, Default)]
@@ -48,6 +51,29 @@ pub struct Shared {
     pub snapshots: Mutex<Vec<Snapshot>>,
     /// What the log is to say.
     pub messages: Mutex<Vec<String>>,
+    /// Which server has which slots is to be asked.
+    pub refresh: AtomicBool,
+    /// That, as it is known.
+    topology: Mutex<Option<Arc<Topology>>>,
+    /// How often it has changed.
+    topologies: AtomicU64,
+}
+
+impl Shared {
+    /// Takes over which server has which slots. Returns whether that is anything new.
+    pub fn set_topology(&self, topology: Topology) -> bool {
+        let mut known = self.topology.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref().is_some_and(|known| known.nodes == topology.nodes) {
+            return false;
+        }
+        let (servers, served) = (topology.nodes.len(), topology.assigned());
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        messages.push(format!("the cluster has changed: {servers} servers have {served} of {SLOTS} slots"));
+        drop(messages);
+        *known = Some(Arc::new(topology));
+        self.topologies.fetch_add(1, Ordering::Release);
+        true
+    }
 }
 
 struct Connection {
@@ -76,6 +102,8 @@ pub struct Worker {
     shared: Arc<Shared>,
     number: usize,
     tick: Duration,
+    /// How often the topology had changed when it was last looked at.
+    topologies: u64,
 }
 
 fn client_token(index: usize) -> Token {
@@ -118,6 +146,7 @@ impl Worker {
             shared,
             number,
             tick: Duration::from_millis(tick),
+            topologies: 0,
         };
         Ok((worker, waker))
     }
@@ -127,16 +156,19 @@ impl Worker {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let began = Instant::now();
         let mut last_tick = 0;
+        self.look_at_topology();
         self.proxy.preconnect();
         self.work();
         while !self.shared.stops.load(Ordering::Relaxed) {
-            let wait = if self.again.is_empty() && self.links_again.is_empty() { self.tick } else { Duration::ZERO };
+            let tick = if self.proxy.has_parked() { PARKED_TICK } else { self.tick };
+            let wait = if self.again.is_empty() && self.links_again.is_empty() { tick } else { Duration::ZERO };
             match self.poll.poll(&mut events, Some(wait)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
             }
             let now = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
             self.proxy.set_time(now, wall());
+            self.look_at_topology();
             for event in &events {
                 self.handle(event);
             }
@@ -146,7 +178,7 @@ impl Worker {
             for index in std::mem::take(&mut self.again) {
                 self.read_client(index);
             }
-            if u128::from(now - last_tick) >= self.tick.as_millis() {
+            if u128::from(now - last_tick) >= tick.as_millis() {
                 last_tick = now;
                 self.proxy.tick();
                 self.publish();
@@ -154,6 +186,21 @@ impl Worker {
             self.work();
         }
         Ok(())
+    }
+
+    /// Takes over which server has which slots, if that has changed, and asks for it if somebody was sent elsewhere.
+    fn look_at_topology(&mut self) {
+        if std::mem::take(&mut self.proxy.work.refresh) {
+            self.shared.refresh.store(true, Ordering::Relaxed);
+        }
+        let count = self.shared.topologies.load(Ordering::Acquire);
+        if count != self.topologies {
+            self.topologies = count;
+            let topology = self.shared.topology.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(topology) = topology {
+                self.proxy.set_topology(0, &topology);
+            }
+        }
     }
 
     /// Lets others see what has been counted, and what is to be said.
@@ -360,7 +407,12 @@ impl Worker {
     fn open(&mut self, index: usize) {
         let Some(link) = self.proxy.links.get(index).filter(|link| link.state == LinkState::Opening) else { return };
         let keep_alive = self.proxy.pools.get(link.pool).is_some_and(|pool| pool.config.tcpkeepalive);
-        let target = self.places.of(link.pool, link.server);
+        let pool = self.proxy.pools.get(link.pool);
+        let target =
+            match pool.filter(|pool| pool.slots.is_some()).and_then(|pool| pool.config.servers.get(link.server)) {
+                Some(server) => resolve::target(&server.address).map_err(io::Error::other),
+                None => self.places.of(link.pool, link.server),
+            };
         let connected = target.and_then(|target| Stream::connect(&target, keep_alive));
         let registered = connected.and_then(|mut stream| {
             let interests = Interest::READABLE | Interest::WRITABLE;
@@ -376,7 +428,10 @@ impl Worker {
     fn flush_link(&mut self, index: usize) {
         let Some(connection) = self.links.get_mut(index).and_then(Option::as_mut) else { return };
         let Some(link) = self.proxy.links.get_mut(index).filter(|link| link.state == LinkState::Open) else { return };
-        match send(connection, &mut link.output, &mut link.sent) {
+        let before = link.unsent();
+        let outcome = send(connection, &mut link.output, &mut link.sent);
+        link.has_sent(before);
+        match outcome {
             Ok(()) => self.proxy.link_sent(index),
             Err(error) => self.proxy.link_failed(index, &LinkFailure::Other(plain(&error))),
         }

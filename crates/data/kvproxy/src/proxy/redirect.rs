@@ -1,0 +1,313 @@
+//! Requests that a server did not take: where they go instead, and which of them are tried again.
+//!
+//! ```text
+//! MOVED, ASK            -> to the other server
+//! TRYAGAIN, READONLY, ... -> again in a moment
+//! connection lost       -> again, if the request was not sent, or only reads
+//! ```
+//!
+//! A client's later requests wait meanwhile, so its requests run in its order.
+
+use std::fmt::Write as _;
+
+use commands::table::Flags;
+use resp::{Progress, RequestParser};
+
+use super::{Proxy, Waiting, client::Pending, link::Kept, merge::Gathering, own::Purpose, requests::Request};
+use crate::route::Route;
+
+/// Milliseconds until a request is tried again.
+const AGAIN_MS: u64 = 10;
+/// Redirections that are followed at once; then one in a moment: servers may take each other for the owner.
+const AT_ONCE_MAX: u32 = 5;
+
+/// Who waits for the answer to a part of a request: client by place and number, request by number, part.
+pub type Asker = (usize, u64, u64, u32);
+
+/// A request that is tried again.
+#[derive(Debug)]
+pub struct Parked {
+    due: u64,
+    pool: usize,
+    asker: Asker,
+    kept: Kept,
+    /// What its client hears if there is no time left.
+    error: Vec<u8>,
+}
+
+/// What a server says instead of an answer.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal<'a> {
+    Moved(u16, &'a str, u16),
+    Ask(&'a str, u16),
+    NotNow,
+}
+
+/// Reads an error reply; `None` if it is an answer like others.
+fn refusal(reply: &[u8]) -> Option<Refusal<'_>> {
+    let text = std::str::from_utf8(reply.strip_prefix(b"-")?.strip_suffix(b"\r\n")?).ok()?;
+    let mut words = text.split(' ');
+    let kind = words.next()?;
+    let mut place = || {
+        let slot = words.next()?.parse::<u16>().ok()?;
+        let (host, port) = words.next()?.rsplit_once(':')?;
+        Some((slot, host, port.parse::<u16>().ok()?))
+    };
+    match kind {
+        "MOVED" => place().map(|(slot, host, port)| Refusal::Moved(slot, host, port)),
+        "ASK" => place().map(|(_, host, port)| Refusal::Ask(host, port)),
+        "TRYAGAIN" | "CLUSTERDOWN" | "READONLY" | "LOADING" | "MASTERDOWN" => Some(Refusal::NotNow),
+        _ => None,
+    }
+}
+
+impl Proxy {
+    /// Whether requests wait to be tried again.
+    #[must_use]
+    pub fn has_parked(&self) -> bool {
+        !self.parked.is_empty()
+    }
+
+    /// Sends a request elsewhere, or again, if its reply says so. `false` if the reply is the answer.
+    #[cold]
+    pub(super) fn is_redirected(&mut self, link: usize, asker: Asker, kept: &mut Kept, reply: &[u8]) -> bool {
+        let Some((pool, own)) = self.links.get(link).map(|link| (link.pool, link.owner)) else { return false };
+        let Some(refusal) = refusal(reply).filter(|_| self.has_time(pool, kept)) else { return false };
+        if own.is_some() {
+            return self.is_own_redirected(pool, asker, kept, &refusal);
+        }
+        self.work.refresh = true;
+        self.hold(asker);
+        let kept = std::mem::take(kept);
+        match refusal {
+            Refusal::Moved(slot, host, port) => {
+                if let Some(server) = self.moved_to(link, host, port) {
+                    self.learn(pool, slot, server);
+                }
+                self.resend(pool, asker, kept, reply);
+            }
+            Refusal::Ask(host, port) => match self.moved_to(link, host, port) {
+                Some(server) => self.send_kept(pool, server, asker, kept, true),
+                None => self.park(pool, asker, kept, reply),
+            },
+            Refusal::NotNow => self.park(pool, asker, kept, reply),
+        }
+        true
+    }
+
+    /// The same of a command that has a connection for itself.
+    fn is_own_redirected(&mut self, pool: usize, asker: Asker, kept: &mut Kept, refusal: &Refusal<'_>) -> bool {
+        let (place, id, ..) = asker;
+        let Some(own) = self.clients.get(place).filter(|client| client.id == id).and_then(|client| client.own.as_ref())
+        else {
+            return false;
+        };
+        // A transaction's commands are told: it is the client's to begin again.
+        let (Purpose::OneReply { may_wait: true }, Some(link)) = (own.purpose, own.link) else { return false };
+        let Refusal::Moved(slot, host, port) = *refusal else { return false };
+        let Some(server) = self.moved_to(link, host, port) else { return false };
+        kept.tries += 1;
+        if kept.tries > AT_ONCE_MAX {
+            return false;
+        }
+        self.learn(pool, slot, server);
+        self.work.refresh = true;
+        if let Some(client) = self.clients.get_mut(place) {
+            client.own = None;
+        }
+        self.release(Some(link));
+        self.own_link(place, server, Purpose::OneReply { may_wait: true });
+        if let Some(link) = self.clients.get(place).and_then(|client| client.own.as_ref()?.link) {
+            self.send_again(link, asker, std::mem::take(kept));
+        }
+        true
+    }
+
+    fn moved_to(&mut self, link: usize, host: &str, port: u16) -> Option<usize> {
+        let link = self.links.get(link)?;
+        let pool = link.pool;
+        // Without a host it is the one that was asked (manual: CLUSTER SLOTS, endpoints).
+        let asked = self.pools.get(pool)?.config.servers.get(link.server)?.address.host().to_owned();
+        self.server_at(pool, if host.is_empty() { &asked } else { host }, port)
+    }
+
+    fn has_time(&self, pool: usize, kept: &Kept) -> bool {
+        let slots = self.pools.get(pool).and_then(|pool| pool.slots.as_ref());
+        slots.is_some_and(|slots| self.now.saturating_sub(kept.since) < slots.retry_for)
+    }
+
+    fn hold(&mut self, (place, id, ..): Asker) {
+        if let Some(client) = self.clients.get_mut(place).filter(|client| client.id == id) {
+            client.holds = true;
+        }
+    }
+
+    fn park(&mut self, pool: usize, asker: Asker, kept: Kept, error: &[u8]) {
+        self.parked.push(Parked { due: self.now + AGAIN_MS, pool, asker, kept, error: error.to_vec() });
+    }
+
+    /// Requests that wait are tried at the next look.
+    pub(super) fn wake_parked(&mut self) {
+        let now = self.now;
+        self.parked.iter_mut().for_each(|parked| parked.due = now);
+    }
+
+    /// Tries those again whose time has come.
+    pub(super) fn retry_parked(&mut self) {
+        let now = self.now;
+        let (due, later) = std::mem::take(&mut self.parked).into_iter().partition(|parked| parked.due <= now);
+        self.parked = later;
+        let due: Vec<Parked> = due;
+        for Parked { pool, asker, mut kept, error, .. } in due {
+            kept.tries = 0;
+            if self.has_time(pool, &kept) {
+                self.resend(pool, asker, kept, &error);
+            } else {
+                self.complete(asker, &error);
+            }
+        }
+    }
+
+    /// What becomes of a request whose connection was lost, for a reason: it is tried again, or its client hears of it.
+    pub(super) fn give_back(
+        &mut self,
+        pool: usize,
+        asker: Asker,
+        (kept, was_sent): (Kept, bool),
+        (place, why): (&str, &str),
+    ) {
+        let mut error = format!("-ERR {why} (server {place})");
+        let may_be_done = was_sent && !self.only_reads(&kept.bytes);
+        if may_be_done {
+            error.push_str(": whether the command was done is not known");
+        }
+        let _ = error.write_str("\r\n");
+        if may_be_done || !self.has_time(pool, &kept) {
+            return self.complete(asker, error.as_bytes());
+        }
+        self.work.refresh = true;
+        self.hold(asker);
+        self.park(pool, asker, kept, error.as_bytes());
+    }
+
+    fn only_reads(&self, bytes: &[u8]) -> bool {
+        let mut parser = RequestParser::new();
+        if !matches!(parser.parse(bytes, &self.limits), Ok(Progress::Complete { .. })) {
+            return false;
+        }
+        let words = parser.arguments(bytes);
+        let first = [words.get(0).unwrap_or_default(), words.get(1).unwrap_or_default()];
+        let found = self.table.find(first.get(..words.len()).unwrap_or(&first));
+        found.is_some_and(|found| found.command.flags.contains(Flags::READONLY))
+    }
+
+    /// Sends a request where its keys are now.
+    fn resend(&mut self, pool: usize, asker: Asker, mut kept: Kept, error: &[u8]) {
+        kept.tries += 1;
+        if kept.tries > AT_ONCE_MAX {
+            return self.park(pool, asker, kept, error);
+        }
+        if self.clients.get(asker.0).is_none_or(|client| client.id != asker.1) {
+            return;
+        }
+        let mut parser = RequestParser::new();
+        let bytes = std::mem::take(&mut kept.bytes);
+        if !matches!(parser.parse(&bytes, &self.limits), Ok(Progress::Complete { .. })) {
+            return self.complete(asker, error);
+        }
+        let words = parser.arguments(&bytes);
+        let first = [words.get(0).unwrap_or_default(), words.get(1).unwrap_or_default()];
+        let Some(found) = self.table.find(first.get(..words.len()).unwrap_or(&first)) else {
+            return self.complete(asker, error);
+        };
+        let request = Request { bytes: &bytes, words, found };
+        let server = match self.routes.of(found.index) {
+            Route::Split(each, merge) => {
+                let parts = match self.parts_of(asker.0, request, each) {
+                    Ok(parts) => parts,
+                    Err(_) => return self.park(pool, asker, Kept { bytes, ..kept }, error),
+                };
+                match parts.requests.as_slice() {
+                    [(server, _)] => Ok(*server),
+                    _ => {
+                        return self.split_again(
+                            pool,
+                            asker,
+                            Gathering::new(merge, parts.requests.len(), parts.order),
+                            parts.requests,
+                        );
+                    }
+                }
+            }
+            Route::Key(place) => self.server_of(asker.0, words.get(place).unwrap_or_default()),
+            Route::Keys => self.server_of_all(asker.0, request, false),
+            Route::First => self.first_server(asker.0),
+            // The reply of this very server is wanted.
+            _ => return self.complete(asker, error),
+        };
+        let kept = Kept { bytes, ..kept };
+        match server {
+            Ok(server) => self.send_kept(pool, server, asker, kept, false),
+            Err(_) => self.park(pool, asker, kept, error),
+        }
+    }
+
+    /// A part of a request goes on as several.
+    fn split_again(&mut self, pool: usize, asker: Asker, gathering: Gathering, requests: Vec<(usize, Vec<u8>)>) {
+        let (place, id, request, part) = asker;
+        let Some(client) = self.clients.get_mut(place).filter(|client| client.id == id) else { return };
+        let Some(offset) = request.checked_sub(client.first).and_then(|offset| usize::try_from(offset).ok()) else {
+            return;
+        };
+        let first = match client.pending.get_mut(offset) {
+            Some(Pending::Many(whole)) => whole.nest(part, gathering),
+            Some(pending) => {
+                *pending = Pending::Many(Box::new(gathering));
+                0
+            }
+            None => return,
+        };
+        let since = self.now;
+        for (number, (server, bytes)) in (first..).zip(requests) {
+            let kept = Kept { bytes, since, ..Kept::default() };
+            self.send_kept(pool, server, (place, id, request, number), kept, false);
+        }
+    }
+
+    fn send_kept(&mut self, pool: usize, server: usize, asker: Asker, kept: Kept, asks: bool) {
+        let Some(server) = self.pools.get_mut(pool).and_then(|pool| pool.servers.get_mut(server)) else { return };
+        server.counts.requests += 1;
+        server.counts.request_bytes += kept.bytes.len() as u64;
+        let turn = usize::try_from(asker.1).unwrap_or(0).checked_rem(server.links.len()).unwrap_or(0);
+        let Some(link) = server.links.get(turn).copied() else { return };
+        if asks {
+            self.send(link, b"*1\r\n$6\r\nASKING\r\n", Some(Waiting::Ignore));
+        }
+        self.send_again(link, asker, kept);
+    }
+
+    fn send_again(&mut self, link: usize, (client, id, request, part): Asker, kept: Kept) {
+        let waiting = Waiting::Answer { client, id, request, part, since: self.now };
+        self.send(link, &kept.bytes, Some(waiting));
+        if let Some(last) = self.links.get_mut(link).and_then(|link| link.kept.back_mut()) {
+            (last.since, last.tries) = (kept.since, kept.tries);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_that_send_elsewhere_are_known() {
+        assert_eq!(refusal(b"-MOVED 3999 127.0.0.1:6381\r\n"), Some(Refusal::Moved(3999, "127.0.0.1", 6381)));
+        assert_eq!(refusal(b"-MOVED 3999 ::1:6381\r\n"), Some(Refusal::Moved(3999, "::1", 6381)));
+        assert_eq!(refusal(b"-MOVED 3999 :6381\r\n"), Some(Refusal::Moved(3999, "", 6381)));
+        assert_eq!(refusal(b"-ASK 3999 127.0.0.1:6381\r\n"), Some(Refusal::Ask("127.0.0.1", 6381)));
+        assert_eq!(refusal(b"-TRYAGAIN Multiple keys\r\n"), Some(Refusal::NotNow));
+        for other in [&b"-ERR no\r\n"[..], b"-MOVED\r\n", b"-MOVED x y\r\n", b"+MOVED 1 a:1\r\n", b"-\xff\r\n"] {
+            assert_eq!(refusal(other), None);
+        }
+    }
+}

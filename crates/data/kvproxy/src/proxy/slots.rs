@@ -1,0 +1,160 @@
+//! Servers that are spread by slots: which has which, as somebody told or as they say themselves.
+
+use commands::cluster::{SLOTS, Topology};
+use keyspace::slot::cluster_slot;
+
+use super::{Link, LinkFailure, LinkState, Pool, Proxy, Server, own::Purpose};
+use crate::nutcracker::{Address, ServerConfig};
+
+/// Nobody has the slot.
+const NOBODY: u16 = u16::MAX;
+/// Servers that a pool has at most: redirections to ever new ones are not followed.
+const SERVERS_MAX: usize = 4_096;
+
+/// Which server has which slot.
+#[derive(Debug)]
+pub struct Slots {
+    owners: Box<[u16]>,
+    /// For how many milliseconds a request that cannot be sent is tried again.
+    pub retry_for: u64,
+    /// All slots are always on one server, so keys of one command may have any.
+    pub of_one_server: bool,
+}
+
+impl Slots {
+    /// Nobody has any.
+    #[must_use]
+    pub fn new(retry_for: u64, of_one_server: bool) -> Self {
+        Self { owners: vec![NOBODY; SLOTS].into(), retry_for, of_one_server }
+    }
+
+    /// The server of a slot.
+    #[inline]
+    #[must_use]
+    pub fn owner(&self, slot: u16) -> Option<usize> {
+        self.owners.get(usize::from(slot)).filter(|owner| **owner != NOBODY).map(|owner| usize::from(*owner))
+    }
+
+    /// The servers that have slots.
+    pub fn servers(&self) -> Vec<usize> {
+        let mut has = vec![false; SERVERS_MAX];
+        for owner in &self.owners {
+            if let Some(place) = has.get_mut(usize::from(*owner)) {
+                *place = true;
+            }
+        }
+        has.iter().enumerate().filter(|(_, has)| **has).map(|(place, _)| place).collect()
+    }
+
+    /// How many slots have a server.
+    #[must_use]
+    pub fn served(&self) -> usize {
+        self.owners.iter().filter(|owner| **owner != NOBODY).count()
+    }
+
+    fn set(&mut self, slot: u16, server: usize) {
+        if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
+            *owner = u16::try_from(server).unwrap_or(NOBODY);
+        }
+    }
+}
+
+impl Pool {
+    /// The servers that have keys, where all are asked.
+    pub fn with_keys(&self) -> Vec<usize> {
+        match &self.slots {
+            Some(slots) => slots.servers(),
+            None => {
+                let alive = self.servers.iter().enumerate().filter(|(_, server)| server.ejected_until == 0);
+                alive.map(|(place, _)| place).collect()
+            }
+        }
+    }
+
+    /// What keys that belong together have in common: their slot, or their server.
+    pub(super) fn together(&self, key: &[u8], server: usize) -> usize {
+        match &self.slots {
+            Some(slots) if !slots.of_one_server => usize::from(cluster_slot(key)),
+            _ => server,
+        }
+    }
+
+    /// What keys have in common that one request may carry to a server.
+    pub(super) fn part_of(&self, key: &[u8], server: usize) -> usize {
+        let takes_many = self.servers.get(server).is_some_and(|server| server.takes_many_slots);
+        if takes_many { server } else { self.together(key, server) }
+    }
+}
+
+impl Proxy {
+    /// Takes over how a cluster is. Servers that are not among its nodes any more, or have failed, are given up.
+    pub fn set_topology(&mut self, pool: usize, topology: &Topology) {
+        let mut owners = vec![NOBODY; SLOTS];
+        let mut is_alive = vec![false; SERVERS_MAX];
+        for node in &topology.nodes {
+            let Some(server) = self.server_at(pool, &node.host, node.port) else { continue };
+            if let Some(alive) = is_alive.get_mut(server) {
+                *alive |= !node.has_failed;
+            }
+            for (first, last) in &node.slots {
+                for slot in usize::from(*first)..=usize::from(*last) {
+                    if let Some(owner) = owners.get_mut(slot) {
+                        *owner = server as u16;
+                    }
+                }
+            }
+        }
+        let Some(slots) = self.pools.get_mut(pool).and_then(|pool| pool.slots.as_mut()) else { return };
+        let is_changed = *slots.owners != *owners;
+        slots.owners = owners.into();
+        if is_changed {
+            self.hold_all(pool);
+            self.wake_parked();
+        }
+        let is_gone = |link: &Link| {
+            link.pool == pool
+                && link.state != LinkState::Closed
+                && is_alive.get(link.server).is_some_and(|alive| !alive)
+        };
+        let gone: Vec<usize> = self.links.iter().filter(|(_, link)| is_gone(link)).map(|(index, _)| index).collect();
+        for index in gone {
+            self.link_failed(index, &LinkFailure::Other("the server is no longer part of the cluster".into()));
+        }
+    }
+
+    /// A server has said that another one has a slot.
+    pub(super) fn learn(&mut self, pool: usize, slot: u16, server: usize) {
+        if let Some(slots) = self.pools.get_mut(pool).and_then(|pool| pool.slots.as_mut()) {
+            slots.set(slot, server);
+        }
+    }
+
+    /// The place of the server at an address, which is a new one if none is there yet.
+    pub(super) fn server_at(&mut self, pool: usize, host: &str, port: u16) -> Option<usize> {
+        let known = self.pools.get_mut(pool)?;
+        let address = Address::Tcp { host: host.to_owned(), port };
+        if let Some(place) = known.config.servers.iter().position(|server| server.address == address) {
+            return Some(place);
+        }
+        let place = known.servers.len();
+        if place >= SERVERS_MAX || host.is_empty() {
+            return None;
+        }
+        let links = (0..known.config.server_connections)
+            .map(|_| self.links.insert(Link::new(pool, place, None).keeping(known.slots.is_some())))
+            .collect();
+        known.config.servers.push(ServerConfig { name: address.to_string(), address, weight: 1 });
+        known.servers.push(Server { links, ..Server::default() });
+        Some(place)
+    }
+
+    /// Requests of a client that follow others wait until those are answered: these may go to another server than what comes.
+    fn hold_all(&mut self, pool: usize) {
+        for (_, client) in &mut self.clients {
+            let is_listening = client.own.as_ref().is_some_and(|own| matches!(own.purpose, Purpose::Listening { .. }));
+            if client.pool == pool && !client.is_settled() && !is_listening {
+                client.holds = true;
+            }
+        }
+    }
+}
