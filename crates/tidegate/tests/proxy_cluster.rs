@@ -248,6 +248,77 @@ fn slots_that_change_hands_cost_no_command() {
     assert_eq!(second.client().text(&["GET", "{b}1"]), "x");
 }
 
+/// Where a store's log ends.
+fn end_of_log(store: &Store) -> u64 {
+    let text = store.client().text(&["INFO", "replication"]);
+    text.lines().find_map(|line| line.strip_prefix("master_repl_offset:")).unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn half_of_the_slots_move_to_a_new_store_under_load() {
+    let node = || Store::start(&["--cluster-enabled", "yes"]);
+    let (first, second) = (node(), node());
+    let stores = [&first, &second];
+    let folder = Folder::new();
+    let lines = |split, myself| topology(&stores, split, myself).replace(" 16384-16383", "");
+    let file = folder.file("topology", lines(16384, None));
+    let tell = |epoch: u32, split: u16, to: usize| {
+        let text = lines(split, Some(to));
+        assert_eq!(stores[to].client().text(&["CLUSTER", "TOPOLOGY", &epoch.to_string(), &text]), "OK");
+    };
+    tell(1, 16384, 0);
+    tell(1, 16384, 1);
+    let proxy = Proxy::start(&["--topology", file.to_str().unwrap()]);
+    let mut client = proxy.client();
+    for key in 0..300 {
+        let name = format!("key:{key}");
+        match key % 4 {
+            0 => client.text(&["SET", &name, "value", "EX", "10000"]),
+            1 => client.text(&["RPUSH", &name, "a", "b", "c"]),
+            2 => client.text(&["HSET", &name, "field", "value"]),
+            _ => client.text(&["ZADD", &name, "1", "member"]),
+        };
+    }
+    let load = Load::on(proxy.address, 3);
+    load.wait(300);
+    let task = store::slotmove::Move {
+        source: first.address,
+        target: second.address,
+        slots: vec![(8000, 16383)],
+        password: None,
+    };
+    let mover = store::slotmove::start(task).unwrap();
+    wait_within(LONG, "the mover follows", || match mover.progress().phase {
+        store::slotmove::Phase::Failed(reason) => panic!("{reason}"),
+        phase => phase == store::slotmove::Phase::Following,
+    });
+    load.wait(300);
+    assert_eq!(first.client().text(&["CLUSTER", "PAUSE", "8000", "16383", "60000"]), "OK");
+    let end = end_of_log(&first);
+    wait_within(LONG, "the mover has everything", || mover.progress().applied >= end);
+    tell(2, 8000, 1);
+    tell(2, 8000, 0);
+    mover.stop();
+    load.wait(300);
+    // The proxy was not told: it has found out.
+    let other = folder.file("topology.new", lines(8000, None));
+    fs::rename(other, &file).unwrap();
+    loop {
+        if first.client().text(&["CLUSTER", "DELKEYSINSLOT", "8000", "16383", "50"]) == "0" {
+            break;
+        }
+    }
+    load.wait(300);
+    load.check(&mut client);
+    let names: Vec<String> = (0..300).map(|key| format!("key:{key}")).collect();
+    let words: Vec<&str> = ["EXISTS"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    assert_eq!(client.text(&words), "300");
+    assert_eq!(client.text(&["DBSIZE"]), (300 + KEYS).to_string());
+    let moved = second.client().text(&["DBSIZE"]).parse::<usize>().unwrap();
+    assert!(moved > 100 && moved < 250, "{moved}");
+    assert!(client.text(&["TTL", "key:0"]).parse::<i64>().unwrap() > 9000);
+}
+
 #[test]
 fn what_could_not_be_sent_is_sent_when_the_server_is_back() {
     let folder = Arc::new(Folder::new());

@@ -40,6 +40,7 @@ mod role;
 pub mod running;
 pub mod setting_help;
 mod signals;
+pub mod slotmove;
 mod sockets;
 pub mod status;
 mod supervisor;

@@ -5,7 +5,7 @@
 mod aof;
 pub(crate) mod rdb;
 pub(crate) mod source;
-mod target;
+pub(crate) mod target;
 mod value;
 
 use std::{

@@ -20,8 +20,8 @@ const TOLD_MAX: usize = 10;
 /// As much of a name is told.
 const NAME_MAX: usize = 60;
 
-trait Connection: io::Read + io::Write {}
-impl<T: io::Read + io::Write> Connection for T {}
+trait Connection: io::Read + io::Write + Send {}
+impl<T: io::Read + io::Write + Send> Connection for T {}
 
 /// A connection to a store.
 pub struct Target {
@@ -124,6 +124,24 @@ impl Target {
             Value::Error(reason) => Err(io::Error::other(String::from_utf8_lossy(&reason).into_owned())),
             other => Ok(other.as_bytes().is_some_and(|text| String::from_utf8_lossy(text).contains("keys="))),
         }
+    }
+
+    /// The answer to a command, behind all that were sent before; or why it is refused.
+    ///
+    /// # Errors
+    ///
+    /// The connection is lost.
+    pub fn ask<A: AsRef<[u8]>>(&mut self, words: &[A]) -> io::Result<Result<Value, String>> {
+        self.finish()?;
+        let mut request = Vec::new();
+        resp::encode_command(&mut request, words);
+        self.stream.write_all(&request)?;
+        self.stream.flush()?;
+        let reply = self.reply()?;
+        Ok(match reply.as_error() {
+            Some(reason) => Err(String::from_utf8_lossy(reason).into_owned()),
+            None => Ok(reply),
+        })
     }
 
     fn reply(&mut self) -> io::Result<Value> {

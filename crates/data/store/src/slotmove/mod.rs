@@ -1,0 +1,122 @@
+//! Moves the keys of slots from a server to another one while both serve.
+//!
+//! ```text
+//! source --PSYNC: all keys, then its log--> mover --RESTORE, then commands, of the slots alone--> target
+//! ```
+//!
+//! The mover is a replica to the source and a client to the target, so either may be a store or Redis. It never says that it has more
+//! than the copy: no acknowledgement of the source counts it. When what it has applied is near the source's end, whoever looks after
+//! the cluster has the slots' commands wait at the source, waits until the mover has all of it, and gives the slots to the target.
+//!
+//! A move that fails is begun anew: what the target has of the slots is removed first.
+
+mod filter;
+mod stream;
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+};
+
+use commands::cluster::SlotRange;
+
+pub use filter::{Filter, FilterError};
+
+/// What is to be moved.
+#[derive(Clone, Debug)]
+pub struct Move {
+    /// Who has the slots.
+    pub source: SocketAddr,
+    /// Who is to have them.
+    pub target: SocketAddr,
+    /// The slots.
+    pub slots: Vec<SlotRange>,
+    /// The password of both.
+    pub password: Option<String>,
+}
+
+/// How far a move is.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Phase {
+    /// All keys are copied.
+    #[default]
+    Copying,
+    /// What changes at the source is done at the target too.
+    Following,
+    /// It has come to its end, for this reason.
+    Failed(String),
+}
+
+/// How far a move is, in figures.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// What it does.
+    pub phase: Phase,
+    /// Keys that were copied.
+    pub keys: u64,
+    /// Bytes that came from the source.
+    pub bytes: u64,
+    /// How much of the source's log the target has, as `master_repl_offset` counts it.
+    pub applied: u64,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stops: AtomicBool,
+    phase: Mutex<Phase>,
+    keys: AtomicU64,
+    bytes: AtomicU64,
+    applied: AtomicU64,
+}
+
+/// A move under way, on a thread of its own. It ends when this goes; keys stay where they are.
+#[derive(Debug)]
+pub struct Mover {
+    shared: Arc<Shared>,
+}
+
+/// Begins a move.
+///
+/// # Errors
+///
+/// The system has no thread.
+pub fn start(task: Move) -> io::Result<Mover> {
+    let shared = Arc::new(Shared::default());
+    let own = Arc::clone(&shared);
+    thread::Builder::new().name("slots".into()).spawn(move || {
+        if let Err(reason) = stream::run(&task, &own) {
+            *own.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Failed(reason.to_string());
+        }
+    })?;
+    Ok(Mover { shared })
+}
+
+impl Mover {
+    /// How far it is.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        let shared = &self.shared;
+        Progress {
+            phase: shared.phase.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            keys: shared.keys.load(Ordering::Relaxed),
+            bytes: shared.bytes.load(Ordering::Relaxed),
+            applied: shared.applied.load(Ordering::Acquire),
+        }
+    }
+
+    /// Ends it.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Mover {
+    fn drop(&mut self) {
+        self.shared.stops.store(true, Ordering::Relaxed);
+    }
+}
