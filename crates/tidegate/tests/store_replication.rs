@@ -6,7 +6,8 @@ mod support;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use support::{Folder, Redis, RedisClient, Store, free_address, wait_within};
+use resp::Value;
+use support::{Folder, Redis, RedisClient, ScriptedMaster, Store, free_address, wait_within};
 
 const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
 /// How long copies and failovers may take on a machine that does much else.
@@ -410,4 +411,60 @@ fn replicas_come_through_threads_of_the_sockets() {
         assert_same(&mut master, &mut replica);
     }
     assert_eq!(master.text(&["WAIT", "3", "30000"]), "3");
+}
+
+/// Masters before Redis 7 send times to live as so much from now.
+#[test]
+fn times_to_live_of_old_masters_count_from_when_they_came() {
+    let mut store = Store::start(&DEBUG);
+    let mut client = store.client();
+    client.text(&["SET", "template", "value"]);
+    let Value::Bulk(payload) = client.command(&["DUMP", "template"]) else { panic!("no payload") };
+    let master = ScriptedMaster::start();
+    follow(&mut client, master.address);
+    wait_for_link(&mut client);
+    let earliest = now_ms();
+    master.append(&[
+        &[b"SELECT", b"0"],
+        &[b"SET", b"a", b"1"],
+        &[b"EXPIRE", b"a", b"1000"],
+        &[b"SET", b"b", b"1"],
+        &[b"PEXPIRE", b"b", b"1000000"],
+        &[b"SETEX", b"c", b"1000", b"1"],
+        &[b"PSETEX", b"d", b"1000000", b"1"],
+        &[b"SET", b"e", b"1", b"EX", b"1000"],
+        &[b"MULTI"],
+        &[b"SET", b"f", b"1", b"PX", b"1000000"],
+        &[b"EXEC"],
+        &[b"SET", b"g", b"1"],
+        &[b"GETEX", b"g", b"EX", b"1000"],
+        &[b"RESTORE", b"h", b"1000000", &payload],
+    ]);
+    let caught_up = |client: &mut RedisClient| {
+        wait_within(LONG, "the replica has caught up", || {
+            field(client, "slave_repl_offset").parse().ok() == master.end()
+        });
+    };
+    caught_up(&mut client);
+    let latest = now_ms();
+    let keys = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let times = |client: &mut RedisClient| keys.map(|key| client.text(&["PEXPIRETIME", key]).parse::<u64>().unwrap());
+    let before = times(&mut client);
+    for (key, at) in keys.iter().zip(before) {
+        assert!((earliest + 1_000_000..=latest + 1_000_000).contains(&at), "{key}: {at}, {earliest}");
+    }
+    assert_eq!(client.text(&["GET", "h"]), "value");
+    let (address, folder) = (store.address, Arc::clone(&store.folder));
+    store.kill();
+    let store = Store::start_at(address, folder, &DEBUG);
+    let mut client = store.client();
+    assert_eq!(times(&mut client), before);
+    master.append(&[&[b"DEL", b"a"]]);
+    caught_up(&mut client);
+    assert_eq!(client.text(&["EXISTS", "a", "b"]), "1");
+}
+
+fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    u64::try_from(since.as_millis()).unwrap()
 }

@@ -14,6 +14,7 @@ mod origin;
 mod peer;
 mod redis;
 mod scene;
+mod scripted_master;
 mod site;
 mod store;
 mod wire;
@@ -39,6 +40,7 @@ pub use self::{
     peer::{Peer, nginx, nginx_at, python},
     redis::Redis,
     scene::{Scene, beside_haproxy, server_and_end},
+    scripted_master::ScriptedMaster,
     site::{Site, Varnish},
     store::{RedisClient, Store},
     wire::{Answer, Wire},

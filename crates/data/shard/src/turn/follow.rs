@@ -293,10 +293,16 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     }
 }
 
+/// When the log got an entry.
+pub(crate) fn time_of(entry: &Entry<'_>) -> Millis {
+    Millis::try_from(entry.time_ms).unwrap_or(Millis::MAX)
+}
+
 /// Runs the commands of an entry. One that fails is told of and passed over, as a replica of Redis does: it stands in the log, and
 /// whatever made it fail here will do so again when the log is run again.
 fn run(server: &mut Server, following: &mut Following, entry: &Entry<'_>, world: &dyn World) -> Result<(), ShardError> {
     let Following { session, effects, failed } = following;
+    session.replayed_at = time_of(entry);
     let broken = |offset: Offset, reason| ShardError::Replay { offset: offset.0, reason };
     let run = |effect: Effect<'_>| {
         if let Err(reason) = server.follow(session, effect.words) {
@@ -319,6 +325,8 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
     /// Appends what was applied, as the log that is followed has it.
     fn append_piece(&mut self, entry: &Entry<'_>) -> Result<(), ShardError> {
         self.commit.log_time = self.commit.log_time.max(entry.time_ms);
+        // Its times to live count from there, also when it is run again.
+        self.commit.log.begin_frame_of(entry.time_ms);
         self.commit.log.append(entry.commands, entry.time_ms)?;
         Ok(())
     }
