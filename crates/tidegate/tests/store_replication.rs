@@ -7,35 +7,12 @@ mod support;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use resp::Value;
-use support::{Folder, Redis, RedisClient, ScriptedMaster, Store, free_address, wait_within};
+use support::{
+    Folder, LONG, Redis, RedisClient, ScriptedMaster, Store, assert_same, field, follow, free_address, wait_for_link,
+    wait_within,
+};
 
 const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
-/// How long copies and failovers may take on a machine that does much else.
-const LONG: Duration = Duration::from_secs(60);
-
-fn follow(replica: &mut RedisClient, master: SocketAddr) {
-    assert_eq!(replica.text(&["REPLICAOF", &master.ip().to_string(), &master.port().to_string()]), "OK");
-}
-
-fn field(client: &mut RedisClient, name: &str) -> String {
-    let info = client.text(&["INFO", "replication"]);
-    let found = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    found.unwrap_or_default().to_owned()
-}
-
-fn wait_for_link(replica: &mut RedisClient) {
-    wait_within(LONG, "the link is up", || field(replica, "master_link_status") == "up");
-}
-
-/// Waits until a replica has all that its master has, by offsets, and compares what they have.
-#[track_caller]
-fn assert_same(master: &mut RedisClient, replica: &mut RedisClient) {
-    wait_within(LONG, "the replica has caught up", || {
-        field(master, "master_repl_offset") == field(replica, "slave_repl_offset")
-    });
-    let (expected, found) = (master.text(&["DEBUG", "DIGEST"]), replica.text(&["DEBUG", "DIGEST"]));
-    assert_eq!(found, expected, "{} and {} keys", master.text(&["DBSIZE"]), replica.text(&["DBSIZE"]));
-}
 
 fn write_some(client: &mut RedisClient, name: &str) {
     for db in ["0", "3"] {
