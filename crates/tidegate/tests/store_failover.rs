@@ -14,8 +14,8 @@ use std::{
 };
 
 use support::{
-    LONG, Redis, RedisClient, Store, assert_same, field, follow, host, signal_process, wait_for_link,
-    wait_until, wait_within,
+    LONG, Redis, RedisClient, Store, assert_same, field, follow, host, signal_process, wait_for_link, wait_until,
+    wait_within,
 };
 
 /// A store that says where it is reached, as it is on an address of the loopback that its connections do not come from.
