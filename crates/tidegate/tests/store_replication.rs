@@ -12,7 +12,13 @@ use support::{
     wait_within,
 };
 
-const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
+fn debug() -> Vec<&'static str> {
+    let mut words = vec!["--enable-debug-command", "yes"];
+    if Redis::is_old() {
+        words.extend(["--replica-rdb-version", "9"]);
+    }
+    words
+}
 
 fn write_some(client: &mut RedisClient, name: &str) {
     for db in ["0", "3"] {
@@ -50,7 +56,7 @@ fn a_store_follows_redis() {
     if !Redis::is_old() {
         function(&mut master);
     }
-    let store = Store::start(&DEBUG);
+    let store = Store::start(&debug());
     let mut replica = store.client();
     replica.text(&["SET", "own", "goes"]);
     follow(&mut replica, redis.address);
@@ -100,14 +106,14 @@ fn redis_follows_a_store() {
 
 #[test]
 fn stores_follow_each_other_and_go_on_after_restarts() {
-    let mut master_store = Store::start(&DEBUG);
+    let mut master_store = Store::start(&debug());
     let mut master = master_store.client();
     write_some(&mut master, "before");
-    let mut middle_store = Store::start(&DEBUG);
+    let mut middle_store = Store::start(&debug());
     let mut middle = middle_store.client();
     follow(&mut middle, master_store.address);
     wait_for_link(&mut middle);
-    let last_store = Store::start(&DEBUG);
+    let last_store = Store::start(&debug());
     let mut last = last_store.client();
     follow(&mut last, middle_store.address);
     wait_for_link(&mut last);
@@ -118,7 +124,7 @@ fn stores_follow_each_other_and_go_on_after_restarts() {
     let (address, folder) = (middle_store.address, Arc::clone(&middle_store.folder));
     middle_store.kill();
     write_some(&mut master, "meanwhile");
-    let middle_store = Store::start_at(address, folder, &DEBUG);
+    let middle_store = Store::start_at(address, folder, &debug());
     let mut middle = middle_store.client();
     assert_eq!(field(&mut middle, "role"), "slave", "the role is in the folder");
     wait_for_link(&mut middle);
@@ -135,7 +141,7 @@ fn stores_follow_each_other_and_go_on_after_restarts() {
     let (address, folder) = (master_store.address, Arc::clone(&master_store.folder));
     master_store.kill();
     wait_within(LONG, "the link is down", || field(&mut middle, "master_link_status") == "down");
-    let master_store = Store::start_at(address, folder, &DEBUG);
+    let master_store = Store::start_at(address, folder, &debug());
     let mut master = master_store.client();
     write_some(&mut master, "again");
     wait_for_link(&mut middle);
@@ -146,10 +152,10 @@ fn stores_follow_each_other_and_go_on_after_restarts() {
 
 #[test]
 fn a_promoted_replica_is_followed_by_the_others_without_a_copy() {
-    let mut old_store = Store::start(&DEBUG);
+    let mut old_store = Store::start(&debug());
     let mut old = old_store.client();
     write_some(&mut old, "before");
-    let (new_store, other_store) = (Store::start(&DEBUG), Store::start(&DEBUG));
+    let (new_store, other_store) = (Store::start(&debug()), Store::start(&debug()));
     let (mut new, mut other) = (new_store.client(), other_store.client());
     let redis = Redis::start(&[]);
     let mut third = redis.client();
@@ -176,7 +182,7 @@ fn a_promoted_replica_is_followed_by_the_others_without_a_copy() {
     assert!(stats.contains("sync_full:0\r\n") && stats.contains("sync_partial_ok:2\r\n"), "{stats}");
     // The old master comes back with writes that nobody else has: it gives them up.
     let folder = Arc::clone(&old_store.folder);
-    let old_store = Store::start_in(folder, &DEBUG);
+    let old_store = Store::start_in(folder, &debug());
     let mut old = old_store.client();
     old.text(&["SET", "nobody", "has"]);
     follow(&mut old, new_store.address);
@@ -218,7 +224,7 @@ fn clients_are_told_what_replication_does_not_let_them_do() {
 
 #[test]
 fn redis_cli_copies_and_listens() {
-    let store = Store::start(&DEBUG);
+    let store = Store::start(&debug());
     let mut client = store.client();
     write_some(&mut client, "some");
     let (host, port) = (store.address.ip().to_string(), store.address.port().to_string());
@@ -302,7 +308,7 @@ fn write_at_random(address: SocketAddr, dice: &mut Dice, count: usize) {
 fn kills_of_either_side_leave_both_with_the_same() {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x1234_5678_9abc_def1);
     let mut dice = Dice(seed);
-    let mut stores: Vec<Option<Store>> = vec![Some(Store::start(&DEBUG)), Some(Store::start(&DEBUG))];
+    let mut stores: Vec<Option<Store>> = vec![Some(Store::start(&debug())), Some(Store::start(&debug()))];
     let addresses: Vec<SocketAddr> = stores.iter().flatten().map(|store| store.address).collect();
     let redis = Redis::start(&[]);
     follow(&mut stores[1].as_ref().unwrap().client(), addresses[0]);
@@ -320,7 +326,7 @@ fn kills_of_either_side_leave_both_with_the_same() {
         store.kill();
         let folder = Arc::clone(&store.folder);
         drop(store);
-        stores[victim] = Some(Store::start_at(addresses[victim], folder, &DEBUG));
+        stores[victim] = Some(Store::start_at(addresses[victim], folder, &debug()));
         writer.join().unwrap();
     }
     let mut master = stores[0].as_ref().unwrap().client();
@@ -400,7 +406,7 @@ fn replicas_come_through_threads_of_the_sockets() {
 /// Masters before Redis 7 send times to live as so much from now.
 #[test]
 fn times_to_live_of_old_masters_count_from_when_they_came() {
-    let mut store = Store::start(&DEBUG);
+    let mut store = Store::start(&debug());
     let mut client = store.client();
     client.text(&["SET", "template", "value"]);
     let Value::Bulk(payload) = client.command(&["DUMP", "template"]) else { panic!("no payload") };
@@ -440,7 +446,7 @@ fn times_to_live_of_old_masters_count_from_when_they_came() {
     assert_eq!(client.text(&["GET", "h"]), "value");
     let (address, folder) = (store.address, Arc::clone(&store.folder));
     store.kill();
-    let store = Store::start_at(address, folder, &DEBUG);
+    let store = Store::start_at(address, folder, &debug());
     let mut client = store.client();
     assert_eq!(times(&mut client), before);
     master.append(&[&[b"DEL", b"a"]]);
@@ -465,7 +471,7 @@ fn read_until(client: &mut RedisClient, text: &str) -> String {
 
 #[test]
 fn copies_are_of_the_version_that_replicas_read() {
-    let store = Store::start(&DEBUG);
+    let store = Store::start(&debug());
     let mut client = store.client();
     function(&mut client);
     client.text(&["HSET", "hash", "field", "value"]);
