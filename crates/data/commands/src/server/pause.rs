@@ -180,10 +180,8 @@ impl Server {
         if self.shared.postponing.pause.is_some_and(|pause| pause.until < self.now) {
             self.shared.end_pause();
         }
-        if self.shared.waits_for_slots(session, found, words) {
-            return self.put_off(session);
-        }
-        if !self.shared.postponing.is_on() {
+        self.end_slot_pause_in_time();
+        self.keyspace.expiry_paused = self.shared.postponing.is_on();
         self.keyspace.expiry_paused
     }
 }

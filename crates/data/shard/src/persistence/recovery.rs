@@ -6,8 +6,7 @@ use oplog::{Offset, disk::Disk};
 
 use crate::{
     Persistence, ShardError, Workers,
-    effects::{Effect, Effects},
-    turn::follow::time_of,
+    effects::{Effect, Effects, time_of},
 };
 
 use super::removal::Removal;

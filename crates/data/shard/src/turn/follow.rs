@@ -22,7 +22,7 @@ use oplog::{Entry, Offset, ReplicationId, disk::Disk};
 
 use crate::{
     Persistence, Shard, ShardError, Workers, World,
-    effects::{Effect, Effects, is_named},
+    effects::{Effect, Effects, is_named, time_of},
     persistence::log_session,
 };
 
@@ -291,11 +291,6 @@ impl<D: Disk, W: Workers> Shard<D, W> {
             false => Ok(()),
         }
     }
-}
-
-/// When the log got an entry.
-pub(crate) fn time_of(entry: &Entry<'_>) -> Millis {
-    Millis::try_from(entry.time_ms).unwrap_or(Millis::MAX)
 }
 
 /// Runs the commands of an entry. One that fails is told of and passed over, as a replica of Redis does: it stands in the log, and
