@@ -6,34 +6,18 @@ mod support;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use support::{Folder, Redis, RedisClient, Store, free_address, wait_within};
+use resp::Value;
+use support::{
+    Folder, LONG, Redis, RedisClient, ScriptedMaster, Store, assert_same, field, follow, free_address, wait_for_link,
+    wait_within,
+};
 
-const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
-/// How long copies and failovers may take on a machine that does much else.
-const LONG: Duration = Duration::from_secs(60);
-
-fn follow(replica: &mut RedisClient, master: SocketAddr) {
-    assert_eq!(replica.text(&["REPLICAOF", &master.ip().to_string(), &master.port().to_string()]), "OK");
-}
-
-fn field(client: &mut RedisClient, name: &str) -> String {
-    let info = client.text(&["INFO", "replication"]);
-    let found = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    found.unwrap_or_default().to_owned()
-}
-
-fn wait_for_link(replica: &mut RedisClient) {
-    wait_within(LONG, "the link is up", || field(replica, "master_link_status") == "up");
-}
-
-/// Waits until a replica has all that its master has, by offsets, and compares what they have.
-#[track_caller]
-fn assert_same(master: &mut RedisClient, replica: &mut RedisClient) {
-    wait_within(LONG, "the replica has caught up", || {
-        field(master, "master_repl_offset") == field(replica, "slave_repl_offset")
-    });
-    let (expected, found) = (master.text(&["DEBUG", "DIGEST"]), replica.text(&["DEBUG", "DIGEST"]));
-    assert_eq!(found, expected, "{} and {} keys", master.text(&["DBSIZE"]), replica.text(&["DBSIZE"]));
+fn debug() -> Vec<&'static str> {
+    let mut words = vec!["--enable-debug-command", "yes"];
+    if Redis::is_old() {
+        words.extend(["--replica-rdb-version", "9"]);
+    }
+    words
 }
 
 fn write_some(client: &mut RedisClient, name: &str) {
@@ -69,14 +53,18 @@ fn a_store_follows_redis() {
     let redis = Redis::start(&[]);
     let mut master = redis.client();
     write_some(&mut master, "before");
-    function(&mut master);
-    let store = Store::start(&DEBUG);
+    if !Redis::is_old() {
+        function(&mut master);
+    }
+    let store = Store::start(&debug());
     let mut replica = store.client();
     replica.text(&["SET", "own", "goes"]);
     follow(&mut replica, redis.address);
     wait_for_link(&mut replica);
     assert_same(&mut master, &mut replica);
-    assert_eq!(replica.text(&["FCALL_RO", "seven", "0"]), "7");
+    if !Redis::is_old() {
+        assert_eq!(replica.text(&["FCALL_RO", "seven", "0"]), "7");
+    }
     assert_eq!(replica.text(&["GET", "own"]), "(nil)");
     write_some(&mut master, "behind");
     assert_same(&mut master, &mut replica);
@@ -89,7 +77,8 @@ fn a_store_follows_redis() {
 
 #[test]
 fn redis_follows_a_store() {
-    let store = Store::start(&DEBUG);
+    let version = if Redis::is_old() { "9" } else { "10" };
+    let store = Store::start(&["--enable-debug-command", "yes", "--replica-rdb-version", version]);
     let mut master = store.client();
     write_some(&mut master, "before");
     function(&mut master);
@@ -99,7 +88,9 @@ fn redis_follows_a_store() {
     wait_for_link(&mut replica);
     write_some(&mut master, "behind");
     assert_same(&mut master, &mut replica);
-    assert_eq!(replica.text(&["FCALL_RO", "seven", "0"]), "7");
+    if !Redis::is_old() {
+        assert_eq!(replica.text(&["FCALL_RO", "seven", "0"]), "7");
+    }
     assert_eq!(master.text(&["WAIT", "1", "10000"]), "1");
     assert_eq!(master.text(&["WAIT", "2", "50"]), "1");
     let slave = field(&mut master, "slave0");
@@ -115,14 +106,14 @@ fn redis_follows_a_store() {
 
 #[test]
 fn stores_follow_each_other_and_go_on_after_restarts() {
-    let mut master_store = Store::start(&DEBUG);
+    let mut master_store = Store::start(&debug());
     let mut master = master_store.client();
     write_some(&mut master, "before");
-    let mut middle_store = Store::start(&DEBUG);
+    let mut middle_store = Store::start(&debug());
     let mut middle = middle_store.client();
     follow(&mut middle, master_store.address);
     wait_for_link(&mut middle);
-    let last_store = Store::start(&DEBUG);
+    let last_store = Store::start(&debug());
     let mut last = last_store.client();
     follow(&mut last, middle_store.address);
     wait_for_link(&mut last);
@@ -133,7 +124,7 @@ fn stores_follow_each_other_and_go_on_after_restarts() {
     let (address, folder) = (middle_store.address, Arc::clone(&middle_store.folder));
     middle_store.kill();
     write_some(&mut master, "meanwhile");
-    let middle_store = Store::start_at(address, folder, &DEBUG);
+    let middle_store = Store::start_at(address, folder, &debug());
     let mut middle = middle_store.client();
     assert_eq!(field(&mut middle, "role"), "slave", "the role is in the folder");
     wait_for_link(&mut middle);
@@ -150,7 +141,7 @@ fn stores_follow_each_other_and_go_on_after_restarts() {
     let (address, folder) = (master_store.address, Arc::clone(&master_store.folder));
     master_store.kill();
     wait_within(LONG, "the link is down", || field(&mut middle, "master_link_status") == "down");
-    let master_store = Store::start_at(address, folder, &DEBUG);
+    let master_store = Store::start_at(address, folder, &debug());
     let mut master = master_store.client();
     write_some(&mut master, "again");
     wait_for_link(&mut middle);
@@ -161,10 +152,10 @@ fn stores_follow_each_other_and_go_on_after_restarts() {
 
 #[test]
 fn a_promoted_replica_is_followed_by_the_others_without_a_copy() {
-    let mut old_store = Store::start(&DEBUG);
+    let mut old_store = Store::start(&debug());
     let mut old = old_store.client();
     write_some(&mut old, "before");
-    let (new_store, other_store) = (Store::start(&DEBUG), Store::start(&DEBUG));
+    let (new_store, other_store) = (Store::start(&debug()), Store::start(&debug()));
     let (mut new, mut other) = (new_store.client(), other_store.client());
     let redis = Redis::start(&[]);
     let mut third = redis.client();
@@ -191,7 +182,7 @@ fn a_promoted_replica_is_followed_by_the_others_without_a_copy() {
     assert!(stats.contains("sync_full:0\r\n") && stats.contains("sync_partial_ok:2\r\n"), "{stats}");
     // The old master comes back with writes that nobody else has: it gives them up.
     let folder = Arc::clone(&old_store.folder);
-    let old_store = Store::start_in(folder, &DEBUG);
+    let old_store = Store::start_in(folder, &debug());
     let mut old = old_store.client();
     old.text(&["SET", "nobody", "has"]);
     follow(&mut old, new_store.address);
@@ -233,7 +224,7 @@ fn clients_are_told_what_replication_does_not_let_them_do() {
 
 #[test]
 fn redis_cli_copies_and_listens() {
-    let store = Store::start(&DEBUG);
+    let store = Store::start(&debug());
     let mut client = store.client();
     write_some(&mut client, "some");
     let (host, port) = (store.address.ip().to_string(), store.address.port().to_string());
@@ -317,7 +308,7 @@ fn write_at_random(address: SocketAddr, dice: &mut Dice, count: usize) {
 fn kills_of_either_side_leave_both_with_the_same() {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x1234_5678_9abc_def1);
     let mut dice = Dice(seed);
-    let mut stores: Vec<Option<Store>> = vec![Some(Store::start(&DEBUG)), Some(Store::start(&DEBUG))];
+    let mut stores: Vec<Option<Store>> = vec![Some(Store::start(&debug())), Some(Store::start(&debug()))];
     let addresses: Vec<SocketAddr> = stores.iter().flatten().map(|store| store.address).collect();
     let redis = Redis::start(&[]);
     follow(&mut stores[1].as_ref().unwrap().client(), addresses[0]);
@@ -335,7 +326,7 @@ fn kills_of_either_side_leave_both_with_the_same() {
         store.kill();
         let folder = Arc::clone(&store.folder);
         drop(store);
-        stores[victim] = Some(Store::start_at(addresses[victim], folder, &DEBUG));
+        stores[victim] = Some(Store::start_at(addresses[victim], folder, &debug()));
         writer.join().unwrap();
     }
     let mut master = stores[0].as_ref().unwrap().client();
@@ -410,4 +401,88 @@ fn replicas_come_through_threads_of_the_sockets() {
         assert_same(&mut master, &mut replica);
     }
     assert_eq!(master.text(&["WAIT", "3", "30000"]), "3");
+}
+
+/// Masters before Redis 7 send times to live as so much from now.
+#[test]
+fn times_to_live_of_old_masters_count_from_when_they_came() {
+    let mut store = Store::start(&debug());
+    let mut client = store.client();
+    client.text(&["SET", "template", "value"]);
+    let Value::Bulk(payload) = client.command(&["DUMP", "template"]) else { panic!("no payload") };
+    let master = ScriptedMaster::start();
+    follow(&mut client, master.address);
+    wait_for_link(&mut client);
+    let earliest = now_ms();
+    master.append(&[
+        &[b"SELECT", b"0"],
+        &[b"SET", b"a", b"1"],
+        &[b"EXPIRE", b"a", b"1000"],
+        &[b"SET", b"b", b"1"],
+        &[b"PEXPIRE", b"b", b"1000000"],
+        &[b"SETEX", b"c", b"1000", b"1"],
+        &[b"PSETEX", b"d", b"1000000", b"1"],
+        &[b"SET", b"e", b"1", b"EX", b"1000"],
+        &[b"MULTI"],
+        &[b"SET", b"f", b"1", b"PX", b"1000000"],
+        &[b"EXEC"],
+        &[b"SET", b"g", b"1"],
+        &[b"GETEX", b"g", b"EX", b"1000"],
+        &[b"RESTORE", b"h", b"1000000", &payload],
+    ]);
+    let caught_up = |client: &mut RedisClient| {
+        wait_within(LONG, "the replica has caught up", || {
+            field(client, "slave_repl_offset").parse().ok() == master.end()
+        });
+    };
+    caught_up(&mut client);
+    let latest = now_ms();
+    let keys = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let times = |client: &mut RedisClient| keys.map(|key| client.text(&["PEXPIRETIME", key]).parse::<u64>().unwrap());
+    let before = times(&mut client);
+    for (key, at) in keys.iter().zip(before) {
+        assert!((earliest + 1_000_000..=latest + 1_000_000).contains(&at), "{key}: {at}, {earliest}");
+    }
+    assert_eq!(client.text(&["GET", "h"]), "value");
+    let (address, folder) = (store.address, Arc::clone(&store.folder));
+    store.kill();
+    let store = Store::start_at(address, folder, &debug());
+    let mut client = store.client();
+    assert_eq!(times(&mut client), before);
+    master.append(&[&[b"DEL", b"a"]]);
+    caught_up(&mut client);
+    assert_eq!(client.text(&["EXISTS", "a", "b"]), "1");
+}
+
+fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    u64::try_from(since.as_millis()).unwrap()
+}
+
+/// What comes of a connection, until it has some text.
+fn read_until(client: &mut RedisClient, text: &str) -> String {
+    let mut seen = Vec::new();
+    wait_within(LONG, "the copy comes", || {
+        seen.extend_from_slice(&client.bytes());
+        seen.windows(text.len()).any(|window| window == text.as_bytes())
+    });
+    String::from_utf8_lossy(&seen).into_owned()
+}
+
+#[test]
+fn copies_are_of_the_version_that_replicas_read() {
+    let store = Store::start(&debug());
+    let mut client = store.client();
+    function(&mut client);
+    client.text(&["HSET", "hash", "field", "value"]);
+    client.text(&["SAVE"]);
+    for (version, mark, has_function) in [("10", "REDIS0010", true), ("9", "REDIS0009", false)] {
+        assert_eq!(client.text(&["CONFIG", "SET", "replica-rdb-version", version]), "OK");
+        let mut replica = store.client();
+        assert_eq!(replica.text(&["REPLCONF", "capa", "eof"]), "OK");
+        replica.send(b"PSYNC ? -1\r\n");
+        let copy = read_until(&mut replica, "value");
+        assert!(copy.contains(mark), "{copy}");
+        assert_eq!(copy.contains("lua name=lib"), has_function, "{copy}");
+    }
 }

@@ -115,6 +115,23 @@ pub enum Request {
     Promote,
     /// The connection of this session is to be given the log.
     Attach(Attach),
+    /// The master hands over: this server is to be one, and to give its former master the log.
+    TakeOver(Attach),
+    /// `FAILOVER ABORT`.
+    AbortFailover,
+}
+
+/// `FAILOVER`: this master is handing over to one of its replicas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failover {
+    /// Who is to be the master; nothing as long as any replica may.
+    pub target: Option<(String, u16)>,
+    /// Until when a replica is waited for that has all of the log.
+    pub deadline: Option<Millis>,
+    /// The target is asked then all the same.
+    pub is_forced: bool,
+    /// The target has been asked: this server follows it if it agrees.
+    pub is_asked: bool,
 }
 
 /// A replica that asks for the log.
@@ -138,6 +155,8 @@ pub struct Replication {
     /// The name of the history before the one that the log tells, and up to which offset it is the same, as Redis counts: one more than
     /// the bytes.
     pub former: Option<(String, u64)>,
+    /// The master is handing over. Commands that write wait meanwhile.
+    pub failover: Option<Failover>,
     /// What is asked for.
     pub requests: Vec<Request>,
     /// Sessions that wait for replicas.
@@ -169,6 +188,16 @@ impl Replication {
         match &mut self.role {
             Role::Master => None,
             Role::Replica(link) => Some(link),
+        }
+    }
+
+    /// How far a failover is, in Redis' words.
+    #[must_use]
+    pub fn failover_word(&self) -> &'static str {
+        match &self.failover {
+            None => "no-failover",
+            Some(failover) if failover.is_asked => "failover-in-progress",
+            Some(_) => "waiting-for-sync",
         }
     }
 

@@ -79,6 +79,13 @@ impl<D: Disk> Log<D> {
         Self { shared, active, buffer: Vec::new(), frames: Vec::new(), open: None, end, retention }
     }
 
+    /// What is appended next is in a frame of this time, whatever was appended before and is not written yet.
+    pub fn begin_frame_of(&mut self, time_ms: u64) {
+        if self.open.is_some_and(|open| open.time_ms != time_ms) {
+            self.close();
+        }
+    }
+
     /// Appends whole commands. They are not torn apart: after a crash all of them are there, or none.
     ///
     /// # Errors

@@ -19,5 +19,6 @@
 //! The other end is not trusted: lengths have limits, and whatever it sends ends no more than its link.
 
 pub mod cut;
+pub mod failover;
 pub mod master;
 pub mod replica;

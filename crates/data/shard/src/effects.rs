@@ -1,5 +1,6 @@
 //! The commands of a log, one after the other.
 
+use keyspace::Millis;
 use oplog::{Entry, Offset};
 use resp::{Limits, Progress, RequestParser};
 
@@ -52,6 +53,11 @@ impl Effects {
         }
         Ok(())
     }
+}
+
+/// When the log got an entry.
+pub(crate) fn time_of(entry: &Entry<'_>) -> Millis {
+    Millis::try_from(entry.time_ms).unwrap_or(Millis::MAX)
 }
 
 /// Whether a command is of a name.

@@ -56,6 +56,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "masterauth",
             "masteruser",
             "replica-ack",
+            "replica-rdb-version",
             "min-replicas-to-write",
             "min-replicas-max-lag",
             "replica-serve-stale-data",

@@ -13,7 +13,9 @@ mod network;
 mod origin;
 mod peer;
 mod redis;
+mod replicas;
 mod scene;
+mod scripted_master;
 mod site;
 mod store;
 mod wire;
@@ -38,7 +40,9 @@ pub use self::{
     origin::{Origin, ok},
     peer::{Peer, nginx, nginx_at, python},
     redis::Redis,
+    replicas::{LONG, assert_same, field, follow, wait_for_link},
     scene::{Scene, beside_haproxy, server_and_end},
+    scripted_master::ScriptedMaster,
     site::{Site, Varnish},
     store::{RedisClient, Store},
     wire::{Answer, Wire},

@@ -1,4 +1,4 @@
-//! Debian's redis-server as the other end.
+//! Debian's redis-server as the other end, or the one that `REDIS_SERVER` names: of another version, or Valkey's.
 
 use std::{
     fs::File,
@@ -8,6 +8,10 @@ use std::{
 };
 
 use super::{Folder, RedisClient, free_address, listens, wait_until};
+
+fn program() -> String {
+    std::env::var("REDIS_SERVER").unwrap_or_else(|_| "/usr/bin/redis-server".into())
+}
 
 /// A running redis-server.
 #[derive(Debug)]
@@ -28,9 +32,11 @@ impl Redis {
     #[track_caller]
     pub fn start_at(address: SocketAddr, folder: Arc<Folder>, arguments: &[&str]) -> Self {
         let log = File::options().create(true).append(true).open(folder.0.join("redis.log")).unwrap();
-        let child = Command::new("/usr/bin/redis-server")
+        let debug: &[&str] = if Self::is_old() { &[] } else { &["--enable-debug-command", "yes"] };
+        let child = Command::new(program())
             .args(["--bind", &address.ip().to_string(), "--port", &address.port().to_string()])
-            .args(["--dir", &folder.0.display().to_string(), "--save", "", "--enable-debug-command", "yes"])
+            .args(["--dir", &folder.0.display().to_string(), "--save", ""])
+            .args(debug)
             .args(["--repl-diskless-sync-delay", "0"])
             .args(arguments)
             .stdin(Stdio::null())
@@ -40,6 +46,14 @@ impl Redis {
             .unwrap();
         wait_until("redis-server listens", || listens(address));
         Self { child, address, folder }
+    }
+
+    /// Whether it is older than Redis 7: it has no functions, and loads no copies of RDB version 10.
+    pub fn is_old() -> bool {
+        let output = Command::new(program()).arg("--version").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let major = text.split("v=").nth(1).and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
+        major.is_some_and(|major| major < 7)
     }
 
     #[track_caller]

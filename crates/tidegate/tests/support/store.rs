@@ -160,6 +160,13 @@ impl RedisClient {
         self.stream.write_all(bytes).unwrap();
     }
 
+    /// Some bytes that have come, whatever they are.
+    pub fn bytes(&mut self) -> Vec<u8> {
+        let mut piece = [0; 16 * 1024];
+        let len = read_once(&mut self.stream, &mut piece).unwrap();
+        piece[..len].to_vec()
+    }
+
     /// The next reply.
     pub fn reply(&mut self) -> Option<Value> {
         loop {

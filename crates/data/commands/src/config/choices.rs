@@ -28,6 +28,13 @@ choices! {
         /// When the kernel likes.
         No = "no",
     }
+    /// `replica-rdb-version`: the version of copies for replicas.
+    CopyVersion {
+        /// Redis 7 and Valkey.
+        Ten = "10",
+        /// Redis 6.2 too. It has no functions.
+        Nine = "9",
+    }
     /// `tables-engine`: what keeps the tables on the disk.
     TablesEngine {
         /// Written in Rust, and part of every build.

@@ -11,8 +11,8 @@ mod rewrite;
 mod settings;
 
 pub use choices::{
-    AclPubsub, Allowed, EndpointType, Fsync, LogLevel, OomScoreAdjust, PropagationError, ReplicaLoad, SanitizeDump,
-    Supervised, SyslogFacility, TablesEngine, TablesRead, TlsClients,
+    AclPubsub, Allowed, CopyVersion, EndpointType, Fsync, LogLevel, OomScoreAdjust, PropagationError, ReplicaLoad,
+    SanitizeDump, Supervised, SyslogFacility, TablesEngine, TablesRead, TlsClients,
 };
 pub use clients::{ClientsMemory, OutputLimit, OutputLimits};
 pub use kinds::{Choice, Events, Flag, Hertz, Integer, Kind, Memory, Password, Text};

@@ -6,8 +6,8 @@ use keyspace::{Bytes, changes::EventClass};
 use super::{
     Change, Setting, State,
     choices::{
-        AclPubsub, Allowed, EndpointType, Fsync, LogLevel, OomScoreAdjust, PropagationError, ReplicaLoad, SanitizeDump,
-        Supervised, SyslogFacility, TablesEngine, TablesRead, TlsClients,
+        AclPubsub, Allowed, CopyVersion, EndpointType, Fsync, LogLevel, OomScoreAdjust, PropagationError, ReplicaLoad,
+        SanitizeDump, Supervised, SyslogFacility, TablesEngine, TablesRead, TlsClients,
     },
     clients::{ClientsMemory, OutputLimits},
     kinds::{Events, Flag, Hertz, Integer, Kind as _, Memory, Password, Text},
@@ -229,6 +229,7 @@ settings! {
     "min-replicas-to-write" | "min-slaves-to-write", min_replicas_to_write: Integer<0, 2_147_483_647> = Integer(0), mutable, Supported, "How many replicas there must be.";
     "min-replicas-max-lag" | "min-slaves-max-lag", min_replicas_max_lag: Integer<0, 2_147_483_647> = Integer(10), mutable, Supported, "How far behind they may be, in seconds.";
     "replica-ack", replica_ack: Integer<0, 2_147_483_647> = Integer(0), mutable, Supported, "How many replicas must have a write, as safe as their own `appendfsync` says, before anybody is told of it. Reads wait too for what they tell of. With fewer replicas connected, writes are refused (`NOREPLICAS`).";
+    "replica-rdb-version", replica_rdb_version: CopyVersion = CopyVersion::Ten, mutable, Supported, "The RDB version of copies for replicas. Redis 7 and Valkey read 10, Redis 6.2 reads 9, which has no functions. Replicas do not say what they read.";
     "propagation-error-behavior", propagation_error_behavior: PropagationError = PropagationError::Ignore, mutable, ONE_LOG, "What becomes of a replica that cannot run what it is sent.";
     "cluster-enabled", cluster_enabled: Flag = Flag(false), fixed, Supported, "Whether this is a node of a cluster, which serves the slots that it is told.";
     "cluster-config-file", cluster_config_file: Text = Text("nodes.conf".into()), fixed, NO_BUS, "Its file of nodes.";

@@ -10,7 +10,6 @@ use crate::{
 
 use super::help;
 
-const REPLICATION: &str = "replication comes with the cluster";
 const MODULES: &str = "there are no modules: what is written for Redis' own machine code cannot run here";
 const SENTINEL: &str = "the cluster will fail over by itself; Redis' Sentinel is a program of its own";
 
@@ -18,12 +17,6 @@ const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT);
 
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[
-    Command::new("FAILOVER", -1, no_replication)
-        .flags(ADMIN.union(Flags::STALE))
-        .group("server", Categories::empty())
-        .missing(REPLICATION)
-        .docs("6.2.0", "O(1)", "Makes a replica the master.")
-        .syntax("[TO/target{host port:integer [FORCE]}] [ABORT] [TIMEOUT/milliseconds:integer]"),
     Command::new("MODULE", -2, no_modules)
         .group("server", Categories::empty())
         .missing(MODULES)
@@ -49,10 +42,6 @@ pub const COMMANDS: &[Command] = &[
         .missing(SENTINEL)
         .docs("2.8.4", "depends on the subcommand", "Sentinel."),
 ];
-
-fn no_replication(_: &mut Context<'_>) -> Result<(), Failure> {
-    Err(Failure::text("ERR replication is not there yet: it comes with the cluster"))
-}
 
 fn no_modules(_: &mut Context<'_>) -> Result<(), Failure> {
     Err(Failure::text("ERR there are no modules here"))

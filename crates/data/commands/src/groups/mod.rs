@@ -10,6 +10,7 @@ pub mod config;
 pub mod connection;
 pub mod debug;
 mod draws;
+pub mod failover;
 pub mod geo;
 pub mod hashes;
 pub(crate) mod help;
@@ -58,6 +59,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         memory::COMMANDS,
         persistence::COMMANDS,
         pubsub::COMMANDS,
+        failover::COMMANDS,
         replication::COMMANDS,
         scripting::COMMANDS,
         server::COMMANDS,

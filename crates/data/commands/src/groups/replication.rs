@@ -62,6 +62,9 @@ fn replicaof(context: &mut Context<'_>) -> Result<(), Failure> {
         return Err(NO_FOLDER);
     }
     let shared = &mut context.shared;
+    if shared.replication.failover.is_some() {
+        return Err(Failure::text("ERR REPLICAOF not allowed while failing over."));
+    }
     if context.words.is(1, "NO") && context.words.is(2, "ONE") {
         if shared.replication.master().is_some() {
             shared.replication.role = Role::Master;
@@ -120,14 +123,23 @@ fn role(context: &mut Context<'_>) -> Result<(), Failure> {
 fn psync(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = (context.words.at(1).to_vec(), context.words.at(2).to_vec());
     context.words.integer(2)?;
-    attach(context, Some(words))
+    let takes_over = context.words.is(3, "FAILOVER");
+    if takes_over {
+        if context.shared.replication.master().is_none() {
+            return Err(Failure::text("ERR PSYNC FAILOVER can't be sent to a master."));
+        }
+        if words.0 != context.shared.replication_id.as_bytes() {
+            return Err(Failure::text("ERR PSYNC FAILOVER replid must match my replid."));
+        }
+    }
+    attach(context, Some(words), takes_over)
 }
 
 fn sync(context: &mut Context<'_>) -> Result<(), Failure> {
-    attach(context, None)
+    attach(context, None, false)
 }
 
-fn attach(context: &mut Context<'_>, from: Option<(Vec<u8>, Vec<u8>)>) -> Result<(), Failure> {
+fn attach(context: &mut Context<'_>, from: Option<(Vec<u8>, Vec<u8>)>, takes_over: bool) -> Result<(), Failure> {
     if !context.shared.persistence.enabled {
         return Err(NO_FOLDER);
     }
@@ -136,7 +148,10 @@ fn attach(context: &mut Context<'_>, from: Option<(Vec<u8>, Vec<u8>)>) -> Result
     if traits.is_attached {
         return Ok(());
     }
-    if context.shared.replication.master().is_some_and(|link| !link.is_up()) {
+    if context.shared.replication.failover.is_some() {
+        return Err(Failure::text("NOMASTERLINK Can't SYNC while failing over"));
+    }
+    if !takes_over && context.shared.replication.master().is_some_and(|link| !link.is_up()) {
         return Err(Failure::text("NOMASTERLINK Can't SYNC while not connected with my master"));
     }
     if context.reply.position() > 0 {
@@ -144,7 +159,8 @@ fn attach(context: &mut Context<'_>, from: Option<(Vec<u8>, Vec<u8>)>) -> Result
     }
     traits.is_attached = true;
     let request = Attach { session: context.session.id, from, traits: (**traits).clone() };
-    context.shared.replication.requests.push(Request::Attach(request));
+    let requests = &mut context.shared.replication.requests;
+    requests.push(if takes_over { Request::TakeOver(request) } else { Request::Attach(request) });
     Ok(())
 }
 

@@ -55,4 +55,9 @@ impl Context<'_> {
     pub fn now(&self) -> Millis {
         self.keys.now
     }
+
+    /// What a time to live counts from: now, or when the log got the command that is run again.
+    pub fn counted_from(&self) -> Millis {
+        if self.session.replaying { self.session.replayed_at } else { self.now() }
+    }
 }

@@ -317,8 +317,7 @@ impl Server {
 
     /// When [`tick`](Self::tick) has something to do next.
     pub fn next_deadline(&self) -> Option<Millis> {
-        let is_paused =
-            self.shared.postponing.pause.is_some() || self.shared.postponing.has_no_room || self.keyspace.is_following;
+        let is_paused = self.shared.postponing.is_on() || self.keyspace.is_following;
         let mut expiring = None;
         for db in 0..if is_paused { 0 } else { self.keyspace.len() } {
             let first = self.keyspace.database(db).and_then(|database| database.expiring.first());

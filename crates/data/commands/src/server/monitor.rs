@@ -71,8 +71,7 @@ impl Shared {
     /// The same but for commands that are under way.
     pub(super) fn is_looked_on(&self) -> bool {
         self.sees_words()
-            || self.postponing.pause.is_some()
-            || self.postponing.has_no_room
+            || self.postponing.is_on()
             || self.cluster.as_ref().is_some_and(|membership| membership.pause.is_some())
     }
 

@@ -8,6 +8,7 @@ use keyspace::{Bytes, Millis};
 
 use crate::{
     Session, SessionId,
+    replication::Failover,
     scripting::flags::{self, ScriptFlags},
     table::Flags,
 };
@@ -35,6 +36,13 @@ impl Shared {
     pub(crate) fn end_pause(&mut self) {
         self.postponing.pause = None;
         self.let_postponed_go();
+    }
+
+    /// Has commands that write wait until the master has handed over.
+    pub(crate) fn begin_failover(&mut self, failover: Failover) {
+        self.replication.failover = Some(failover);
+        self.postponing.is_handing_over = true;
+        self.refresh_onlookers();
     }
 
     pub(super) fn let_postponed_go(&mut self) {
@@ -112,7 +120,7 @@ impl Server {
         if self.shared.waits_for_slots(session, found, words) {
             return self.put_off(session);
         }
-        if self.shared.postponing.pause.is_none() && !self.shared.postponing.has_no_room {
+        if !self.shared.postponing.is_on() {
             return false;
         }
         // A transaction that began the pause is over by now.
@@ -131,12 +139,25 @@ impl Server {
         true
     }
 
+    /// The master has handed over, or takes writes again: commands that waited run, or are refused.
+    pub fn end_failover(&mut self) {
+        self.shared.replication.failover = None;
+        if std::mem::take(&mut self.shared.postponing.is_handing_over) {
+            self.shared.let_postponed_go();
+        }
+    }
+
+    /// Whether nothing is under way that may still write, and all that took effect is in the log.
+    pub fn is_quiet(&self) -> bool {
+        self.has_no_effects() && self.shared.tasks.is_empty()
+    }
+
     /// Says whether there is room for more: commands that write wait until there is.
     pub fn set_no_room(&mut self, has_no_room: bool) {
         if std::mem::replace(&mut self.shared.postponing.has_no_room, has_no_room) == has_no_room {
             return;
         }
-        self.keyspace.expiry_paused = has_no_room || self.shared.postponing.pause.is_some();
+        self.keyspace.expiry_paused = self.shared.postponing.is_on();
         if !self.keyspace.expiry_paused {
             self.shared.let_postponed_go();
         }
@@ -160,7 +181,7 @@ impl Server {
             self.shared.end_pause();
         }
         self.end_slot_pause_in_time();
-        self.keyspace.expiry_paused = self.shared.postponing.pause.is_some() || self.shared.postponing.has_no_room;
+        self.keyspace.expiry_paused = self.shared.postponing.is_on();
         self.keyspace.expiry_paused
     }
 }

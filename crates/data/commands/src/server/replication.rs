@@ -74,6 +74,10 @@ impl Server {
         }
         let period = self.shared.settings.repl_ping_replica_period.0.saturating_mul(1000);
         let since = now.saturating_sub(self.shared.replication.pinged);
+        // While the master hands over, its log stays as it is: a replica is to have all of it.
+        if self.shared.replication.failover.is_some() {
+            return;
+        }
         if since >= period || since < 0 {
             self.shared.replication.pinged = now;
             self.effects.push(0, [&b"PING"[..]].into_iter());

@@ -159,8 +159,17 @@ pub(crate) struct Postponing {
     pub(super) pause: Option<pause::Pause>,
     /// Commands that write wait until there is room for more.
     pub(super) has_no_room: bool,
+    /// Commands that write wait until the master has handed over, or has not.
+    pub(super) is_handing_over: bool,
     /// Sessions whose commands wait.
     pub(super) sessions: Vec<SessionId>,
+}
+
+impl Postponing {
+    /// Whether some commands wait.
+    pub(super) fn is_on(&self) -> bool {
+        self.pause.is_some() || self.has_no_room || self.is_handing_over
+    }
 }
 
 /// The command that runs.

@@ -243,6 +243,8 @@ pub struct Session {
     pub internal: bool,
     /// It is the log being replayed: what was within the bounds of its time is done, whatever they are now.
     pub replaying: bool,
+    /// When the log got the command that is run again: times to live of masters before Redis 7 count from there.
+    pub replayed_at: Millis,
     /// When its last command came.
     pub last_interaction: Millis,
     /// Its last command.
@@ -294,6 +296,7 @@ impl Session {
             close: Close::No,
             internal: false,
             replaying: false,
+            replayed_at: now,
             last_interaction: now,
             last_command: None,
             no_evict: false,

@@ -43,6 +43,8 @@ pub struct LinkOptions {
     pub port: u16,
     /// The address, if it is another one than the connection's.
     pub address: Option<String>,
+    /// The other end is a replica of this one that has all of its log: it is asked to be the master.
+    pub hands_over: bool,
     /// After so many milliseconds without a byte the master is given up.
     pub timeout_ms: i64,
 }
@@ -436,6 +438,11 @@ impl Link {
                 }
             }
             State::Asking => match error {
+                // It has been asked before, and the answer was lost.
+                Some(reason) if self.options.hands_over && reason.contains("can't be sent to a master") => {
+                    self.options.hands_over = false;
+                    self.ask();
+                }
                 Some(reason) => return Err(refused("PSYNC", reason)),
                 None => self.handle_answer(&text)?,
             },
@@ -467,7 +474,9 @@ impl Link {
 
     fn ask(&mut self) {
         let (history, next) = (self.position.history.to_string(), self.position.offset.0.saturating_add(1).to_string());
-        resp::encode_command(&mut self.transmit, &["PSYNC", &history, &next]);
+        let words = ["PSYNC", &history, &next, "FAILOVER"];
+        let len = if self.options.hands_over { 4 } else { 3 };
+        resp::encode_command(&mut self.transmit, words.get(..len).unwrap_or(&words));
         self.state = State::Asking;
     }
 

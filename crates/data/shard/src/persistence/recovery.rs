@@ -6,7 +6,7 @@ use oplog::{Offset, disk::Disk};
 
 use crate::{
     Persistence, ShardError, Workers,
-    effects::{Effect, Effects},
+    effects::{Effect, Effects, time_of},
 };
 
 use super::removal::Removal;
@@ -61,6 +61,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
         let mut count = 0;
         let failed = |offset: Offset, reason| ShardError::Replay { offset: offset.0, reason };
         while let Some(entry) = reader.next()? {
+            session.replayed_at = time_of(&entry);
             let run = |effect: Effect<'_>| {
                 count += 1;
                 match server.replay(&mut session, effect.words) {

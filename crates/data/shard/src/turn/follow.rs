@@ -22,7 +22,7 @@ use oplog::{Entry, Offset, ReplicationId, disk::Disk};
 
 use crate::{
     Persistence, Shard, ShardError, Workers, World,
-    effects::{Effect, Effects, is_named},
+    effects::{Effect, Effects, is_named, time_of},
     persistence::log_session,
 };
 
@@ -297,6 +297,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
 /// whatever made it fail here will do so again when the log is run again.
 fn run(server: &mut Server, following: &mut Following, entry: &Entry<'_>, world: &dyn World) -> Result<(), ShardError> {
     let Following { session, effects, failed } = following;
+    session.replayed_at = time_of(entry);
     let broken = |offset: Offset, reason| ShardError::Replay { offset: offset.0, reason };
     let run = |effect: Effect<'_>| {
         if let Err(reason) = server.follow(session, effect.words) {
@@ -319,6 +320,8 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
     /// Appends what was applied, as the log that is followed has it.
     fn append_piece(&mut self, entry: &Entry<'_>) -> Result<(), ShardError> {
         self.commit.log_time = self.commit.log_time.max(entry.time_ms);
+        // Its times to live count from there, also when it is run again.
+        self.commit.log.begin_frame_of(entry.time_ms);
         self.commit.log.append(entry.commands, entry.time_ms)?;
         Ok(())
     }

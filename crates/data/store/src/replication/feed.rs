@@ -43,6 +43,10 @@ const PIECE_LEN: usize = 256 << 10;
 /// How long a mark is that a snapshot ends with.
 const MARK_LEN: usize = 40;
 
+/// What is said of a replica that goes when it has the copy.
+const REFUSED: &str = "a replica has gone without taking the copy that it got: its log says why. If it is older than Redis 7, set \
+                       replica-rdb-version to 9";
+
 /// What a replica is given first.
 pub enum Start {
     /// The log from where it is.
@@ -125,9 +129,20 @@ impl FeedThread {
         let own = Arc::clone(&shared);
         thread::Builder::new().name("replica-feed".into()).spawn(move || {
             let patience = Patience::new(timeout_ms, clock::now());
-            let mut feed = Feed { stream, shared: own, patience, upstream: Upstream::default(), is_blocked: false };
-            if let Err(Ended(Some(reason))) = feed.run(start, &root) {
-                messages::warn(&format!("a replica is given up: {reason}"));
+            let mut feed = Feed {
+                stream,
+                shared: own,
+                patience,
+                upstream: Upstream::default(),
+                is_blocked: false,
+                is_silent_on_copy: false,
+            };
+            match feed.run(start, &root) {
+                Err(Ended(Some(reason))) => messages::warn(&format!("a replica is given up: {reason}")),
+                _ if feed.is_silent_on_copy && !feed.shared.is_over.load(Ordering::Acquire) => {
+                    messages::warn(REFUSED);
+                }
+                _ => {}
             }
             feed.shared.has_ended.store(true, Ordering::Release);
             let _ = feed.shared.waker.wake();
@@ -217,6 +232,8 @@ struct Feed {
     upstream: Upstream,
     /// The socket has taken no more.
     is_blocked: bool,
+    /// It has been sent all keys, and has said nothing since.
+    is_silent_on_copy: bool,
 }
 
 impl Feed {
@@ -241,6 +258,7 @@ impl Feed {
                 if traits.copy_only {
                     return self.wait_for_end();
                 }
+                self.is_silent_on_copy = true;
                 if traits.takes_mark {
                     // A replica knows the mark by its being the last that has come.
                     self.wait_for_words()?;
@@ -399,6 +417,7 @@ impl Feed {
             }
         }
         if let Some(Acknowledged { applied, durable }) = last {
+            self.is_silent_on_copy = false;
             self.shared.applied.store(applied.0, Ordering::Release);
             self.shared.durable.store(durable.map_or(u64::MAX, |durable| durable.0), Ordering::Release);
             if self.shared.is_ack_wanted.load(Ordering::Acquire) {

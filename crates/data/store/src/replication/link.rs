@@ -47,7 +47,12 @@ pub enum FromLink {
     /// A part of the master's log.
     Piece(Piece),
     /// The link is down.
-    Ended(String),
+    Ended {
+        /// Why.
+        reason: String,
+        /// The master does not want this replica.
+        is_refusal: bool,
+    },
 }
 
 /// How the link is.
@@ -112,10 +117,8 @@ impl LinkThread {
         let own = Arc::clone(&shared);
         thread::Builder::new().name("replica-link".into()).spawn(move || {
             let waker = Arc::clone(&task.waker);
-            if let Err(ended) = run(task, &own, &to_loop)
-                && let Some(reason) = ended.0
-            {
-                let _ = to_loop.send(FromLink::Ended(reason));
+            if let Err(Ended { reason: Some(reason), is_refusal }) = run(task, &own, &to_loop) {
+                let _ = to_loop.send(FromLink::Ended { reason, is_refusal });
             }
             let _ = waker.wake();
         })?;
@@ -159,17 +162,31 @@ impl Drop for LinkThread {
 }
 
 /// Why the thread ends; without a reason because it is to.
-pub struct Ended(Option<String>);
+pub struct Ended {
+    reason: Option<String>,
+    is_refusal: bool,
+}
+
+impl Ended {
+    fn because(reason: impl Into<String>) -> Self {
+        Self { reason: Some(reason.into()), is_refusal: false }
+    }
+
+    fn as_wanted() -> Self {
+        Self { reason: None, is_refusal: false }
+    }
+}
 
 impl From<LinkError> for Ended {
     fn from(error: LinkError) -> Self {
-        Self(Some(chain(&error)))
+        let is_refusal = matches!(error, LinkError::Refused { .. } | LinkError::NoAnswer { .. });
+        Self { reason: Some(chain(&error)), is_refusal }
     }
 }
 
 impl From<io::Error> for Ended {
     fn from(error: io::Error) -> Self {
-        Self(Some(error.to_string()))
+        Self::because(error.to_string())
     }
 }
 
@@ -245,7 +262,7 @@ impl Driver<'_> {
         if let Some(ended) = incoming.ended.take() {
             return Err(ended);
         }
-        let copied = copied.map_err(|error| Ended(Some(format!("the copy cannot be made: {}", chain(&error)))))?;
+        let copied = copied.map_err(|error| Ended::because(format!("the copy cannot be made: {}", chain(&error))))?;
         self.pending = Some(FromLink::Copied(Box::new(copied)));
         while !self.shared.is_installed.swap(false, Ordering::AcqRel) {
             self.give_pending()?;
@@ -265,14 +282,14 @@ impl Driver<'_> {
                 self.pending = Some(event);
                 Ok(())
             }
-            Err(TrySendError::Disconnected(_)) => Err(Ended(None)),
+            Err(TrySendError::Disconnected(_)) => Err(Ended::as_wanted()),
         }
     }
 
     /// Sends what there is, and reads what comes.
     fn turn(&mut self) -> Result<(), Ended> {
         if self.shared.is_over.load(Ordering::Acquire) {
-            return Err(Ended(None));
+            return Err(Ended::as_wanted());
         }
         let now = clock::now();
         let applied = Offset(self.shared.applied.load(Ordering::Acquire));
@@ -301,7 +318,7 @@ impl Driver<'_> {
 
     fn read(&mut self) -> Result<(), Ended> {
         match self.stream.read(&mut self.room) {
-            Ok(0) => Err(Ended(Some("the master has closed the connection".into()))),
+            Ok(0) => Err(Ended::because("the master has closed the connection")),
             Ok(len) => Ok(self.link.handle_bytes(self.room.get(..len).unwrap_or_default(), clock::now())?),
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(()),
             Err(error) => Err(error.into()),
@@ -314,7 +331,7 @@ impl Driver<'_> {
         }
         while !self.unsent.is_empty() {
             match self.stream.write(&self.unsent) {
-                Ok(0) => return Err(Ended(Some("the master takes nothing".into()))),
+                Ok(0) => return Err(Ended::because("the master takes nothing")),
                 Ok(len) => drop(self.unsent.drain(..len)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

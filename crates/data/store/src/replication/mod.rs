@@ -12,6 +12,7 @@
 //! copy beside its old data, which it serves until the copy is there as a whole.
 
 mod copy;
+mod failover;
 mod feed;
 mod link;
 mod replicas;
@@ -25,7 +26,7 @@ use commands::{
 use keyspace::Millis;
 use mio::Waker;
 use oplog::{Offset, ReplicationId};
-use replication::replica::{LinkOptions, Position};
+use replication::replica::{LinkOptions, LinkState, Position};
 use shard::{chain, follow::Piece};
 
 use crate::{
@@ -39,6 +40,7 @@ use crate::{
 
 use self::{
     copy::Copied,
+    failover::TakeOver,
     link::{FromLink, LinkThread},
     replicas::Replicas,
 };
@@ -61,6 +63,8 @@ pub struct Replicator {
     last_failure: Option<String>,
     replicas: Replicas,
     promise: Promise,
+    /// The master has asked to be relieved.
+    taking_over: Option<TakeOver>,
 }
 
 /// What clients are promised of replicas (`replica-ack`).
@@ -82,6 +86,7 @@ impl Replicator {
             retry_at: 0,
             last_failure: None,
             promise: Promise::default(),
+            taking_over: None,
         }
     }
 
@@ -145,6 +150,8 @@ impl Replicator {
                 Request::Follow => self.follow(shard, folder, now)?,
                 Request::Promote => self.promote(shard, folder, now)?,
                 Request::Attach(attach) => self.replicas.attach(shard, sockets, folder, attach, now),
+                Request::TakeOver(attach) => self.taking_over = Some(TakeOver::new(attach, now)),
+                Request::AbortFailover => self.abort_failover(shard, folder, "Failover manually aborted", now)?,
             }
         }
         self.replicas.take_released(shard, sockets, folder, now);
@@ -153,6 +160,8 @@ impl Replicator {
             true => self.follow_on(shard, folder, now)?,
             false => false,
         };
+        self.take_over(shard, sockets, folder, now)?;
+        self.fail_over(shard, folder, now)?;
         if let Some(end) = shard.persistence().map(|persistence| persistence.log().end()) {
             shard.server.tell_replicas(end.0, now);
         }
@@ -170,7 +179,8 @@ impl Replicator {
         }
         self.replicas.tell_written(written);
         let waiting = shard.server.shared.replication.waiting.len();
-        self.replicas.wants_acks(waiting > 0 || self.promise.count > 0);
+        let is_failing_over = shard.server.shared.replication.failover.is_some();
+        self.replicas.wants_acks(waiting > 0 || self.promise.count > 0 || is_failing_over);
         if waiting > 0 {
             shard.server.serve_those_who_wait_for_replicas(durable.0);
         }
@@ -237,8 +247,11 @@ impl Replicator {
                 }
                 FromLink::Continued(history) => self.continued(shard, history, now)?,
                 FromLink::Copied(copied) => self.install(shard, folder, *copied, now)?,
-                FromLink::Ended(reason) => {
+                FromLink::Ended { reason, is_refusal } => {
                     self.give_up(shard, reason, now);
+                    if is_refusal && shard.server.shared.replication.failover.is_some() {
+                        self.abort_failover(shard, folder, "Failover target rejected psync request", now)?;
+                    }
                     break;
                 }
             }
@@ -252,6 +265,9 @@ impl Replicator {
             if report.is_up() {
                 report.down_since = None;
             }
+            if matches!(link.state, LinkState::Sync | LinkState::Connected) {
+                Self::end_failover(shard);
+            }
         }
         Ok(applied >= APPLIED_MAX)
     }
@@ -263,7 +279,8 @@ impl Replicator {
         let settings = &shared.settings;
         let Some(master) = shared.replication.master() else { return Ok(()) };
         let address = (master.host.clone(), master.port);
-        let options = options(settings);
+        let mut options = options(settings);
+        options.hands_over = shared.replication.failover.is_some();
         self.link = Some(LinkThread::start(link::Task {
             address,
             options,
@@ -373,6 +390,7 @@ fn options(settings: &Settings) -> LinkOptions {
         password: said(&settings.masterauth.0).map(String::into_bytes),
         port: u16::try_from(port).unwrap_or(0),
         address: said(&settings.replica_announce_ip.0),
+        hands_over: false,
         timeout_ms: settings.repl_timeout.0.saturating_mul(1000),
     }
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use commands::{
     SessionId,
+    config::CopyVersion,
     replication::{Attach, Replica, ReplicaState},
     session::Close,
 };
-use keyspace::Millis;
+use keyspace::{Millis, rdb::FileVersion};
 use mio::Waker;
 use oplog::Offset;
 use replication::{
@@ -150,6 +151,10 @@ impl Replicas {
         let selected = shard::records::selected_in(|name| tables.get(name)).map_err(|error| error.to_string())?;
         let mut options = RdbOptions { without_keys: attach.traits.functions_only, ..RdbOptions::default() };
         options.file.compress = shard.server.shared.settings.rdbcompression.0;
+        if shard.server.shared.settings.replica_rdb_version == CopyVersion::Nine {
+            // It has no functions, and who reads it neither.
+            (options.file.version, options.without_functions) = (FileVersion::Nine, true);
+        }
         options.auxiliary = vec![
             ("repl-stream-db", selected.to_string()),
             ("repl-id", position.history.to_string()),

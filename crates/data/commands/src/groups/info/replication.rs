@@ -37,7 +37,7 @@ pub(super) fn write(context: &mut Context<'_>, text: &mut String) {
         );
     }
     let none = || "0".repeat(40);
-    field(text, "master_failover_state", "no-failover");
+    field(text, "master_failover_state", replication.failover_word());
     let id = if shared.replication_id.is_empty() { none() } else { shared.replication_id.clone() };
     field(text, "master_replid", id);
     let (former, until) = match &replication.former {

@@ -125,7 +125,7 @@ fn put(context: &mut Context<'_>, value: Value, ttl: i64, options: &Options) -> 
     let expire_at = match ttl {
         0 => NEVER,
         ttl if options.absolute => ttl.min(NEVER - 1),
-        ttl => ttl.saturating_add(context.now()).min(NEVER - 1),
+        ttl => ttl.saturating_add(context.counted_from()).min(NEVER - 1),
     };
     if expire_at <= context.now() && !context.session.replaying {
         if context.keys.remove(key)? {

@@ -5,11 +5,11 @@ use keyspace::{Bytes, Failure, Millis, NEVER, changes::EventClass, number};
 use crate::Context;
 
 pub(super) fn expire(context: &mut Context<'_>) -> Result<(), Failure> {
-    set_expiry(context, "expire", 1000, context.now())
+    set_expiry(context, "expire", 1000, context.counted_from())
 }
 
 pub(super) fn pexpire(context: &mut Context<'_>) -> Result<(), Failure> {
-    set_expiry(context, "pexpire", 1, context.now())
+    set_expiry(context, "pexpire", 1, context.counted_from())
 }
 
 pub(super) fn expireat(context: &mut Context<'_>) -> Result<(), Failure> {

@@ -151,7 +151,7 @@ pub(crate) fn expiry_of(context: &Context<'_>, unit: &str, text: &[u8], command:
         return Err(invalid());
     }
     let millis = if unit.starts_with("EX") { number.checked_mul(1000).ok_or_else(invalid)? } else { number };
-    let at = if unit.ends_with("AT") { Some(millis) } else { millis.checked_add(context.now()) };
+    let at = if unit.ends_with("AT") { Some(millis) } else { millis.checked_add(context.counted_from()) };
     // The largest number of all stands for keys that do not expire.
     at.map(|at| at.min(NEVER - 1)).ok_or_else(invalid)
 }
