@@ -24,8 +24,8 @@ pub trait Hashed {
 const SEGMENT_LEN_MAX: usize = 448;
 /// The bits that a directory uses at most; beyond, segments grow.
 const DEPTH_MAX: u32 = 20;
-/// A cursor has this many bits of the hash, so that all languages' integers hold it.
-pub const CURSOR_BITS: u32 = 42;
+/// A cursor has this many bits of the hash: with a slot's 14 bits in front, all languages' integers hold it.
+pub const CURSOR_BITS: u32 = 38;
 
 #[derive(Debug, Clone)]
 struct Segment<T> {

@@ -2,8 +2,8 @@
 
 use crate::hash_index::CURSOR_BITS;
 
-/// How many slots there are. It divides Redis Cluster's 16384, so a cluster client's slot `s` is `s % SLOTS` here.
-pub const SLOTS: usize = 1024;
+/// How many slots there are: Redis Cluster's.
+pub const SLOTS: usize = 16_384;
 
 const POLYNOMIAL: u16 = 0x1021;
 
@@ -44,29 +44,23 @@ pub fn hash_tag(key: &[u8]) -> &[u8] {
     tag().unwrap_or(key)
 }
 
-/// Redis Cluster's slot of a key, of 16384.
+/// Redis Cluster's slot of a key, below [`SLOTS`].
 pub fn cluster_slot(key: &[u8]) -> u16 {
-    crc16(hash_tag(key)) & 0x3fff
+    crc16(hash_tag(key)) & (SLOTS as u16 - 1)
 }
 
-/// The slot of a key, below [`SLOTS`].
+/// The same as an index.
 pub fn slot(key: &[u8]) -> usize {
-    usize::from(cluster_slot(key)) % SLOTS
+    usize::from(cluster_slot(key))
 }
 
-/// The tables that the keys of some of Redis Cluster's slots are in, first and last given.
-pub fn tables((first, last): (u16, u16)) -> impl Iterator<Item = usize> {
-    let count = (usize::from(last) + 1).saturating_sub(usize::from(first)).min(SLOTS);
-    (usize::from(first)..).take(count).map(|slot| slot % SLOTS)
+/// The cursor of a walk that begins with a slot.
+pub fn cursor(slot: usize) -> u64 {
+    (slot as u64) << CURSOR_BITS
 }
 
-/// The cursor of a walk that begins with a table.
-pub fn cursor(table: usize) -> u64 {
-    (table as u64) << CURSOR_BITS
-}
-
-/// The table that a walk is at.
-pub fn table_of(cursor: u64) -> usize {
+/// The slot that a walk is at.
+pub fn of_cursor(cursor: u64) -> usize {
     (cursor >> CURSOR_BITS) as usize
 }
 

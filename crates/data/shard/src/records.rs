@@ -1,5 +1,6 @@
 //! Keys as records of the tables, and back.
 
+mod renumber;
 mod selected;
 
 pub use selected::selected_in;
@@ -89,6 +90,7 @@ impl ShardTables {
         settings: &Settings,
         world: Rc<dyn World>,
     ) -> Result<Self, engine::Error> {
+        renumber::renumber(&**tables.engine())?;
         let key_seed = match tables.get(&record::meta(0, 0, KEY_SEED))? {
             Some(bytes) => <[u8; 8]>::try_from(&*bytes).map(u64::from_be_bytes).map_err(|error| {
                 let place = engine::Place::At(record::meta(0, 0, KEY_SEED).to_vec());
@@ -117,6 +119,8 @@ impl ShardTables {
     /// Hands it in at the mark.
     pub fn put_key_seed(&self) {
         self.with(|tables| tables.put_marked(record::meta(0, 0, KEY_SEED), self.key_seed().to_be_bytes()));
+        let (name, slots) = renumber::marker();
+        self.with(|tables| tables.put_marked(name, slots));
     }
 
     /// Takes over which values are small, as they are read from now on.
@@ -223,6 +227,21 @@ impl ShardTables {
             _ if step == 2 * SLOTS + 1 => of_slot(usize::from(ORPHAN_SLOT), Kind::Orphan),
             _ => None,
         }
+    }
+
+    /// The first step from one on whose slot has any records.
+    pub fn next_dropped(&self, step: usize) -> usize {
+        let mut step = step;
+        while step < 2 * SLOTS {
+            let slot = step % SLOTS;
+            // What cannot be read is not passed over.
+            let next = self.read_next_slot(slot).unwrap_or(slot);
+            step += next - slot;
+            if next < SLOTS {
+                break;
+            }
+        }
+        step
     }
 
     /// The elements of a collection.
@@ -403,6 +422,17 @@ impl ShardTables {
         })
     }
 
+    /// The slot of the first record from a slot on, of any database.
+    fn read_next_slot(&self, from: usize) -> Result<usize, String> {
+        let bounds = engine::Bounds { to: Bound::Unbounded, ..record::range::slot(from as u16) };
+        self.look(|tables| {
+            let first = tables.scan(&bounds, Direction::Forward).next().transpose();
+            let first = first.map_err(|error| unreadable(&error))?;
+            let slot = first.and_then(|(name, _)| name.first_chunk::<2>().map(|slot| u16::from_be_bytes(*slot)));
+            Ok(slot.map_or(SLOTS, |slot| usize::from(slot).min(SLOTS)))
+        })
+    }
+
     fn read_element(&self, of: Collection, name: &[u8]) -> Result<Option<SmallBytes>, String> {
         let record = record::element(of.slot, of.disk, of.version, name);
         let value = self.look(|tables| match tables.get_in_memory(&record) {
@@ -476,6 +506,11 @@ impl Records for ShardTables {
     fn walk(&self, disk: u8, slot: usize, from_hash: u64, at_most: usize) -> Result<Vec<Walked>, String> {
         let what = || format!("keys of slot {slot} cannot be read");
         self.tell(self.read_keys(disk, slot, from_hash, at_most), what)
+    }
+
+    fn next_slot(&self, _: u8, from: usize) -> Result<usize, String> {
+        let what = || format!("slots from {from} on cannot be read");
+        self.tell(self.read_next_slot(from), what)
     }
 }
 
@@ -663,7 +698,8 @@ mod tests {
         assert!(again.load(0, 5, b"key").unwrap().is_some());
         assert_eq!(again.walk(0, 5, 0, 10).unwrap().len(), 1);
 
-        // As a store of before there were seeds has left them.
+        // As a store of before there were seeds, and as many slots, has left them.
+        let slot = usize::from(keyspace::slot::cluster_slot(b"key"));
         let former = Arc::new(MemoryEngine::new());
         let mut batch = engine::Batch::new();
         batch.put(record::key(0, 5, 0, b"key"), encode(b"key", whole("x"), None));
@@ -677,15 +713,15 @@ mod tests {
         )
         .unwrap();
         assert_eq!(tables.key_seed(), 0);
-        assert!(tables.load(0, 5, b"key").unwrap().is_some());
+        assert!(tables.load(0, slot, b"key").unwrap().is_some());
 
         // A seed that is lost is found out.
         let mut batch = engine::Batch::new();
         batch.put(record::meta(0, 0, KEY_SEED), 9_u64.to_be_bytes());
         former.write(&batch).unwrap();
         let tables = ShardTables::new(Tables::new(former), 1, &Settings::default(), SimulatedWorld::new(0)).unwrap();
-        assert!(tables.load(0, 5, b"key").unwrap().is_none());
-        assert!(tables.walk(0, 5, 0, 10).unwrap_err().contains("the hash is that of another key"));
+        assert!(tables.load(0, slot, b"key").unwrap().is_none());
+        assert!(tables.walk(0, slot, 0, 10).unwrap_err().contains("the hash is that of another key"));
     }
 
     /// A string as a record has it.

@@ -295,6 +295,13 @@ impl Records for Shared {
         });
         Ok(walked.take(at_most).collect())
     }
+
+    fn next_slot(&self, disk: u8, from: usize) -> Result<usize, String> {
+        let keys = self.0.keys[1].borrow();
+        let first = (disk, from, 0, Bytes::new());
+        let next = keys.range(first..).map(|((of, at, ..), _)| (*of, *at)).next();
+        Ok(next.filter(|(of, _)| *of == disk).map_or(keyspace::slot::SLOTS, |(_, slot)| slot))
+    }
 }
 
 impl ElementRecords for Shared {

@@ -34,6 +34,10 @@ pub struct Database {
     slots: Vec<SlotTable>,
     seed: u64,
     pub(super) complete: bool,
+    /// How many slots have keys that are not in memory, as far as there are tables for them.
+    incomplete: usize,
+    /// Entries without a value.
+    pub(super) absent: usize,
     /// The number that the tables know it by.
     pub disk: u8,
     /// How many keys there are, in memory or not.
@@ -46,7 +50,17 @@ pub struct Database {
 
 impl Database {
     pub(super) fn new(seed: u64, complete: bool, disk: u8) -> Self {
-        Self { slots: Vec::new(), seed, complete, disk, len: 0, expires: 0, expiring: BTreeSet::new() }
+        Self {
+            slots: Vec::new(),
+            seed,
+            complete,
+            incomplete: 0,
+            absent: 0,
+            disk,
+            len: 0,
+            expires: 0,
+            expiring: BTreeSet::new(),
+        }
     }
 
     /// Frees some hundred keys of what nobody needs any more, and gives what they held. Returns whether there are more.
@@ -76,17 +90,27 @@ impl Database {
     /// Says that memory has all keys of a slot.
     pub(super) fn complete_slot(&mut self, slot: usize) {
         if let Some(table) = self.slot_mut(slot) {
-            table.complete = true;
+            let was_complete = std::mem::replace(&mut table.complete, true);
+            self.incomplete -= usize::from(!was_complete);
+        }
+    }
+
+    /// Says that memory has not all keys of a slot any more.
+    pub(super) fn slot_leaves(&mut self, slot: usize) {
+        if let Some(table) = self.slot_mut(slot) {
+            let was_complete = std::mem::replace(&mut table.complete, false);
+            self.incomplete += usize::from(was_complete);
         }
     }
 
     /// Whether memory has all its keys.
     pub(super) fn is_complete(&self) -> bool {
-        if self.slots.is_empty() { self.complete } else { self.slots.iter().all(|table| table.complete) }
+        if self.slots.is_empty() { self.complete } else { self.incomplete == 0 }
     }
 
     pub(super) fn set_complete(&mut self) {
         self.complete = true;
+        self.incomplete = 0;
         self.slots.iter_mut().for_each(|slot| slot.complete = true);
     }
 
@@ -102,7 +126,7 @@ impl Database {
 
     /// How many keys memory knows not to be there.
     pub(super) fn absent_len(&self) -> usize {
-        self.slots.iter().map(|table| table.absent).sum()
+        self.absent
     }
 
     /// The number that the tables know it by.
@@ -149,11 +173,18 @@ impl Database {
         self.slots.get_mut(slot)
     }
 
+    /// The first slot from one on that has entries; [`SLOTS`] if there is none.
+    pub(super) fn next_slot(&self, from: usize) -> usize {
+        let mut behind = self.slots.iter().enumerate().skip(from);
+        behind.find(|(_, table)| !table.index.is_empty()).map_or(SLOTS, |(slot, _)| slot)
+    }
+
     /// Makes the slots' tables, if they are not there.
     pub(super) fn make_room(&mut self) {
         let table = || SlotTable { index: HashIndex::new(self.seed), absent: 0, complete: self.complete };
         if self.slots.is_empty() {
             self.slots = (0..SLOTS).map(|_| table()).collect();
+            self.incomplete = if self.complete { 0 } else { SLOTS };
         }
     }
 
@@ -188,14 +219,28 @@ impl Database {
         0
     }
 
+    /// Some slot that has entries.
+    pub(super) fn random_slot(&self, random: &mut Random) -> Option<usize> {
+        let is_occupied = |slot: usize| self.slots.get(slot).is_some_and(|table| !table.index.is_empty());
+        if self.len + self.absent == 0 {
+            return None;
+        }
+        for _ in 0..DRAWS {
+            let slot = random.below(SLOTS as u64) as usize;
+            if is_occupied(slot) {
+                return Some(slot);
+            }
+        }
+        // Few keys leave most slots empty, so one is drawn among those that have some.
+        let occupied: Vec<usize> = (0..self.slots.len()).filter(|slot| is_occupied(*slot)).collect();
+        occupied.get(random.below(occupied.len().max(1) as u64) as usize).copied()
+    }
+
     /// Some key in memory.
     pub fn random(&self, random: &mut Random) -> Option<&Entry> {
         const TRIES: usize = 100;
-        let occupied = |table: &&SlotTable| table.index.len() > table.absent;
-        // Few keys leave most slots empty, so slots are drawn among those that have keys.
-        let slots: Vec<&SlotTable> = self.slots.iter().filter(occupied).collect();
         for _ in 0..TRIES {
-            let slot = slots.get(random.below(slots.len().max(1) as u64) as usize)?;
+            let slot = self.slots.get(self.random_slot(random)?)?;
             if let Some(entry) = slot.index.random(random.draw()).filter(|entry| entry.value.is_some()) {
                 return Some(entry);
             }
@@ -203,3 +248,6 @@ impl Database {
         self.entries().next()
     }
 }
+
+/// So often a slot is drawn before those are counted that have keys.
+const DRAWS: usize = 32;

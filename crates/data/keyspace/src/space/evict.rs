@@ -47,7 +47,7 @@ impl Keyspace {
             let chosen = random.below(occupied.max(1) as u64) as usize;
             let mut databases = self.databases.iter().enumerate().filter(|(_, database)| database.len > 0);
             let Some((db, database)) = databases.nth(chosen) else { return false };
-            let slot = random.below(SLOTS as u64) as usize;
+            let Some(slot) = database.random_slot(random) else { continue };
             let Some(table) = database.slot(slot) else { continue };
             for entry in table.index.random_neighbours(random.draw(), NEIGHBOURS) {
                 if entry.dirty != 0 || entry.value.as_ref().is_some_and(Value::is_unsettled) || !may_go(entry) {
@@ -88,8 +88,7 @@ impl Keyspace {
             (0..self.databases.len()).filter(|db| self.databases.get(*db).is_some_and(|one| one.len > 0)).collect();
         for _ in 0..TRIES * samples.max(1) {
             let db = *occupied.get(random.below(occupied.len().max(1) as u64) as usize)?;
-            let slot = random.below(SLOTS as u64) as usize;
-            let table = self.databases.get(db).and_then(|database| database.slot(slot));
+            let table = self.databases.get(db).and_then(|database| database.slot(database.random_slot(random)?));
             let entry = table.and_then(|table| table.index.random(random.draw())).filter(|entry| entry.value.is_some());
             let Some(entry) = entry else { continue };
             if policy.is_volatile() && entry.expire_at == NEVER {
@@ -133,7 +132,9 @@ impl Keyspace {
             return;
         }
         for db in 0..self.databases.len() {
-            for slot in 0..SLOTS {
+            let next = |space: &Self, from| space.databases.get(db).map_or(SLOTS, |database| database.next_slot(from));
+            let mut slot = next(self, 0);
+            while slot < SLOTS {
                 let table = self.databases.get(db).and_then(|database| database.slot(slot));
                 let is_clean =
                     |entry: &&Entry| entry.dirty == 0 && !entry.value.as_ref().is_some_and(Value::is_unsettled);
@@ -141,6 +142,7 @@ impl Keyspace {
                 for key in clean.map(|entry| entry.key.clone()).collect::<Vec<_>>() {
                     self.drop_clean(db, slot, &key);
                 }
+                slot = next(self, slot + 1);
             }
         }
     }
@@ -160,12 +162,14 @@ impl Keyspace {
         let disk = database.disk;
         let Some(table) = database.slot_mut(slot) else { return };
         let Some(entry) = table.index.remove(key) else { return };
-        // Of what is not there nothing is lost.
-        table.complete &= entry.value.is_none();
         self.partial |= entry.value.is_some();
         self.reading.leaves(disk, &entry.key);
         if entry.value.is_none() {
             table.absent -= 1;
+            database.absent -= 1;
+        } else {
+            // Of what is not there nothing would be lost.
+            database.slot_leaves(slot);
         }
         if entry.expire_at != super::NEVER {
             database.expiring.remove(&(entry.expire_at, entry.key));

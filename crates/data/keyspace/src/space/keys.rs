@@ -140,6 +140,7 @@ impl<'a> Keys<'a> {
             return Ok(());
         }
         table.absent += usize::from(value.is_none());
+        database.absent += usize::from(value.is_none());
         let key = Bytes::from_slice(key);
         if expire_at != NEVER {
             database.expiring.insert((expire_at, key.clone()));
@@ -452,6 +453,7 @@ impl<'a> Keys<'a> {
         let location = match table.index.locate(hash, key) {
             Some(location) => {
                 table.absent -= 1;
+                database.absent -= 1;
                 location
             }
             None => {
@@ -543,6 +545,7 @@ impl<'a> Keys<'a> {
         }
         if entry.on_disk || !table.complete {
             table.absent += 1;
+            database.absent += 1;
         } else {
             table.index.remove_hashed(hash, key);
         }

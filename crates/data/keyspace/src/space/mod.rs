@@ -77,6 +77,13 @@ pub trait Records: ElementRecords {
     ///
     /// As of [`load`](Self::load).
     fn walk(&self, disk: u8, slot: usize, from_hash: u64, at_most: usize) -> Result<Vec<Walked>, String>;
+
+    /// A slot at or behind this one in front of which there are no keys of a database: the number of slots if there are none at all.
+    ///
+    /// # Errors
+    ///
+    /// The tables cannot be read.
+    fn next_slot(&self, disk: u8, from: usize) -> Result<usize, String>;
 }
 
 /// What a key's record has.
@@ -538,7 +545,8 @@ impl Keyspace {
         let slot = slot::slot(key);
         let (whole_max, whole_bytes_max, seed) = (self.whole_max, self.whole_bytes_max, self.seed);
         let database = of_disk(&mut self.databases, &mut self.leaving_databases, disk);
-        let Some(table) = database.and_then(|database| database.slot_mut(slot)) else { return };
+        let Some(database) = database else { return };
+        let Some(table) = database.slot_mut(slot) else { return };
         let hash = table.hash(key);
         let Some(entry) = table.index.get_mut_hashed(hash, key) else { return };
         if entry.dirty == 0 || entry.dirty == self.generation {
@@ -577,6 +585,7 @@ impl Keyspace {
         if gone {
             table.index.remove_hashed(hash, key);
             table.absent -= 1;
+            database.absent -= 1;
         }
     }
 }

@@ -28,6 +28,11 @@ impl Tables {
         self.records.load_at_once(disk, slot, key)
     }
 
+    /// The first slot from one on that may have keys.
+    pub(super) fn next_slot(&self, disk: u8, from: usize) -> Result<usize, Failure> {
+        self.records.next_slot(disk, from).map_err(|reason| self.source.fail_for_key(reason))
+    }
+
     /// The first keys of a slot from a hash on.
     pub(super) fn walk(&self, disk: u8, slot: usize, from_hash: u64, at_most: usize) -> Result<Vec<Walked>, Failure> {
         self.records.walk(disk, slot, from_hash, at_most).map_err(|reason| self.source.fail_for_key(reason))

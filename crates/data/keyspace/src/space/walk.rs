@@ -23,7 +23,7 @@ impl Keys<'_> {
             match next {
                 Some(next) => within = next,
                 None => {
-                    slot += 1;
+                    slot = self.next_slot(slot + 1)?;
                     within = 0;
                 }
             }
@@ -32,6 +32,17 @@ impl Keys<'_> {
             }
         }
         Ok(if slot < SLOTS { (slot as u64) << CURSOR_BITS | within } else { 0 })
+    }
+
+    /// The first slot from one on that may have keys; [`SLOTS`] if there is none.
+    fn next_slot(&self, from: usize) -> Result<usize, Failure> {
+        let Some(database) = self.space.databases.get(self.db) else { return Ok(SLOTS) };
+        let Some(records) = self.space.records.as_ref().filter(|_| !database.is_complete()) else {
+            return Ok(database.next_slot(from));
+        };
+        // Memory alone knows of keys that the tables have not yet.
+        let in_memory = database.next_slot(from);
+        Ok(if in_memory <= from { in_memory } else { in_memory.min(records.next_slot(database.disk, from)?) })
     }
 
     fn walk_slot(&self, slot: usize, from: u64, count: usize, found: &mut Vec<Walked>) -> Result<Option<u64>, Failure> {

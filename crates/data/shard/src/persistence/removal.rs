@@ -115,6 +115,12 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
 
     fn remove_next(&mut self, server: &mut Server) {
         while let Some(removal) = self.removals.removing.take().or_else(|| self.next_removable()) {
+            let removal = match removal {
+                Removal::Database(disk, step) if !self.removals.has_begun => {
+                    Removal::Database(disk, self.tables.next_dropped(step))
+                }
+                other => other,
+            };
             let (bounds, with_last) = match removal {
                 Removal::Database(disk, step) => match ShardTables::dropped_range(disk, step) {
                     Some(bounds) => (bounds, Vec::new()),

@@ -4,7 +4,7 @@
 //! What the file has is the tables' state, whatever becomes of them meanwhile. Who needs a later moment than that of the last
 //! checkpoint has one made first, or brings a copy to it ([`super::still`]).
 
-use std::{collections::BTreeMap, io::Write, rc::Rc, sync::Arc};
+use std::{collections::BTreeMap, io::Write, ops::Bound, rc::Rc, sync::Arc};
 
 use engine::{
     Direction,
@@ -102,18 +102,29 @@ fn count(tables: &dyn engine::Records, db: usize, name: &[u8]) -> Result<u64, St
 /// has one database after another.
 fn slots(tables: &dyn engine::Records) -> Result<BTreeMap<u8, Vec<u16>>, StoreError> {
     let mut found: BTreeMap<u8, Vec<u16>> = BTreeMap::new();
-    for slot in 0..SLOTS as u16 {
-        let mut bounds = record::range::kind(slot, Kind::Key);
+    let mut slot = 0;
+    // Most slots of few keys are empty, so they are not looked at.
+    while let Some(next) = occupied(tables, slot)? {
+        slot = next + 1;
+        let mut bounds = record::range::kind(next, Kind::Key);
         while let Some(record) = tables.scan(&bounds, Direction::Forward).next() {
             let (name, _) = record?;
             let wrong = |reason: record::NotARecord| damaged(&name, reason.to_string());
             let RecordKey::Key { db: disk, .. } = record::decode(&name).map_err(wrong)? else { break };
-            found.entry(disk).or_default().push(slot);
-            let Some(next) = disk.checked_add(1) else { break };
-            bounds.from = record::range::database(slot, Kind::Key, next).from;
+            found.entry(disk).or_default().push(next);
+            let Some(disk) = disk.checked_add(1) else { break };
+            bounds.from = record::range::database(next, Kind::Key, disk).from;
         }
     }
     Ok(found)
+}
+
+/// The first slot from one on that has records.
+fn occupied(tables: &dyn engine::Records, from: u16) -> Result<Option<u16>, StoreError> {
+    let bounds = engine::Bounds { to: Bound::Unbounded, ..record::range::slot(from) };
+    let first = tables.scan(&bounds, Direction::Forward).next().transpose()?;
+    let slot = first.and_then(|(name, _)| name.first_chunk::<2>().map(|slot| u16::from_be_bytes(*slot)));
+    Ok(slot.filter(|slot| usize::from(*slot) < SLOTS))
 }
 
 /// Writes the keys of a database, which has some.

@@ -98,9 +98,15 @@ pub(super) fn run(task: &Move, shared: &Arc<Shared>) -> Result<(), MoveError> {
                 }
                 Event::Snapshot(bytes) => {
                     shared.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-                    loading.as_mut().map(|loading| loading.give(bytes));
+                    if let Some(loading) = &loading {
+                        loading.give(bytes);
+                    }
                 }
-                Event::SnapshotEnd => loading.as_mut().map(Loading::end).unwrap_or_default(),
+                Event::SnapshotEnd => {
+                    if let Some(loading) = &mut loading {
+                        loading.end();
+                    }
+                }
                 Event::Piece(piece) => {
                     let Some(target) = &mut target else { continue };
                     shared.bytes.fetch_add(piece.bytes.len() as u64, Ordering::Relaxed);
@@ -213,7 +219,7 @@ impl Loading {
     }
 
     /// A part of the copy. Of a thread that has ended the reason is heard later.
-    fn give(&mut self, bytes: Vec<u8>) {
+    fn give(&self, bytes: Vec<u8>) {
         if let Some(pieces) = &self.pieces {
             let _ = pieces.send(bytes);
         }

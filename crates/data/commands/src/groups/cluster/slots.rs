@@ -30,25 +30,16 @@ pub(super) fn range(context: &Context<'_>, place: usize) -> Result<SlotRange, Fa
 /// Goes through the keys of slots, in memory or not, until `each` wants no more.
 fn walk(context: &mut Context<'_>, slots: SlotRange, mut each: impl FnMut(Walked) -> bool) -> Result<(), Failure> {
     let now = context.now();
-    for table in slot::tables(slots) {
-        let mut cursor = slot::cursor(table);
-        loop {
-            let mut found = Vec::new();
-            cursor = context.keys.walk(cursor, STEP, &mut found)?;
-            let is_there = |walked: &Walked| {
-                walked.expire_at > now && (slots.0..=slots.1).contains(&slot::cluster_slot(&walked.key))
-            };
-            // A step may have gone on to the next table, whose keys come again.
-            let of_table = |walked: &Walked| slot::slot(&walked.key) == table;
-            if !found.into_iter().filter(of_table).filter(is_there).all(&mut each) {
-                return Ok(());
-            }
-            if cursor == 0 || slot::table_of(cursor) != table {
-                break;
-            }
+    let mut cursor = slot::cursor(usize::from(slots.0));
+    loop {
+        let mut found = Vec::new();
+        cursor = context.keys.walk(cursor, STEP, &mut found)?;
+        let is_there = |walked: &Walked| walked.expire_at > now && slot::cluster_slot(&walked.key) <= slots.1;
+        let goes_on = found.into_iter().filter(is_there).all(&mut each);
+        if !goes_on || cursor == 0 || slot::of_cursor(cursor) > usize::from(slots.1) {
+            return Ok(());
         }
     }
-    Ok(())
 }
 
 pub(super) fn count(context: &mut Context<'_>) -> Result<(), Failure> {
