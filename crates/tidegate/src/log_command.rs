@@ -80,7 +80,7 @@ fn dump(arguments: &DumpArguments) -> ExitCode {
         with_flushes: arguments.with_flushes,
     };
     match log_dump::dump(&what, &mut io::BufWriter::new(io::stdout().lock())) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tidegate log dump: {}", with_causes(&error));
             ExitCode::FAILURE

@@ -55,15 +55,16 @@ pub struct Dump {
     pub with_flushes: bool,
 }
 
-/// Shows a log. Ends well when nobody reads what is written.
+/// Shows a log. Ends well when nobody reads what is written. Returns how many commands there were.
 ///
 /// # Errors
 ///
 /// There is no log, it does not go back that far, or it is damaged.
-pub fn dump(what: &Dump, out: &mut dyn Write) -> Result<(), StoreError> {
-    match Printer::new(what, out).run() {
-        Err(StoreError::Loop(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
+pub fn dump(what: &Dump, out: &mut dyn Write) -> Result<u64, StoreError> {
+    let mut printer = Printer::new(what, out);
+    match printer.run() {
+        Err(StoreError::Loop(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(printer.count),
+        other => other.map(|()| printer.count),
     }
 }
 
@@ -113,6 +114,8 @@ struct Printer<'a> {
     /// A transaction began, and its database is still to come: what is to be written then.
     pending: Option<(Offset, u64)>,
     done: bool,
+    /// How many commands were written.
+    count: u64,
 }
 
 impl<'a> Printer<'a> {
@@ -130,6 +133,7 @@ impl<'a> Printer<'a> {
             shown: false,
             pending: None,
             done: false,
+            count: 0,
         }
     }
 
@@ -197,6 +201,10 @@ impl<'a> Printer<'a> {
         }
         if is_named(effect.words, "SELECT") {
             self.db = effect.words.get(1).and_then(|word| resp::parse_integer(word)).map_or(0, |db| db as usize);
+            return Ok(());
+        }
+        // What a master tells its replicas beside writes changes nothing when it is run again.
+        if self.what.form != Form::Lines && (is_named(effect.words, "PING") || is_named(effect.words, "REPLCONF")) {
             return Ok(());
         }
         // A transaction is shown whole, or not at all.
@@ -274,6 +282,7 @@ impl<'a> Printer<'a> {
             self.encode(&mut line, effect.words, Some(effect.bytes));
         }
         self.out.write_all(&line)?;
+        self.count += 1;
         Ok(())
     }
 

@@ -19,7 +19,7 @@ fn dumped(folder: &Path, form: Form, from: Option<u64>, with_flushes: bool) -> R
     let ended = dump(&what, &mut out);
     let text = String::from_utf8(out).unwrap();
     match ended {
-        Ok(()) => Ok(text),
+        Ok(_) => Ok(text),
         Err(error) => Err((text, error)),
     }
 }

@@ -193,6 +193,12 @@ impl Replicas {
         self.keep_log(shard);
     }
 
+    fn name_of(&self, shard: &Shard, id: SessionId) -> String {
+        let replicas = &shard.server.shared.replication.replicas;
+        let found = replicas.iter().find(|(other, _)| *other == id);
+        found.map(|(_, replica)| format!("at {}:{}", replica.address, replica.port)).unwrap_or_default()
+    }
+
     fn forget(&self, shard: &mut Shard, id: SessionId) {
         let replicas = &mut shard.server.shared.replication.replicas;
         if let Some(place) = replicas.iter().position(|(other, _)| *other == id) {
@@ -210,8 +216,24 @@ impl Replicas {
         self.keep_log(shard);
     }
 
-    /// What replicas are still to be given stays in the log.
-    fn keep_log(&self, shard: &mut Shard) {
+    /// What replicas are still to be given stays in the log, up to a bound.
+    fn keep_log(&mut self, shard: &mut Shard) {
+        let bound = shard.server.shared.settings.replica_log_size_max.0;
+        let end = shard.persistence().map_or(Offset(0), |persistence| persistence.log().end());
+        if bound > 0 {
+            let is_too_far = |feed: &FeedThread| end.0.saturating_sub(feed.position().0) > bound;
+            let given_up: Vec<SessionId> =
+                self.feeds.iter().filter(|(_, feed)| is_too_far(feed)).map(|(id, _)| *id).collect();
+            self.feeds.retain(|(id, _)| !given_up.contains(id));
+            for id in given_up {
+                messages::warn(&format!(
+                    "the replica {} is behind by more of the log than replica-log-size-max, {bound} bytes: it is given up, and \
+                     needs a copy when it comes again",
+                    self.name_of(shard, id)
+                ));
+                self.forget(shard, id);
+            }
+        }
         let from = self.feeds.iter().map(|(_, feed)| feed.position()).min();
         if let Some(persistence) = shard.persistence_mut() {
             persistence.keep_log_from(from);
