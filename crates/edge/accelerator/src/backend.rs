@@ -210,6 +210,12 @@ impl Backend {
         self.host.xid
     }
 
+    /// The program that it runs in.
+    #[must_use]
+    pub fn program(&self) -> &str {
+        &self.loaded.name
+    }
+
     /// The log of this fetch: what happens on the wire is written there too.
     pub fn log(&mut self) -> &mut Log {
         &mut self.host.common.log
@@ -277,8 +283,13 @@ impl Backend {
                 match target.or(self.host.hint) {
                     Some(backend @ Target::Declared(_)) => {
                         let name = self.loaded.name_of(backend).unwrap_or_default();
-                        log.write(VslTag::FetchError, format_args!("backend {name}: unhealthy"));
-                        log.count(Main::backend_unhealthy);
+                        match self.loaded.goes_nowhere(backend) {
+                            true => log.record(VslTag::FetchError, b"No backend"),
+                            false => {
+                                log.write(VslTag::FetchError, format_args!("backend {name}: unhealthy"));
+                                log.count(Main::backend_unhealthy);
+                            }
+                        }
                     }
                     Some(director) => {
                         let name = self.loaded.name_of(director).unwrap_or_default();
@@ -298,6 +309,13 @@ impl Backend {
         let Some(stale) = self.host.stale.clone().filter(|stale| stale.body().length().is_some()) else { return false };
         let not_modified = std::mem::replace(&mut self.host.response, stale.head().clone());
         update::update(&mut self.host.response.headers, &not_modified.headers);
+        let (log, response) = (&mut self.host.common.log, &self.host.response);
+        if log.is_on() {
+            log.response_line(BERESP, response);
+            for (name, value) in response.headers.iter().filter(|(name, _)| !not_modified.headers.contains(name)) {
+                log.field(VslTag::BerespHeader, name, value);
+            }
+        }
         self.host.was_304 = true;
         true
     }
@@ -345,7 +363,9 @@ impl Backend {
             (decisions.gzips, decisions.gunzips, decisions.has_includes) = (false, false, false);
         }
         let recoding = self.recoding();
-        self.record_filters(recoding);
+        if !self.host.was_304 {
+            self.record_filters(recoding);
+        }
         if self.host.is_pass && !self.is_included && !self.host.decisions.has_includes {
             self.host.common.log.record(VslTag::Storage, b"malloc Transient");
             let head = std::mem::take(&mut self.host.response);
@@ -502,6 +522,7 @@ impl Backend {
         let transient = &self.loaded.storages.transient;
         match Object::start(&self.loaded.cache, transient, kind, ResponseHead::default(), lifetime) {
             Ok((marker, filler)) => {
+                marker.set_xid(self.host.xid);
                 filler.finish();
                 fetch.publish(marker);
             }

@@ -33,7 +33,7 @@ use crate::{
     common::{Asked, Common, Connection, ConnectionWishes, status_of},
     fields,
     loaded::Loaded,
-    log::{Log, RESP},
+    log::{BEREQ, Log, RESP},
     output::Part,
 };
 use host::{ClientHost, LookupWishes};
@@ -305,7 +305,12 @@ impl Client {
             is_impatient: is_impatient || wishes.ignores_busy,
             is_unshared: false,
         };
-        let found = self.loaded.cache.lookup(&query);
+        // NOTE: noted behind the look-up, which borrows the request.
+        let mut banned = Vec::new();
+        let found = self.loaded.cache.lookup_telling(&query, |object| banned.push(object.xid()));
+        for number in banned {
+            self.host.common.log.write(VslTag::ExpBan, format_args!("{number} banned lookup"));
+        }
         match found {
             Found::Hit(object) => self.hit(object, None),
             Found::Grace { object, fetch } => {
@@ -445,6 +450,11 @@ impl Client {
     fn pipe(&mut self) -> Step {
         self.host.backend_request = fields::piped_request(&self.host.request);
         self.host.backend_request.headers.set(b"X-Varnish", self.host.xid.to_string().as_bytes());
+        let number = (self.next_xid)();
+        let Common { log, now, .. } = &mut self.host.common;
+        let mut piped = log.fetch(number, "pipe");
+        piped.timestamp("Start", *now);
+        piped.request_head(BEREQ, &self.host.backend_request);
         let answer = match self.run(Subroutine::Pipe) {
             Ok(answer) => answer,
             Err(Wrong::Failed) => return self.synth(503, b"VCL failed"),
@@ -457,7 +467,8 @@ impl Client {
         let Common { log, now, .. } = &mut self.host.common;
         log.count(Main::s_pipe);
         log.timestamp("Process", *now);
-        Step::Pipe(Box::new(Pipe { backend, request: std::mem::take(&mut self.host.backend_request) }))
+        piped.timestamp("Process", *now);
+        Step::Pipe(Box::new(Pipe { backend, request: std::mem::take(&mut self.host.backend_request), log: piped }))
     }
 
     fn purge(&mut self) -> Step {

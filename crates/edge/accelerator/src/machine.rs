@@ -234,6 +234,15 @@ impl Backend {
         }
     }
 
+    /// The program that it runs in, if there is one.
+    #[must_use]
+    pub fn program(&self) -> Option<&str> {
+        match self {
+            Self::Program(backend) => Some(backend.program()),
+            Self::Shared(_) => None,
+        }
+    }
+
     /// The log of the fetch, if it has one.
     pub fn log(&mut self) -> Option<&mut Log> {
         match self {

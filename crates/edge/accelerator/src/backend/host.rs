@@ -125,7 +125,7 @@ impl BackendHost {
             Variable::BereqRetries => Value::Int(i64::from(self.retries)),
             Variable::BereqTime => Value::Time(self.started),
             Variable::BereqBackend => Value::Backend(self.hint),
-            Variable::BereqUncacheable => Value::Bool(self.is_pass || self.is_hitmiss),
+            Variable::BereqUncacheable => Value::Bool(self.is_pass),
             Variable::BereqIsBgfetch => Value::Bool(self.is_background),
             Variable::BereqIsHitmiss => Value::Bool(self.is_hitmiss),
             Variable::BereqIsHitpass => Value::Bool(self.is_hitpass),
@@ -257,8 +257,9 @@ impl Host for BackendHost {
             Variable::BereqBetweenBytesTimeout => self.timeouts.between_bytes = seconds(value),
             Variable::BerespStatus => {
                 let status = status_of(value)?;
-                self.common.log.status(BERESP, status);
                 self.response.set_status(status);
+                self.common.log.status(BERESP, status);
+                self.common.record(VslTag::BerespReason, self.response.reason());
             }
             Variable::BerespReason => {
                 self.common.record(VslTag::BerespReason, written);

@@ -288,8 +288,9 @@ impl Host for ClientHost {
             Variable::ClientIdentity => self.identity = Some(written.to_vec()),
             Variable::RespStatus => {
                 let status = status_of(value)?;
-                self.common.log.status(RESP, status);
                 self.response.set_status(status);
+                self.common.log.status(RESP, status);
+                self.common.record(VslTag::RespReason, self.response.reason());
             }
             Variable::RespReason => {
                 self.common.record(VslTag::RespReason, written);

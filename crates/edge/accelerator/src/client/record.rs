@@ -25,14 +25,15 @@ impl Client {
         self.host.common.log = log;
     }
 
-    /// Has it logged as a request for what the page of another one includes, so many pages deep.
-    pub(super) fn log_include(&mut self, sink: Option<&Rc<LogSink>>, page: u64, level: u32) {
+    /// Has it logged as a request for what the page of another one includes.
+    pub(super) fn log_include(&mut self, sink: Option<&Rc<LogSink>>, page: u64) {
         let Some(sink) = sink else { return };
         let (number, now) = (self.host.xid, self.host.common.now);
-        let mut log = Log::request(Some(sink), number, page, &format!("esi {level}"));
-        sink.link(page, number, level);
+        let mut log = Log::request(Some(sink), number, page, "esi");
+        sink.link(page, number);
         log.count(Main::esi_req);
         log.timestamp("Start", now);
+        log.record(VslTag::ReqURL, self.host.request.target());
         self.host.common.log = log;
     }
 

@@ -27,10 +27,12 @@ impl Client {
         headers.add(b"X-Varnish", self.host.xid.to_string().as_bytes());
         if why == b"VCL failed" {
             self.has_failed = true;
-            headers.add(b"Connection", b"close");
         }
         self.host.common.log.count(Main::s_synth);
         self.host.common.log.response_head(RESP, &self.host.response);
+        if why == b"VCL failed" {
+            self.host.response.headers.add(b"Connection", b"close");
+        }
         let outcome = self.run(Subroutine::Synth);
         let Common { log, now, .. } = &mut self.host.common;
         log.timestamp("Process", *now);

@@ -21,6 +21,7 @@ use accelerator::{
 use bytes::Bytes;
 use cache::{
     body::Cursor,
+    esi::Note,
     index,
     object::{Filler, Object},
 };
@@ -89,6 +90,14 @@ impl Origin {
         match (self, target) {
             (Self::Program { program, .. }, Target::Named(named)) => program.name_of(named),
             _ => "-",
+        }
+    }
+
+    /// The name of the program, if one runs.
+    pub(super) fn program(&self) -> Option<&str> {
+        match self {
+            Self::Program { program, .. } => Some(&program.loaded.name),
+            Self::Shared { .. } => None,
         }
     }
 
@@ -201,7 +210,8 @@ impl Place {
                             }
                         }
                         Err(why) => {
-                            varnish_log::left_alone(&self.worker, &mut backend, name, &exchange, &why);
+                            let sent = varnish_log::left_alone(&self.worker, &mut backend, name, &exchange, &why);
+                            account = account.and(sent);
                             let next = backend.failed(&words(name, &why), wall_clock());
                             failure = backend.hands_on_failures().then_some(why);
                             next
@@ -210,6 +220,7 @@ impl Place {
                 }
                 Step::Accept(accepted) => return self.keep(*accepted, None, told, (&mut backend, account)).await,
                 Step::Abandon => {
+                    varnish_log::abandoned(&mut backend, account);
                     let _ = told.send(match failure {
                         Some(why) => Report::Unfetched(Box::new(why)),
                         None => Report::Fetched(Fetched::Nothing),
@@ -260,13 +271,13 @@ impl Place {
         let mut news = News { object: Some(object), fetch, own, told };
         // Nobody else would want it.
         if !news.is_wanted(&filler) {
-            return;
+            return logged.end(None);
         }
         if streams && matches!(body, AcceptedBody::Backend(_)) {
             news.tell();
         }
         let recoding = if let AcceptedBody::Backend(recoding) = body { recoding } else { Recoding::None };
-        let mut filling = Filling { filler, recoder: Recoder::new(recoding), includes, news, pulled: 0 };
+        let mut filling = Filling { filler, recoder: Recoder::new(recoding), includes, notes: Vec::new(), news, pulled: 0 };
         let filled = match (body, answer) {
             (AcceptedBody::Made(bytes), _) => write(&mut filling.filler, &bytes),
             (AcceptedBody::Stale(before), _) => filling.copy(&before).await,
@@ -279,6 +290,7 @@ impl Place {
                     Ok(is_reusable) => (is_reusable, filling.end()),
                     Err(error) => (false, Err(error)),
                 };
+                logged.page_notes(&filling.notes);
                 logged.pulled(filling.pulled, is_reusable, filled.is_ok().then(|| filling.filler.written()));
                 filled
             }
@@ -395,6 +407,8 @@ struct Filling {
     filler: Filler,
     recoder: Recoder,
     includes: Option<IncludeFinder>,
+    /// What is wrong with the page.
+    notes: Vec<Note>,
     news: News,
     /// Bytes that came.
     pulled: u64,
@@ -412,10 +426,12 @@ impl Filling {
         let rest = self.recoder.finish()?;
         self.store(&rest)?;
         self.filler.flush();
-        match self.includes.take().map(IncludeFinder::finish) {
-            Some(Reading::Page(page)) => self.filler.set_page(page).map_err(io::Error::other),
-            Some(Reading::Packed) => self.pack(),
-            Some(Reading::Plain) | None => Ok(()),
+        let Some((reading, notes)) = self.includes.take().map(IncludeFinder::finish) else { return Ok(()) };
+        self.notes = notes;
+        match reading {
+            Reading::Page(page) => self.filler.set_page(page).map_err(io::Error::other),
+            Reading::Packed => self.pack(),
+            Reading::Plain => Ok(()),
         }
     }
 

@@ -14,6 +14,7 @@ use accelerator::{
     Connection,
     backend::{Accepted, AcceptedBody, Recoding},
     client::{self, DeliveredBody, Delivery, Fetched, Pipe},
+    log::Account,
     machine::{Backend, Client, FetchStep, Order, Step, Target},
     output::Part,
     section, shared,
@@ -142,7 +143,10 @@ impl Session {
                     AfterPass::Go(step) => step,
                 },
                 Step::Switch(label) => switch(&label, &mut client, &mut road.origin),
-                Step::Pipe(pipe) => return Box::pin(self.pipe(transaction, *pipe, road)).await,
+                Step::Pipe(pipe) => {
+                    varnish_log::response(transaction, &mut client, false);
+                    return Box::pin(self.pipe(transaction, *pipe, road)).await;
+                }
                 Step::Deliver(delivery) => {
                     obey(&client, transaction);
                     varnish_log::response(transaction, &mut client, delivery.closes);
@@ -378,13 +382,16 @@ impl Session {
                             return AfterPass::Done(self.answer_unfetched(transaction, &mut road.up, &why).await);
                         }
                         Err(why) => {
-                            varnish_log::left_alone(&worker, &mut backend, name, transaction, &why);
+                            let _ = varnish_log::left_alone(&worker, &mut backend, name, transaction, &why);
                             backend.failed(&words(name, &why), wall_clock())
                         }
                     }
                 }
                 FetchStep::Accept(accepted) => return self.deliver_error(transaction, client, *accepted, road).await,
-                FetchStep::Abandon => return AfterPass::Go(client.passed(None, None, wall_clock())),
+                FetchStep::Abandon => {
+                    varnish_log::abandoned(&mut backend, Account::default());
+                    return AfterPass::Go(client.passed(None, None, wall_clock()));
+                }
             };
         }
     }
@@ -503,7 +510,8 @@ impl Session {
 
     /// Bytes both ways: the request goes to a server as it is, and all that follows it, until both sides have ended.
     async fn pipe(&mut self, transaction: &mut Transaction, pipe: Pipe, mut road: Road<'_>) -> Next {
-        let Some(proxy) = road.origin.proxy(Target::of_pipe(&pipe)) else {
+        let target = Target::of_pipe(&pipe);
+        let Some(proxy) = road.origin.proxy(target) else {
             transaction.end(Ending::NoServer);
             return self.answer_error(transaction, 503).await;
         };
@@ -528,19 +536,26 @@ impl Session {
         let mut upstream = match reached {
             Ok(upstream) => upstream,
             Err(why) => {
+                // NOTE: what follows is an answer like any other.
+                drop(pipe.log);
                 return self.answer_unfetched(transaction, &mut road.up, &Unfetched::Unreachable(why)).await;
             }
         };
         let wire = &mut upstream.connection.wire;
         transaction.request.write_to(&mut wire.output);
         wire.output.extend_from_slice(&road.kept_body.take().unwrap_or_default());
+        let name = road.origin.name_of(target);
+        let logged = varnish_log::Piped::begin(&worker, transaction, (pipe.log, &road.origin, name), &upstream);
+        let wire = &mut upstream.connection.wire;
         // NOTE: a fresh socket takes a head at once, or the connection is as good as broken.
         let sent = tokio::time::timeout(idle, poll_fn(|context| wire.poll_flush(context))).await;
         if !matches!(sent, Ok(Ok(()))) {
             transaction.end(Ending::ServerFailed(Stage::Request));
             return Next::Close;
         }
-        self.tunnel_bytes(transaction, &proxy, upstream, Some(idle)).await
+        let next = self.tunnel_bytes(transaction, &proxy, upstream, Some(idle)).await;
+        logged.end(transaction);
+        next
     }
 
     /// One request and its answer, each framed; the connections end with them.

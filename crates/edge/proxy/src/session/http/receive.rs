@@ -9,6 +9,7 @@ use crate::session::{
     ending::{Ending, Stage},
     size,
     transaction::{RequestStage, Transaction},
+    varnish_log,
 };
 
 /// Why there is no request.
@@ -167,8 +168,10 @@ impl Session {
                 transaction.end(Ending::RequestMalformed(Stage::Request));
                 self.count_bad_request(transaction);
                 transaction.count_tracked_error();
-                let status = *status;
-                self.answer_error(transaction, status).await
+                let (status, bytes) = (*status, self.client.received.bytes().to_vec());
+                let next = self.answer_error(transaction, status).await;
+                varnish_log::refused(&self.worker, transaction, &bytes, status);
+                next
             }
         }
     }
