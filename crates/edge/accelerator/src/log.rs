@@ -535,6 +535,8 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
+        // Who leaves early closes the connection.
+        self.backend_closed(Some(CloseReason::RespClose));
         self.end();
     }
 }

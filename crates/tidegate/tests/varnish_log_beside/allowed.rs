@@ -25,7 +25,11 @@ const ALL: &[Difference] = &[
     Difference { case: "no connection", lines: &["RespHeader Content-Length", "ReqAcct", "Length"], why: PAGES },
     Difference { case: "no backend", lines: &["RespHeader Content-Length", "ReqAcct", "Length"], why: PAGES },
     Difference { case: "backend closes", lines: &["RespHeader Content-Length", "ReqAcct", "Length"], why: PAGES },
-    Difference { case: "backend speaks rubbish", lines: &["RespHeader Content-Length", "ReqAcct", "Length"], why: PAGES },
+    Difference {
+        case: "backend speaks rubbish",
+        lines: &["RespHeader Content-Length", "ReqAcct", "Length"],
+        why: PAGES,
+    },
     Difference { case: "error from response", lines: &["RespHeader Content-Length", "ReqAcct", "Length"], why: PAGES },
     Difference { case: "failure in response", lines: &["RespHeader Content-Length", "ReqAcct"], why: PAGES },
     Difference { case: "abandoned", lines: &["RespHeader Content-Length", "ReqAcct"], why: PAGES },
@@ -113,34 +117,29 @@ const ALL: &[Difference] = &[
     Difference { case: "retry", lines: &["BereqAcct"], why: "numbers of transactions are as long as they are" },
     Difference { case: "page", lines: &["Link req XID esi"], why: ORDER },
     Difference { case: "page, compressed", lines: &["ReqUnset Accept-Encoding"], why: ORDER },
-    Difference {
-        case: "no host",
-        lines: &[ANY],
-        why: "RFC 9112 section 3.2: refused before any program sees it",
-    },
+    Difference { case: "no host", lines: &[ANY], why: "RFC 9112 section 3.2: refused before any program sees it" },
     Difference {
         case: "absolute url",
         lines: &[ANY],
         why: "an authority other than that in Host is refused before any program sees it",
     },
-    Difference {
-        case: "rubbish",
-        lines: &["ReqAcct"],
-        why: "the answer has a body and fields",
-    },
+    Difference { case: "rubbish", lines: &["ReqAcct"], why: "the answer has a body and fields" },
     Difference {
         case: "bad field",
         lines: &["BogoHeader", "HttpGarbage", "ReqAcct"],
         why: "HttpGarbage has all that came, not its first line",
     },
-    Difference { case: "expects to go on", lines: &["ReqUnset Expect", "ReqHeader Expect"], why: "the program sees Expect" },
+    Difference {
+        case: "expects to go on",
+        lines: &["ReqUnset Expect", "ReqHeader Expect"],
+        why: "the program sees Expect",
+    },
 ];
 
 /// Why a difference is allowed.
 pub fn reason(case: &str, line: &str) -> Option<&'static str> {
-    let is_it = |known: &&Difference| {
-        case.starts_with(known.case) && known.lines.iter().any(|known| line.starts_with(known))
-    };
+    let is_it =
+        |known: &&Difference| case.starts_with(known.case) && known.lines.iter().any(|known| line.starts_with(known));
     ALL.iter().find(is_it).map(|known| known.why)
 }
 

@@ -102,7 +102,9 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "post in chunks",
-        requests: &["POST /post HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n"],
+        requests: &[
+            "POST /post HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        ],
         shuts: false,
     },
     one!("cookie" "GET /private" "Cookie: a=b\r\n"),
@@ -247,9 +249,7 @@ pub fn answer(mut wire: Wire, _: usize) {
             "/set-cookie" => (ok("Set-Cookie: a=b\r\n", &text), false),
             "/age" => (ok("Cache-Control: max-age=170\r\nAge: 3\r\n", &text), false),
             "/expires" => (ok("Expires: Mon, 23 Nov 2026 17:20:53 GMT\r\n", &text), false),
-            "/etag" => {
-                (ok("ETag: \"x\"\r\nLast-Modified: Mon, 23 Nov 2026 16:20:53 GMT\r\n", &text), false)
-            }
+            "/etag" => (ok("ETag: \"x\"\r\nLast-Modified: Mon, 23 Nov 2026 16:20:53 GMT\r\n", &text), false),
             "/validated" if is_conditional => {
                 (format!("HTTP/1.1 304 Not Modified\r\n{DATE}ETag: \"v\"\r\nX-New: 1\r\n\r\n"), false)
             }
@@ -257,9 +257,7 @@ pub fn answer(mut wire: Wire, _: usize) {
             "/vary" => (ok("Vary: X\r\n", &text), false),
             "/gone" => return,
             "/junk" => ("220 junk\r\n\r\n".to_owned(), true),
-            "/short" | "/whole-short" => {
-                (format!("HTTP/1.1 200 OK\r\n{DATE}Content-Length: 100\r\n\r\nshort"), true)
-            }
+            "/short" | "/whole-short" => (format!("HTTP/1.1 200 OK\r\n{DATE}Content-Length: 100\r\n\r\nshort"), true),
             "/chunked" => {
                 let head = format!("HTTP/1.1 200 OK\r\n{DATE}Transfer-Encoding: chunked\r\n\r\n");
                 (format!("{head}5\r\nhello\r\n0\r\n\r\n"), false)

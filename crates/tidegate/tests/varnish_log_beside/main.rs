@@ -51,11 +51,8 @@ fn differences<'t>(left: &'t [String], right: &'t [String]) -> Vec<(char, &'t st
     let mut lengths = vec![vec![0_usize; right.len() + 1]; left.len() + 1];
     for i in (0..left.len()).rev() {
         for j in (0..right.len()).rev() {
-            lengths[i][j] = if left[i] == right[j] {
-                lengths[i + 1][j + 1] + 1
-            } else {
-                lengths[i + 1][j].max(lengths[i][j + 1])
-            };
+            lengths[i][j] =
+                if left[i] == right[j] { lengths[i + 1][j + 1] + 1 } else { lengths[i + 1][j].max(lengths[i][j + 1]) };
         }
     }
     let (mut i, mut j, mut found) = (0, 0, Vec::new());
@@ -113,16 +110,19 @@ fn both_write_the_same() {
     if !is_installed("varnishlog") || !is_installed("varnishstat") || !is_installed("varnishd") {
         return;
     }
-    let played = [true, false].map(|is_theirs| std::thread::spawn(move || {
-        let origin = Origin::start(cases::answer);
-        let arguments = ["-p", "vsl_reclen=200", "-p", "thread_pool_min=5", "-p", "connect_timeout=2"];
-        let start = if is_theirs { VarnishInstance::theirs } else { VarnishInstance::ours };
-        let instance = start(PROGRAM, &arguments, &origin);
-        let sessions = play(&instance);
-        let background = instance.tool("varnishlog", &["-d", "-g", "raw", "-q", "vxid == 0"]);
-        (sessions, background, settled_counters(&instance))
-    }));
-    let [(theirs, their_background, their_counters), (ours, our_background, our_counters)] = played.map(|thread| thread.join().unwrap());
+    let played = [true, false].map(|is_theirs| {
+        std::thread::spawn(move || {
+            let origin = Origin::start(cases::answer);
+            let arguments = ["-p", "vsl_reclen=200", "-p", "thread_pool_min=5", "-p", "connect_timeout=2"];
+            let start = if is_theirs { VarnishInstance::theirs } else { VarnishInstance::ours };
+            let instance = start(PROGRAM, &arguments, &origin);
+            let sessions = play(&instance);
+            let background = instance.tool("varnishlog", &["-d", "-g", "raw", "-q", "vxid == 0"]);
+            (sessions, background, settled_counters(&instance))
+        })
+    });
+    let [(theirs, their_background, their_counters), (ours, our_background, our_counters)] =
+        played.map(|thread| thread.join().unwrap());
     let mut wrong: usize =
         CASES.iter().zip(theirs.iter().zip(&ours)).map(|(case, (theirs, ours))| compare(case, theirs, ours)).sum();
     if std::env::var_os("SHOW").is_some() {

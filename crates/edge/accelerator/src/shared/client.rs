@@ -67,7 +67,11 @@ impl Client {
     pub fn begin(&mut self) -> Step {
         let method = self.request.method_kind();
         if http::wants_upgrade(&self.request) || method == Method::Connect {
-            return Step::Pipe(Box::new(Pipe { backend: None, request: std::mem::take(&mut self.request), log: Log::default() }));
+            return Step::Pipe(Box::new(Pipe {
+                backend: None,
+                request: std::mem::take(&mut self.request),
+                log: Log::default(),
+            }));
         }
         if !matches!(method, Method::Get | Method::Head) {
             return self.pass(Forward::Method);

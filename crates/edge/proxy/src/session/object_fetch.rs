@@ -277,7 +277,8 @@ impl Place {
             news.tell();
         }
         let recoding = if let AcceptedBody::Backend(recoding) = body { recoding } else { Recoding::None };
-        let mut filling = Filling { filler, recoder: Recoder::new(recoding), includes, notes: Vec::new(), news, pulled: 0 };
+        let mut filling =
+            Filling { filler, recoder: Recoder::new(recoding), includes, notes: Vec::new(), news, pulled: 0 };
         let filled = match (body, answer) {
             (AcceptedBody::Made(bytes), _) => write(&mut filling.filler, &bytes),
             (AcceptedBody::Stale(before), _) => filling.copy(&before).await,

@@ -254,7 +254,8 @@ impl Piped {
         };
         if piped.log.is_on() {
             let published = worker.shared.process.published();
-            let counters = published.zip(origin.program()).and_then(|(published, program)| published.backend(program, name));
+            let counters =
+                published.zip(origin.program()).and_then(|(published, program)| published.backend(program, name));
             piped.log.asks(counters);
             let connection = BackendConnection {
                 name,
@@ -401,11 +402,14 @@ impl<'l> Fetched<'l> {
                 _ => {}
             }
             if !is_whole {
-                log.record(VslTag::FetchError, match self.length {
-                    Some(BodyLength::Exact(_)) => b"straight insufficient bytes",
-                    Some(BodyLength::Chunked) => b"chunked read err",
-                    _ => b"eof socket fail",
-                });
+                log.record(
+                    VslTag::FetchError,
+                    match self.length {
+                        Some(BodyLength::Exact(_)) => b"straight insufficient bytes",
+                        Some(BodyLength::Chunked) => b"chunked read err",
+                        _ => b"eof socket fail",
+                    },
+                );
             }
             log.backend_closed(match (is_reusable, is_whole) {
                 (true, _) => None,

@@ -14,7 +14,6 @@ use accelerator::{
     Connection,
     backend::{Accepted, AcceptedBody, Recoding},
     client::{self, DeliveredBody, Delivery, Fetched, Pipe},
-    log::Account,
     machine::{Backend, Client, FetchStep, Order, Step, Target},
     output::Part,
     section, shared,
@@ -388,10 +387,7 @@ impl Session {
                     }
                 }
                 FetchStep::Accept(accepted) => return self.deliver_error(transaction, client, *accepted, road).await,
-                FetchStep::Abandon => {
-                    varnish_log::abandoned(&mut backend, Account::default());
-                    return AfterPass::Go(client.passed(None, None, wall_clock()));
-                }
+                FetchStep::Abandon => return AfterPass::Go(client.passed(None, None, wall_clock())),
             };
         }
     }
