@@ -29,6 +29,7 @@ use crate::{
     loaded::Loaded,
     log::{BEREQ, BERESP, CloseReason, Log},
     modules::xkey,
+    output,
 };
 pub use host::Timeouts;
 use host::{BackendHost, Decisions};
@@ -229,6 +230,10 @@ impl Backend {
         let log = &mut self.host.common.log;
         log.timestamp("Beresp", now);
         log.response_head(BERESP, &self.host.response);
+        if self.host.response.reason().is_empty() {
+            let reason = output::reason(self.host.response.status());
+            self.host.response.set_reason(reason);
+        }
         fields::remove_connection(&mut self.host.response.headers);
         self.host.was_304 = false;
         if self.host.response.status() == 304 && !self.host.is_pass && !self.revalidate() {
@@ -260,6 +265,18 @@ impl Backend {
         log.record(VslTag::FetchError, why.as_bytes());
         log.backend_closed(Some(CloseReason::RxBad));
         log.timestamp("Beresp", now);
+        self.fail()
+    }
+
+    /// The body of an accepted response has broken off before anybody saw anything of it. `fetch` is what would have put it into the
+    /// cache.
+    pub fn body_failed(&mut self, fetch: Option<Fetch>, why: &str, now: f64) -> Step {
+        self.host.common.now = now;
+        self.fetch = fetch;
+        if let Some(fetch) = &mut self.fetch {
+            fetch.varies_by(Variant::default());
+        }
+        self.host.common.log.record(VslTag::FetchError, why.as_bytes());
         self.fail()
     }
 
@@ -366,7 +383,8 @@ impl Backend {
         if !self.host.was_304 {
             self.record_filters(recoding);
         }
-        if self.host.is_pass && !self.is_included && !self.host.decisions.has_includes {
+        let decisions = &self.host.decisions;
+        if self.host.is_pass && !self.is_included && !decisions.has_includes && decisions.streams {
             self.host.common.log.record(VslTag::Storage, b"malloc Transient");
             let head = std::mem::take(&mut self.host.response);
             let body = AcceptedBody::Backend(Recoding::None);

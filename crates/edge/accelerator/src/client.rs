@@ -73,12 +73,13 @@ impl Client {
     /// A request. `next_xid` gives numbers of transactions; `has_body` says whether a body follows the head.
     pub fn new(
         loaded: &Arc<Loaded>,
-        request: RequestHead,
+        mut request: RequestHead,
         connection: Connection,
         now: f64,
         next_xid: Numbers,
         has_body: bool,
     ) -> Self {
+        fields::split_target(&mut request, loaded.settings.is_https_known);
         let is_head = request.method() == b"HEAD";
         let received = loaded.keeps_received.then(|| request.clone());
         let mut common = Common::new(loaded, connection, now);

@@ -46,6 +46,27 @@ pub fn backend_request(from: &RequestHead, is_pass: bool) -> RequestHead {
     to
 }
 
+/// Makes the target of a request that names a host a path, and that host the Host, as Varnish does (RFC 9112 section 3.2.2).
+pub fn split_target(request: &mut RequestHead, is_https_known: bool) {
+    let target = request.target();
+    if target.starts_with(b"/") {
+        return;
+    }
+    let after = |scheme: &[u8]| {
+        let (start, rest) = target.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(rest)
+    };
+    let rest = after(b"http://").or_else(|| after(b"https://").filter(|_| is_https_known));
+    let Some((host, path)) = rest.and_then(|rest| rest.split_at_checked(rest.iter().position(|byte| *byte == b'/')?))
+    else {
+        return;
+    };
+    let (host, path) = (host.to_vec(), path.to_vec());
+    request.headers.remove_known(HeaderId::Host);
+    request.headers.add(b"Host", &host);
+    request.set_target(&path);
+}
+
 /// The request that opens a pipe: as it is, but for what is said for the client's connection.
 #[must_use]
 pub fn piped_request(from: &RequestHead) -> RequestHead {

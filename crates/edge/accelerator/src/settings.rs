@@ -23,6 +23,8 @@ pub struct Settings {
     pub max_esi_depth: u32,
     /// `feature`: what begins with `esi_`.
     pub esi: cache::esi::Settings,
+    /// `feature +https_scheme`: a target with `https://` is taken apart like one with `http://`.
+    pub is_https_known: bool,
     /// `transit_buffer`: bytes that wait for the client of a response that is for it alone; 0 for as many as there is room for.
     pub transit_buffer: u64,
     /// `ban_lurker_age`, `ban_lurker_batch` and `ban_lurker_sleep`
@@ -56,6 +58,7 @@ impl Default for Settings {
             max_retries: 4,
             max_esi_depth: 5,
             esi: cache::esi::Settings::default(),
+            is_https_known: false,
             transit_buffer: TRANSIT_BYTES,
             lurker: cache::bans::LurkerSettings::default(),
             pipe_timeout: 60.0,
@@ -121,6 +124,7 @@ impl Settings {
                 Some(("-", name)) => (false, name),
                 _ if matches!(word, "none" | "default") => {
                     self.esi = cache::esi::Settings::default();
+                    self.is_https_known = false;
                     continue;
                 }
                 _ => return Err(NotSet::Invalid),
@@ -129,8 +133,10 @@ impl Settings {
                 "esi_disable_xml_check" => self.esi.disable_xml_check = is_on,
                 "esi_ignore_other_elements" => self.esi.ignore_other_elements = is_on,
                 "esi_remove_bom" => self.esi.remove_bom = is_on,
+                "https_scheme" => self.is_https_known = is_on,
                 "esi_ignore_https" => self.esi.ignore_https = is_on,
-                _ => return Err(NotSet::Invalid),
+                // The others are not about what the machines do.
+                _ => {}
             }
         }
         Ok(())
@@ -162,7 +168,8 @@ impl Settings {
 }
 
 /// Seconds, with or without a unit.
-fn duration(text: &str) -> Option<f64> {
+#[must_use]
+pub fn duration(text: &str) -> Option<f64> {
     const UNITS: [(&str, f64); 7] =
         [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86400.0), ("w", 604_800.0), ("y", 31_536_000.0)];
     let digits = text.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(text.len());
@@ -180,7 +187,8 @@ fn switch(text: &str) -> Option<bool> {
 }
 
 /// Bytes, with a unit or without.
-pub(crate) fn bytes(text: &str) -> Option<usize> {
+#[must_use]
+pub fn bytes(text: &str) -> Option<usize> {
     let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits)?;
     let shift = match unit.to_ascii_lowercase().trim_end_matches('b') {

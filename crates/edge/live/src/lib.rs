@@ -38,8 +38,8 @@ pub use self::{
     limits::WORKERS_MAX,
     process::{CompressionLimits, Process, ProcessRates, WakeSessions},
     proxy::{
-        Accelerator, DynamicCookie, Farm, FarmObserver, ListenerOrder, LiveListener, LiveProxy, Place, Running,
-        Servers, SharedCache, Targets, Verdict,
+        Accelerator, ConnectionSettings, ConnectionTimeouts, DynamicCookie, Farm, FarmObserver, ListenerOrder,
+        LiveListener, LiveProxy, Place, Running, Servers, SharedCache, Targets, Verdict,
     },
     resolvers::{Asking, LiveResolvers},
     server::{

@@ -300,6 +300,8 @@ impl Host for ClientHost {
                 self.body.clear();
                 self.body.extend_from_slice(bytes_of(value));
             }
+            // NOTE: who is included cannot turn off what its page does, as in Varnish.
+            Variable::ReqEsi if self.esi_level > 0 => {}
             Variable::ReqEsi | Variable::RespDoEsi => self.leaves_includes = !value.is_true(),
             // These are the listener's; a program that sets them to what it likes changes nothing else.
             Variable::ReqProtoOld

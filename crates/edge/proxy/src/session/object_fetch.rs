@@ -133,6 +133,14 @@ pub(super) struct Place {
     pub proxy: Arc<LiveProxy>,
 }
 
+/// A fetch whose body broke off before anybody saw anything of it.
+pub(super) struct Broken {
+    /// Who has ordered it.
+    pub told: Told,
+    /// What its machine wants now.
+    pub next: Step,
+}
+
 /// What a fetch tells who has ordered it.
 pub(super) enum Report {
     /// An interim response has come.
@@ -176,7 +184,7 @@ impl Place {
         reports
     }
 
-    async fn run(self, order: Order, told: Told) {
+    async fn run(self, order: Order, mut told: Told) {
         let hears = order.tells_interim().then(|| told.clone());
         let mut nobody = Nobody { body: Vec::new(), interim: hears.map(tell_interim) };
         let mut backend = order.begin(wall_clock());
@@ -204,9 +212,15 @@ impl Place {
                             match backend.responded(head, wall_clock()) {
                                 Step::Accept(accepted) => {
                                     let answer = Some((answer, &exchange, &proxy));
-                                    return self.keep(*accepted, answer, told, (&mut backend, account)).await;
+                                    let kept = self.keep(*accepted, answer, told, (&mut backend, account)).await;
+                                    let Some(broken) = kept else { return };
+                                    told = broken.told;
+                                    broken.next
                                 }
-                                other => other,
+                                other => {
+                                    self.leave(answer, &proxy);
+                                    other
+                                }
                             }
                         }
                         Err(why) => {
@@ -218,7 +232,11 @@ impl Place {
                         }
                     }
                 }
-                Step::Accept(accepted) => return self.keep(*accepted, None, told, (&mut backend, account)).await,
+                Step::Accept(accepted) => {
+                    let Some(broken) = self.keep(*accepted, None, told, (&mut backend, account)).await else { return };
+                    told = broken.told;
+                    broken.next
+                }
                 Step::Abandon => {
                     varnish_log::abandoned(&mut backend, account);
                     let _ = told.send(match failure {
@@ -245,25 +263,22 @@ impl Place {
         exchange
     }
 
-    /// Puts what was accepted into the cache, or hands it on.
+    /// Puts what was accepted into the cache, or hands it on; how it goes on where the body broke off before anybody saw it.
     pub(super) async fn keep(
         &self,
         accepted: Accepted,
         answer: Option<(Answer<'_>, &Transaction, &Arc<LiveProxy>)>,
         told: Told,
         (backend, account): (&mut Backend, Account),
-    ) {
+    ) -> Option<Broken> {
         let Accepted { stored, head, body } = accepted;
         let Some(stored) = stored else {
-            return match (body, answer) {
-                (AcceptedBody::Stale(object), _) => {
-                    let _ = told.send(Report::Fetched(Fetched::Own(object, Box::new(head))));
-                }
-                (_, Some(answer)) => self.relay(head, answer, told).await,
-                (_, None) => {}
-            };
+            self.hand_on(head, body, answer, told).await;
+            return None;
         };
         let Stored { object, filler, fetch, streams, includes } = stored;
+        // NOTE: what has been made here is an error's page already.
+        let backend_breaks = backend.has_error_page() && !matches!(body, AcceptedBody::Made(_));
         let mut logged =
             varnish_log::Fetched::begin(backend, account, answer.as_ref().map(|(answer, ..)| answer), &body);
         logged.streams(streams);
@@ -271,7 +286,8 @@ impl Place {
         let mut news = News { object: Some(object), fetch, own, told };
         // Nobody else would want it.
         if !news.is_wanted(&filler) {
-            return logged.end(None);
+            logged.end(None);
+            return None;
         }
         if streams && matches!(body, AcceptedBody::Backend(_)) {
             news.tell();
@@ -281,7 +297,12 @@ impl Place {
             Filling { filler, recoder: Recoder::new(recoding), includes, notes: Vec::new(), news, pulled: 0 };
         let filled = match (body, answer) {
             (AcceptedBody::Made(bytes), _) => write(&mut filling.filler, &bytes),
-            (AcceptedBody::Stale(before), _) => filling.copy(&before).await,
+            (AcceptedBody::Stale(before), answer) => {
+                if let Some((answer, _, proxy)) = answer {
+                    self.leave(answer, proxy);
+                }
+                filling.copy(&before).await
+            }
             (AcceptedBody::Backend(_), Some((answer, exchange, proxy))) => {
                 if let BodyLength::Exact(length) = answer.length {
                     filling.filler.expect(length);
@@ -304,6 +325,11 @@ impl Place {
                 filler.finish();
                 logged.end(Some(length));
             }
+            Err(why) if news.object.is_some() && news.is_wanted(&filler) && backend_breaks => {
+                drop((filler, logged));
+                let next = backend.body_failed(news.fetch.take(), &failed_body(&why), wall_clock())?;
+                return Some(Broken { told: news.told, next });
+            }
             Err(_) => {
                 news.fetch = None;
                 drop(filler);
@@ -311,6 +337,27 @@ impl Place {
             }
         }
         news.tell();
+        None
+    }
+
+    /// Hands on what is not stored, or is already.
+    async fn hand_on(
+        &self,
+        head: ResponseHead,
+        body: AcceptedBody,
+        answer: Option<(Answer<'_>, &Transaction, &Arc<LiveProxy>)>,
+        told: Told,
+    ) {
+        match (body, answer) {
+            (AcceptedBody::Stale(object), answer) => {
+                if let Some((answer, _, proxy)) = answer {
+                    self.leave(answer, proxy);
+                }
+                let _ = told.send(Report::Fetched(Fetched::Own(object, Box::new(head))));
+            }
+            (_, Some(answer)) => self.relay(head, answer, told).await,
+            (_, None) => {}
+        }
     }
 
     /// Hands a response on to who has ordered it, no faster than it is taken.
@@ -322,6 +369,15 @@ impl Place {
         let mut sink = Relaying { pieces, waiting: None };
         if self.pull_all(answer, &mut sink).await.is_ok() {
             let _ = sink.pieces.send(None).await;
+        }
+    }
+
+    /// Gives the connection of a response back that nobody reads, if nothing more comes of it.
+    fn leave(&self, answer: Answer<'_>, proxy: &LiveProxy) {
+        if answer.length.is_empty()
+            && let Some(upstream) = answer.body.into_reusable()
+        {
+            give_back(&self.worker, upstream, proxy);
         }
     }
 
@@ -590,6 +646,14 @@ async fn pull(
         }
         let more = poll_fn(|context| intake.poll_more(wire, context).map_err(failure));
         while_wanted(|| sink.is_wanted(), patience, more).await?;
+    }
+}
+
+/// What the log says of a body that broke off.
+fn failed_body(why: &io::Error) -> String {
+    match why.kind() {
+        io::ErrorKind::UnexpectedEof => "straight insufficient bytes".to_owned(),
+        _ => why.to_string(),
     }
 }
 

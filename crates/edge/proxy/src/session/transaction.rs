@@ -597,7 +597,7 @@ impl Transaction {
     #[inline]
     pub fn response_limits(&self, backend: &haproxycfg::model::Proxy) -> http::Limits {
         let limits = self.instance.limits(backend.options.accept_invalid_http_response);
-        http::Limits { keeps_case: self.client.frontend.accelerator.is_some(), ..limits }
+        self.client.frontend.relaxed(limits, http::Sender::Server)
     }
 
     /// The limits on the head of a response of this server.

@@ -347,7 +347,11 @@ impl Session {
                                     let (told, mut reports) = mpsc::unbounded_channel();
                                     let place = self.place(road);
                                     let answer = Some((answer, &*transaction, &proxy));
-                                    place.keep(*accepted, answer, told, (&mut backend, account)).await;
+                                    let kept = place.keep(*accepted, answer, told, (&mut backend, account)).await;
+                                    if let Some(broken) = kept {
+                                        step = broken.next;
+                                        continue;
+                                    }
                                     let fetched = match reports.recv().await {
                                         Some(Report::Fetched(fetched)) => fetched,
                                         _ => Fetched::Nothing,

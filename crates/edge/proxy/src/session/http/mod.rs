@@ -34,7 +34,7 @@ use std::{
 };
 
 use http::Limits;
-use live::{Instance, counters::Traffic};
+use live::{ConnectionSettings, ConnectionTimeouts, Instance, counters::Traffic};
 use net::Deadline;
 
 use super::{
@@ -156,7 +156,12 @@ impl Session {
     /// What a request may be.
     fn limits(&self) -> Limits {
         let limits = self.instance.limits(self.side.frontend.settings().options.accept_invalid_http_request);
-        Limits { keeps_case: self.side.frontend.accelerator.is_some(), ..limits }
+        self.side.frontend.relaxed(limits, http::Sender::Client)
+    }
+
+    /// How long the connection may be silent, if varnishd's parameters say so.
+    fn connection_timeouts(&self) -> Option<ConnectionTimeouts> {
+        self.side.frontend.varnishd().map(ConnectionSettings::timeouts)
     }
 
     /// Whether the connection should end as soon as nothing is in flight.
@@ -224,6 +229,9 @@ impl Session {
     /// When the wait for the next request has taken too long.
     fn idle_until(&self) -> Option<Instant> {
         let timeouts = &self.side.frontend.settings().timeouts;
+        if let Some(timeouts) = self.connection_timeouts() {
+            return Some(self.idle_since + timeouts.idle);
+        }
         let limit = if self.first {
             timeouts.http_request.or(timeouts.client)
         } else {

@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, task::Poll};
 
-use http::{BodyLength, BodyTracker, Parsed, RequestParser, Sender, request_body_length};
+use http::{BodyLength, BodyTracker, ParseErrorKind, Parsed, RequestParser, Sender, request_body_length};
 
 use super::{Next, Session};
 use crate::session::{
@@ -22,6 +22,8 @@ pub(super) enum Failure {
     Timeout,
     /// It is malformed: the status to answer with.
     Malformed(u16),
+    /// It is larger than varnishd's parameters allow.
+    Overflow,
 }
 
 impl Session {
@@ -30,7 +32,7 @@ impl Session {
         transaction.timeline.first_byte = Some(self.worker.now());
         let consumed = self.receive_head(transaction).await?;
         let length = request_body_length(&transaction.request);
-        if length == BodyLength::Chunked {
+        if length == BodyLength::Chunked && self.side.frontend.varnishd().is_none() {
             // What is wrong with chunks that came along makes it no request at all, as in HAProxy.
             let chunks = self.client.received.bytes().get(consumed..).unwrap_or_default();
             let tracked = BodyTracker::new(length, &self.limits()).track(chunks);
@@ -55,19 +57,28 @@ impl Session {
         let first_byte = transaction.timeline.first_byte.unwrap_or(self.idle_since);
         let began = if self.first { self.side.accepted } else { first_byte };
         let limit = timeouts.http_request.or(timeouts.client);
+        let limit = self.connection_timeouts().map(|timeouts| timeouts.idle).or(limit);
         self.deadline.set(limit.map(|limit| began + limit));
         let (limits, mut parser) = (self.limits(), RequestParser::new());
         let (client, deadline) = (&mut self.client, &mut self.deadline);
         let request = &mut transaction.request;
+        let is_varnishd = limits.as_varnish;
         poll_fn(|context| {
             loop {
                 if !client.received.is_empty() {
                     match parser.parse(client.received.bytes(), &limits, request) {
                         Ok(Parsed::Complete { consumed }) => return Poll::Ready(Ok(consumed)),
                         Ok(Parsed::Incomplete) if client.received.is_full() => {
-                            return Poll::Ready(Err(Failure::Malformed(400)));
+                            return Poll::Ready(Err(if is_varnishd {
+                                Failure::Overflow
+                            } else {
+                                Failure::Malformed(400)
+                            }));
                         }
                         Ok(Parsed::Incomplete) => {}
+                        Err(error) if is_varnishd && error.kind == ParseErrorKind::HeadTooLarge => {
+                            return Poll::Ready(Err(Failure::Overflow));
+                        }
                         Err(error) => {
                             let status = error.status(Sender::Client);
                             return Poll::Ready(Err(Failure::Malformed(if status == 505 { 505 } else { 400 })));
@@ -146,6 +157,22 @@ impl Session {
                 transaction.end(Ending::ClientLeft(Stage::Request));
                 transaction.log.level.set(Some(None));
                 Next::Close
+            }
+            // NOTE: as Varnish has it, who sends no whole request is not answered.
+            Failure::Closed | Failure::Reset | Failure::Timeout if self.side.frontend.varnishd().is_some() => {
+                transaction.end(if matches!(failure, Failure::Timeout) {
+                    Ending::ClientTimedOut(Stage::Request)
+                } else {
+                    Ending::ClientLeft(Stage::Request)
+                });
+                self.count_unreadable(transaction, silent);
+                Next::Close
+            }
+            Failure::Overflow => {
+                transaction.keep_invalid_request(self.client.received.bytes(), &self.limits());
+                transaction.end(Ending::RequestMalformed(Stage::Request));
+                self.count_bad_request(transaction);
+                Next::Linger
             }
             Failure::Closed | Failure::Reset => {
                 transaction.end(Ending::ClientLeft(Stage::Request));
