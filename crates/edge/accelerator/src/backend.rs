@@ -46,6 +46,7 @@ pub struct Order {
     pub(crate) client_request: Headers,
     pub(crate) connection: Connection,
     pub(crate) hint: Option<Target>,
+    pub(crate) identity: Option<Vec<u8>>,
     pub(crate) digest: Option<Digest>,
     pub(crate) fetch: Option<Fetch>,
     pub(crate) stale: Option<Arc<Object>>,
@@ -126,6 +127,7 @@ impl Backend {
             body: Vec::new(),
             drops_body: false,
             hint: order.hint,
+            identity: order.identity,
             asked: None,
             digest: order.digest,
             decisions: Decisions::default(),
@@ -235,6 +237,8 @@ impl Backend {
             self.host.response.set_reason(reason);
         }
         fields::remove_connection(&mut self.host.response.headers);
+        fields::collect(&mut self.host.response.headers, b"Cache-Control", b", ");
+        fields::collect(&mut self.host.response.headers, b"Vary", b", ");
         self.host.was_304 = false;
         if self.host.response.status() == 304 && !self.host.is_pass && !self.revalidate() {
             self.host.common.record(VslTag::Error, b"304 response but not conditional fetch");
@@ -355,7 +359,8 @@ impl Backend {
             (200 | 203 | 204 | 300 | 301 | 302 | 304 | 307 | 404 | 410 | 414, false) => said.seconds as f64,
             _ => -1.0,
         };
-        let grace = directives.stale_while_revalidate.map_or(settings.default_grace, |seconds| seconds as f64);
+        let said_grace = directives.stale_while_revalidate.filter(|_| ttl >= 0.0);
+        let grace = said_grace.map_or(settings.default_grace, |seconds| seconds as f64);
         let is_gzip = fields::is_gzip(headers);
         self.host.decisions = Decisions {
             // What is for one client has no life, unless the program gives it one.
@@ -446,7 +451,8 @@ impl Backend {
     /// Makes the object, and what the index is told.
     fn store(&mut self, head: ResponseHead, body: AcceptedBody, passes_for: Option<f64>) -> Step {
         let decisions = self.host.decisions;
-        let lives = decisions.ttl + decisions.grace + decisions.keep > 0.0 && decisions.ttl >= 0.0;
+        // NOTE: what never was fresh answers nobody, whatever its grace, as in Varnish.
+        let lives = decisions.ttl > 0.0;
         let is_private = self.host.is_pass || decisions.is_uncacheable || passes_for.is_some() || !lives;
         // What is replaced in a page is known when it is whole.
         let streams = decisions.streams && !decisions.has_includes;
@@ -457,11 +463,8 @@ impl Backend {
             keep: decisions.keep,
         };
         let fetch = self.fetch.take();
-        let (storage, lifetime) = if is_private {
-            (&self.loaded.storages.transient, Lifetime { ttl: 0.0, grace: 0.0, keep: 0.0, ..lifetime })
-        } else {
-            (self.storage(decisions), lifetime)
-        };
+        let (storage, lifetime) =
+            if is_private { (&self.loaded.storages.transient, lifetime) } else { (self.storage(decisions), lifetime) };
         let storage = Arc::clone(storage);
         let varies = vary::names(&head.headers);
         let includes = self.include_finder(&head, &body);

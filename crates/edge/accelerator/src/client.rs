@@ -61,6 +61,9 @@ pub struct Client {
     is_switched: bool,
     /// Whether what is delivered has been passed.
     is_passing: bool,
+    /// Whether it was passed although there is an object, and the number of that fetch.
+    passes_hit: bool,
+    passed_xid: Option<u64>,
 }
 
 /// Why a program's answer does not lead on.
@@ -123,6 +126,8 @@ impl Client {
             has_failed: false,
             is_switched: false,
             is_passing: false,
+            passes_hit: false,
+            passed_xid: None,
         }
     }
 
@@ -134,6 +139,8 @@ impl Client {
 
     /// The request is the program's from now on.
     fn arrive(&mut self) -> Step {
+        fields::collect(&mut self.host.request.headers, b"Cache-Control", b", ");
+        fields::collect(&mut self.host.request.headers, b"Cookie", b"; ");
         self.forward_address();
         if self.loaded.program.uses(FunctionId::StdRollback) {
             self.host.original = Some(Box::new(self.host.request.clone()));
@@ -357,6 +364,7 @@ impl Client {
             Action::Pass => {
                 self.host.object = None;
                 self.is_hit = false;
+                self.passes_hit = true;
                 self.pass()
             }
             _ => self.elsewhere(&answer),
@@ -394,6 +402,7 @@ impl Client {
             client_request: self.host.request.headers.clone(),
             connection: self.host.common.connection.clone(),
             hint: self.host.hint,
+            identity: self.host.identity.clone(),
             digest: self.host.digest,
             fetch: Some(fetch),
             stale,
@@ -430,6 +439,7 @@ impl Client {
             client_request: self.host.request.headers.clone(),
             connection: self.host.common.connection.clone(),
             hint: self.host.hint,
+            identity: self.host.identity.clone(),
             digest: self.host.digest,
             fetch: None,
             stale: None,
@@ -442,6 +452,7 @@ impl Client {
             is_head: self.is_head,
         };
         self.is_passing = true;
+        self.passed_xid = std::mem::take(&mut self.passes_hit).then_some(xid);
         if order.is_included {
             return Step::Fetch(Box::new(order));
         }
@@ -572,6 +583,7 @@ impl Client {
         self.host.is_hitpass = false;
         self.is_hit = false;
         self.is_passing = false;
+        self.passed_xid = None;
         self.record_request();
         self.receive()
     }

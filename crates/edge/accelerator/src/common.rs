@@ -273,6 +273,19 @@ pub(crate) fn set_field(
     Ok(())
 }
 
+/// Whether a variable stands in the first line of a message, where nothing may be empty.
+pub(crate) fn is_first_line(variable: Variable) -> bool {
+    matches!(
+        variable,
+        Variable::ReqMethod
+            | Variable::ReqUrl
+            | Variable::BereqMethod
+            | Variable::BereqUrl
+            | Variable::RespReason
+            | Variable::BerespReason
+    )
+}
+
 /// Removes a field.
 pub(crate) fn unset_field(headers: &mut Headers, header: &HeaderRef, (log, tags): (&mut Log, MessageTags)) {
     let name = header.name.lower.as_bytes();

@@ -78,6 +78,14 @@ pub fn piped_request(from: &RequestHead) -> RequestHead {
     to
 }
 
+/// Makes one field of all that have a name, as Varnish does of those whose order would be lost otherwise.
+pub fn collect(headers: &mut Headers, name: &[u8], separator: &[u8]) {
+    if headers.all(name).nth(1).is_some() {
+        let all = headers.all(name).collect::<Vec<_>>().join(separator);
+        headers.set(name, &all);
+    }
+}
+
 /// What an object has of a backend's response.
 pub fn keep_for_object(headers: &mut Headers) {
     remove_connection(headers);

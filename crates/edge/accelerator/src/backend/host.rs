@@ -14,7 +14,7 @@ use vcl::{
 };
 
 use crate::{
-    common::{Asked, Common, bytes_of, seconds, set_field, status_of, text, unset_field},
+    common::{Asked, Common, bytes_of, is_first_line, seconds, set_field, status_of, text, unset_field},
     fields,
     log::{BEREQ, BERESP, Log, MessageTags},
     modules::{self, Exchange},
@@ -59,6 +59,8 @@ pub(crate) struct BackendHost {
     pub(crate) body: Vec<u8>,
     pub(crate) drops_body: bool,
     pub(crate) hint: Option<Backend>,
+    /// Who the client is, if its program has said so.
+    pub(crate) identity: Option<Vec<u8>>,
     pub(crate) asked: Option<Backend>,
     pub(crate) digest: Option<Digest>,
     pub(crate) decisions: Decisions,
@@ -147,7 +149,7 @@ impl BackendHost {
             Variable::BerespStatus => Value::Int(i64::from(self.response.status())),
             Variable::BerespReason => text(workspace, self.response.reason())?,
             Variable::BerespProto | Variable::BerespProtoOld => text(workspace, self.response.version_bytes())?,
-            Variable::BerespTtl => Value::Duration(decisions.ttl - decisions.age),
+            Variable::BerespTtl => Value::Duration(decisions.ttl.max(0.0) - decisions.age),
             Variable::BerespGrace => Value::Duration(decisions.grace),
             Variable::BerespKeep => Value::Duration(decisions.keep),
             Variable::BerespAge => Value::Duration(decisions.age),
@@ -163,8 +165,9 @@ impl BackendHost {
                 let name = self.asked.and_then(|backend| self.common.loaded.name_of(backend)).unwrap_or_default();
                 text(workspace, name.as_bytes())?
             }
-            Variable::BerespStorage => Value::Storage(decisions.storage),
+            Variable::BerespStorage => Value::Storage(decisions.storage.or_else(|| self.standard_storage())),
             Variable::BerespFilters => text(workspace, self.filters().as_bytes())?,
+            Variable::ClientIdentity if let Some(identity) = &self.identity => text(workspace, identity)?,
             Variable::ClientIdentity => {
                 let client = self
                     .common
@@ -179,6 +182,15 @@ impl BackendHost {
 }
 
 impl BackendHost {
+    /// Where the response is kept if its program does not say.
+    fn standard_storage(&self) -> Option<StorageIndex> {
+        let storages = &self.common.loaded.storages;
+        let storage = if self.is_pass { &storages.transient } else { storages.default_one() };
+        let named = &self.common.loaded.program.storages;
+        let place = named.iter().position(|name| name == storage.name())?;
+        u32::try_from(place).ok().map(StorageIndex)
+    }
+
     /// What is done to the body, in Varnish's words (`beresp.filters`).
     fn filters(&self) -> &'static str {
         let (decisions, settings) = (&self.decisions, &self.common.loaded.settings);
@@ -237,6 +249,9 @@ impl Host for BackendHost {
 
     fn set_variable(&mut self, variable: Variable, value: Value<'_>) -> Result<(), Failure> {
         let written = value.text().unwrap_or_default();
+        if written.is_empty() && is_first_line(variable) {
+            return Err(Failure::Host(format!("Setting {} to empty string", variable.name())));
+        }
         let decisions = &mut self.decisions;
         match variable {
             Variable::BereqMethod => {

@@ -15,7 +15,7 @@ use vcl::{
 };
 
 use crate::{
-    common::{Asked, Common, bytes_of, seconds, set_field, status_of, text, unset_field},
+    common::{Asked, Common, bytes_of, is_first_line, seconds, set_field, status_of, text, unset_field},
     fields,
     log::{BEREQ, Log, MessageTags, REQ, RESP},
     modules::{self, Exchange},
@@ -258,6 +258,9 @@ impl Host for ClientHost {
 
     fn set_variable(&mut self, variable: Variable, value: Value<'_>) -> Result<(), Failure> {
         let written = value.text().unwrap_or_default();
+        if written.is_empty() && is_first_line(variable) {
+            return Err(Failure::Host(format!("Setting {} to empty string", variable.name())));
+        }
         match variable {
             Variable::ReqMethod => {
                 self.common.record(VslTag::ReqMethod, written);
@@ -342,7 +345,10 @@ impl Host for ClientHost {
     fn hash_data(&mut self, data: &[u8]) {
         self.common.record(VslTag::Hash, data);
         self.hasher.update(data);
-        self.hasher.update(b"#");
+    }
+
+    fn end_hash_data(&mut self) {
+        self.hasher.update(b"\0");
     }
 
     fn ban(&mut self, expression: &[u8]) -> Result<(), Failure> {

@@ -156,6 +156,15 @@ impl Compiler<'_> {
                 return Err(Diagnostic::default().show_range(span).say(words));
             }
             let words = if access.read.is_empty() { "Variable cannot be set." } else { "Variable is read only." };
+            if place.is_none() && !access.read.is_empty() {
+                // NOTE: where the routine is called from may forbid the variable altogether: that is said first.
+                self.note_use(access.read, Verb::Read, span);
+                self.read_only.get_or_insert_with(|| Diagnostic::default().show_range(span).say(words));
+                while !self.is(Sign::Semicolon) && self.peek().kind != Kind::End {
+                    self.next();
+                }
+                return Ok(Statement::Leave);
+            }
             return Err(Diagnostic::default().show_range(span).say(words));
         }
         self.note_use(access.write, Verb::Set, span);
@@ -266,7 +275,7 @@ impl Compiler<'_> {
         let is_old = self.version() <= Version::V3;
         let action = if is_old { self.modern_action(&name, token.span) } else { Action::of_name(&name) };
         let Some(action) = action else {
-            return Err(Diagnostic::at(format!("Unknown return action: '{name}'"), token.span).say(
+            return Err(Diagnostic::at("Expected return action name.", token.span).say(
                 self.legacy_place
                     .map_or_else(String::new, |place| format!("Legal returns are: {}", Action::legal_in(place))),
             ));
@@ -380,7 +389,7 @@ impl Compiler<'_> {
             _ => {
                 // The place decides which body; a routine of both is asked at run time.
                 let in_fetch = self.legacy_place == Some(Subroutine::BackendError);
-                Statement::Set(if in_fetch { Variable::BerespBody } else { Variable::RespBody }, value)
+                Statement::AppendBody(if in_fetch { Variable::BerespBody } else { Variable::RespBody }, value)
             }
         })
     }
