@@ -176,7 +176,7 @@ impl Client {
     /// The fetch that this request had made has come to a head.
     pub fn fetched(&mut self, fetched: Fetched, now: f64) -> Step {
         self.host.common.now = now;
-        self.host.common.log.timestamp("Fetch", now);
+        self.record_fetched(now);
         match fetched {
             Fetched::Object(object) | Fetched::Own(object, _) => {
                 self.host.object = Some(object);
@@ -189,12 +189,7 @@ impl Client {
     /// The backend's response to a request that was passed; `None` if there is none.
     pub fn passed(&mut self, head: Option<ResponseHead>, length: Option<u64>, now: f64) -> Step {
         self.host.common.now = now;
-        let log = &mut self.host.common.log;
-        if self.has_body {
-            log.record(VslTag::Storage, b"malloc Transient");
-            log.timestamp("ReqBody", now);
-        }
-        log.timestamp("Fetch", now);
+        self.record_fetched(now);
         let Some(head) = head else { return self.synth(503, b"Service Unavailable") };
         self.host.object = None;
         self.host.response = head;

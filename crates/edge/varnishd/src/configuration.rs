@@ -61,7 +61,8 @@ pub fn configuration(frontend: &Frontend, parameters: &Parameters) -> String {
     }
     // A buffer has the largest head that there may be, and what is added to it.
     let head = parameters.bytes(Param::http_req_size).max(parameters.bytes(Param::http_resp_size)).max(HEAD_BYTES_MIN);
-    let _ = write!(text, "\n    tune.bufsize {}\n    tune.maxrewrite {REWRITTEN_BYTES_MAX}", head + REWRITTEN_BYTES_MAX);
+    let _ =
+        write!(text, "\n    tune.bufsize {}\n    tune.maxrewrite {REWRITTEN_BYTES_MAX}", head + REWRITTEN_BYTES_MAX);
     text.push_str("\n\ndefaults\n    mode http\n");
     let time = |parameter| milliseconds(parameters.number(parameter));
     let _ = writeln!(text, "    timeout client {}", time(Param::send_timeout));

@@ -37,6 +37,16 @@ impl Client {
         self.host.common.log = log;
     }
 
+    /// Notes that a backend has answered, and before it that the request's body has gone there.
+    pub(super) fn record_fetched(&mut self, now: f64) {
+        let log = &mut self.host.common.log;
+        if self.has_body && self.is_passing {
+            log.record(VslTag::Storage, b"malloc Transient");
+            log.timestamp("ReqBody", now);
+        }
+        log.timestamp("Fetch", now);
+    }
+
     /// Notes the request as it comes, or comes again.
     pub(super) fn record_request(&mut self) {
         let Common { log, connection, .. } = &mut self.host.common;

@@ -340,6 +340,23 @@ impl Place {
         None
     }
 
+    /// Puts what was accepted for one client into an object; `Err` says how it goes on where the body broke off.
+    pub(super) async fn keep_passed(
+        &self,
+        accepted: Accepted,
+        answer: (Answer<'_>, &Transaction, &Arc<LiveProxy>),
+        backend: (&mut Backend, Account),
+    ) -> Result<Fetched, Step> {
+        let (told, mut reports) = mpsc::unbounded_channel();
+        if let Some(broken) = self.keep(accepted, Some(answer), told, backend).await {
+            return Err(broken.next);
+        }
+        match reports.recv().await {
+            Some(Report::Fetched(fetched)) => Ok(fetched),
+            _ => Ok(Fetched::Nothing),
+        }
+    }
+
     /// Hands on what is not stored, or is already.
     async fn hand_on(
         &self,

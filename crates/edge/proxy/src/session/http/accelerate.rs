@@ -20,7 +20,6 @@ use accelerator::{
 };
 use http::{BodyLength, ResponseHead};
 use live::LiveProxy;
-use tokio::sync::mpsc;
 
 use super::{Next, Session, exchange::InBackend};
 use crate::{
@@ -344,19 +343,12 @@ impl Session {
                             let head = std::mem::take(&mut transaction.response);
                             match backend.responded(head, wall_clock()) {
                                 FetchStep::Accept(accepted) if accepted.stored.is_some() => {
-                                    let (told, mut reports) = mpsc::unbounded_channel();
+                                    let answer = (answer, &*transaction, &proxy);
                                     let place = self.place(road);
-                                    let answer = Some((answer, &*transaction, &proxy));
-                                    let kept = place.keep(*accepted, answer, told, (&mut backend, account)).await;
-                                    if let Some(broken) = kept {
-                                        step = broken.next;
-                                        continue;
+                                    match place.keep_passed(*accepted, answer, (&mut backend, account)).await {
+                                        Ok(fetched) => return AfterPass::Go(client.fetched(fetched, wall_clock())),
+                                        Err(next) => next,
                                     }
-                                    let fetched = match reports.recv().await {
-                                        Some(Report::Fetched(fetched)) => fetched,
-                                        _ => Fetched::Nothing,
-                                    };
-                                    return AfterPass::Go(client.fetched(fetched, wall_clock()));
                                 }
                                 FetchStep::Accept(accepted) => {
                                     let length = match answer.length {
