@@ -196,6 +196,13 @@ fn clients_are_told_what_replication_does_not_let_them_do() {
     let store = Store::start(&["--min-replicas-to-write", "1", "--repl-ping-replica-period", "1"]);
     let mut master = store.client();
     assert_eq!(master.text(&["SET", "a", "1"]), "NOREPLICAS Not enough good replicas to write.");
+    // What could be queued before is asked again when it is to run.
+    master.text(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    master.text(&["MULTI"]);
+    master.text(&["SET", "a", "1"]);
+    store.client().text(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    let refused = master.text(&["EXEC"]);
+    assert!(refused.starts_with("EXECABORT ") && refused.contains("NOREPLICAS"), "{refused}");
     let mut replica_store = Store::start(&["--replica-serve-stale-data", "no", "--repl-timeout", "60"]);
     let mut replica = replica_store.client();
     follow(&mut replica, store.address);

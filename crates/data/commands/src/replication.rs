@@ -156,6 +156,8 @@ pub struct Replication {
     pub master_client: Option<Box<Session>>,
     /// All histories that the log tells, as `INFO` has them.
     pub histories: String,
+    /// Those for whom the log is kept by a name, and up to where they have had it.
+    pub log_followers: Vec<(String, u64)>,
     /// Files of what this store had and its new master has not.
     pub set_aside: Vec<String>,
     /// Those that are given the log.

@@ -187,7 +187,8 @@ impl Ended {
 
 impl From<LinkError> for Ended {
     fn from(error: LinkError) -> Self {
-        let is_refusal = matches!(error, LinkError::Refused { .. } | LinkError::NoAnswer { .. });
+        let is_refusal =
+            matches!(error, LinkError::Refused { .. } | LinkError::Unauthenticated(_) | LinkError::NoAnswer { .. });
         Self { reason: Some(chain(&error)), is_refusal }
     }
 }

@@ -37,7 +37,7 @@ use shard::{chain, follow::Piece};
 use crate::{
     StoreError, clock,
     folder::{ShardNumber, StoreFolder},
-    messages,
+    followers, messages,
     opening::{self, Shard},
     role,
     sockets::Sockets,
@@ -70,6 +70,8 @@ pub struct Replicator {
     promise: Promise,
     /// Old data are being given up, and may be set aside in part: when it is looked for that next.
     looks_for_files_at: Option<Millis>,
+    /// When those who follow the log by a name are looked for next.
+    looks_for_followers_at: Millis,
     /// The master has asked to be relieved.
     taking_over: Option<TakeOver>,
 }
@@ -94,6 +96,7 @@ impl Replicator {
             last_failure: None,
             promise: Promise::default(),
             looks_for_files_at: Some(0),
+            looks_for_followers_at: 0,
             taking_over: None,
         }
     }
@@ -198,12 +201,17 @@ impl Replicator {
         shard.server.shared.replication.waiting.len() < waiting
     }
 
-    /// Has those who ask know what of old data is set aside.
+    /// Has those who ask know what of old data is set aside, and the log be kept for those who follow it.
     fn look_for_files(&mut self, shard: &mut Shard, folder: &StoreFolder, now: Millis) {
         if self.looks_for_files_at.is_some_and(|at| now >= at || at > now + RETRY_MS) {
             let is_going_on = copy::is_giving_up(folder.root());
             shard.server.shared.replication.set_aside = set_aside::files(folder);
             self.looks_for_files_at = is_going_on.then_some(now + RETRY_MS);
+        }
+        let at = self.looks_for_followers_at;
+        if now >= at || at > now + RETRY_MS {
+            self.looks_for_followers_at = now + RETRY_MS;
+            self.replicas.set_followers(shard, followers::all(folder.root()));
         }
     }
 

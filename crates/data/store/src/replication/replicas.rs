@@ -34,12 +34,14 @@ pub struct Replicas {
     awaited: Vec<Attach>,
     /// Those who wait for the tables.
     behind: Vec<Behind>,
+    /// Where those are who follow the log by a name.
+    followers: Vec<(String, Offset)>,
     waker: Arc<Waker>,
 }
 
 impl Replicas {
     pub fn new(waker: Arc<Waker>) -> Self {
-        Self { feeds: Vec::new(), awaited: Vec::new(), behind: Vec::new(), waker }
+        Self { feeds: Vec::new(), awaited: Vec::new(), behind: Vec::new(), followers: Vec::new(), waker }
     }
 
     /// Gives a connection the log.
@@ -60,7 +62,8 @@ impl Replicas {
     /// Who gets no log behind the copy wants it as of now: the tables are brought there first.
     fn arrived(&mut self, shard: &mut Shard, stream: Stream, folder: &StoreFolder, attach: Attach, now: Millis) {
         let end = shard.persistence().map_or(Offset(0), |persistence| persistence.log().end());
-        if attach.traits.copy_only && shard.server.shared.persistence.applied < end.0 {
+        // So does one of old who asks with SYNC: it has no offset that what it gets could be counted from.
+        if (attach.traits.copy_only || attach.from.is_none()) && shard.server.shared.persistence.applied < end.0 {
             if let Some(persistence) = shard.persistence_mut() {
                 persistence.press();
             }
@@ -216,6 +219,28 @@ impl Replicas {
         self.keep_log(shard);
     }
 
+    /// Those who follow the log by a name, and where they are by now.
+    pub fn set_followers(&mut self, shard: &mut Shard, followers: Vec<(String, Offset)>) {
+        let bound = shard.server.shared.settings.replica_log_size_max.0;
+        let end = shard.persistence().map_or(Offset(0), |persistence| persistence.log().end());
+        let (near, far): (Vec<_>, Vec<_>) =
+            followers.into_iter().partition(|(_, at)| bound == 0 || end.0.saturating_sub(at.0) <= bound);
+        for (name, _) in far {
+            if self.followers.iter().any(|(known, _)| *known == name) {
+                messages::warn(&format!(
+                    "'{name}', which follows the log, is behind by more than replica-log-size-max, {bound} bytes: the log is \
+                     kept for it no more"
+                ));
+            }
+        }
+        if near != self.followers {
+            self.followers = near;
+            shard.server.shared.replication.log_followers =
+                self.followers.iter().map(|(name, at)| (name.clone(), at.0)).collect();
+            self.keep_log(shard);
+        }
+    }
+
     /// What replicas are still to be given stays in the log, up to a bound.
     fn keep_log(&mut self, shard: &mut Shard) {
         let bound = shard.server.shared.settings.replica_log_size_max.0;
@@ -234,7 +259,8 @@ impl Replicas {
                 self.forget(shard, id);
             }
         }
-        let from = self.feeds.iter().map(|(_, feed)| feed.position()).min();
+        let followers = self.followers.iter().map(|(_, at)| *at);
+        let from = self.feeds.iter().map(|(_, feed)| feed.position()).chain(followers).min();
         if let Some(persistence) = shard.persistence_mut() {
             persistence.keep_log_from(from);
         }

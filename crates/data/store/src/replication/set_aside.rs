@@ -61,6 +61,7 @@ pub fn save(root: &Path, old: &Path) -> Result<(), String> {
         to: None,
         follow: false,
         form: Form::Raw,
+        follower: None,
         with_flushes: true,
     };
     let count = dump(&what, &mut file).map_err(|error| shard::chain(&error))?;

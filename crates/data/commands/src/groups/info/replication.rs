@@ -48,6 +48,9 @@ pub(super) fn write(context: &mut Context<'_>, text: &mut String) {
     field(text, "master_repl_offset", end);
     field(text, "second_repl_offset", until);
     field(text, "log_histories", &replication.histories);
+    for (name, offset) in &replication.log_followers {
+        field(text, &format!("log_follower_{name}"), offset);
+    }
     field(text, "set_aside_files", replication.set_aside.len());
     if let Some(last) = replication.set_aside.last() {
         field(text, "set_aside_last", last);
