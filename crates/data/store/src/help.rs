@@ -69,6 +69,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "repl-ping-replica-period",
         ],
     ),
+    ("Cluster", &["cluster-enabled"]),
     (
         "Memory",
         &[
