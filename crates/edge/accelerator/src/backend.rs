@@ -5,7 +5,7 @@ mod host;
 mod record;
 mod step;
 
-use std::sync::Arc;
+use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use cache::{
     esi::Parser,
@@ -30,6 +30,7 @@ use crate::{
     log::{BEREQ, BERESP, CloseReason, Log},
     modules::xkey,
     output,
+    note,
 };
 pub use host::Timeouts;
 use host::{BackendHost, Decisions};
@@ -61,6 +62,8 @@ pub struct Order {
     pub(crate) log: Log,
     pub(crate) next_xid: Numbers,
     pub(crate) asked_by: AskedBy,
+    /// Who wants to know whether the response was stored, and why not.
+    pub(crate) note: Option<Rc<Cell<&'static str>>>,
 }
 
 impl std::fmt::Debug for Order {
@@ -81,6 +84,7 @@ pub struct Backend {
     is_head: bool,
     next_xid: Numbers,
     asked_by: AskedBy,
+    note: Option<Rc<Cell<&'static str>>>,
     /// Whether the fetch asks whether what is there has changed.
     has_conditions: bool,
 }
@@ -151,6 +155,7 @@ impl Backend {
             is_head: order.is_head,
             next_xid: order.next_xid,
             asked_by: order.asked_by,
+            note: order.note,
             has_conditions,
         }
     }
@@ -463,6 +468,13 @@ impl Backend {
             keep: decisions.keep,
         };
         let fetch = self.fetch.take();
+        if let Some(note) = &self.note {
+            note.set(match (is_private, passes_for) {
+                (false, _) => "stored",
+                (true, Some(_)) => "not stored: the program passes such requests from now on (hit-for-pass)",
+                (true, None) => note::unstored(&head, decisions.is_uncacheable, decisions.ttl),
+            });
+        }
         let (storage, lifetime) =
             if is_private { (&self.loaded.storages.transient, lifetime) } else { (self.storage(decisions), lifetime) };
         let storage = Arc::clone(storage);

@@ -10,7 +10,7 @@ mod record;
 mod step;
 mod synth;
 
-use std::{rc::Rc, sync::Arc};
+use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use cache::{
     index::{Digest, Fetch, Found, Outcome, Query},
@@ -34,6 +34,7 @@ use crate::{
     fields,
     loaded::Loaded,
     log::{BEREQ, Log, RESP},
+    note::Note,
     output::Part,
 };
 use host::{ClientHost, LookupWishes};
@@ -64,6 +65,10 @@ pub struct Client {
     /// Whether it was passed although there is an object, and the number of that fetch.
     passes_hit: bool,
     passed_xid: Option<u64>,
+    /// What has become of it.
+    note: Note,
+    /// What has become of its fetch, once that is known.
+    fetch_note: Option<Rc<Cell<&'static str>>>,
 }
 
 /// Why a program's answer does not lead on.
@@ -128,6 +133,8 @@ impl Client {
             is_passing: false,
             passes_hit: false,
             passed_xid: None,
+            note: Note::default(),
+            fetch_note: None,
         }
     }
 
@@ -237,6 +244,15 @@ impl Client {
         &self.host.request
     }
 
+    /// What has become of it in the cache, and why.
+    #[must_use]
+    pub fn note(&self) -> Note {
+        match &self.fetch_note {
+            Some(fetched) if self.note == Note::MISS => Note { why: fetched.get(), ..self.note },
+            _ => self.note,
+        }
+    }
+
     /// Whether VCL has failed for it.
     #[must_use]
     pub fn has_failed(&self) -> bool {
@@ -315,9 +331,13 @@ impl Client {
             self.host.common.log.write(VslTag::ExpBan, format_args!("{number} banned lookup"));
         }
         match found {
-            Found::Hit(object) => self.hit(object, None),
+            Found::Hit(object) => {
+                self.note = Note::HIT;
+                self.hit(object, None)
+            }
             Found::Grace { object, fetch } => {
                 self.host.common.log.count(Main::cache_hit_grace);
+                self.note = Note::GRACE;
                 self.hit(object, fetch)
             }
             Found::Miss { fetch, stale } => self.miss(fetch, stale),
@@ -368,6 +388,7 @@ impl Client {
 
     fn miss(&mut self, fetch: Fetch, stale: Option<Arc<Object>>) -> Step {
         self.fetch = Some((fetch, stale));
+        self.note = Note::MISS;
         let answer = match self.run(Subroutine::Miss) {
             Ok(answer) => answer,
             Err(Wrong::Failed) => return self.synth(503, b"VCL failed"),
@@ -391,7 +412,10 @@ impl Client {
         if self.loaded.settings.gzip {
             request.headers.set(b"Accept-Encoding", b"gzip");
         }
+        let note = Rc::new(Cell::new(""));
+        self.fetch_note = Some(Rc::clone(&note));
         Box::new(Order {
+            note: Some(note),
             loaded: Arc::clone(&self.loaded),
             request,
             client_request: self.host.request.headers.clone(),
@@ -415,6 +439,10 @@ impl Client {
     }
 
     fn pass(&mut self) -> Step {
+        self.note = match self.host.is_hitpass {
+            true => Note::HIT_FOR_PASS,
+            false => Note::pass(&self.host.request, self.host.common.subroutine),
+        };
         let answer = match self.run(Subroutine::Pass) {
             Ok(answer) => answer,
             Err(Wrong::Failed) => return self.synth(503, b"VCL failed"),
@@ -426,6 +454,7 @@ impl Client {
         self.host.common.log.count(Main::s_pass);
         self.host.common.log.count(Main::s_fetch);
         let order = Order {
+            note: None,
             asked_by: AskedBy::of(&self.host.request),
             log: self.host.common.log.fetch(xid, "pass"),
             next_xid: Rc::clone(&self.next_xid),
@@ -473,6 +502,7 @@ impl Client {
         let backend = self.host.common.resolve(self.host.hint, &Asked { key: b"", url, digest: self.host.digest });
         let Common { log, now, .. } = &mut self.host.common;
         log.count(Main::s_pipe);
+        self.note = Note::PIPE;
         log.timestamp("Process", *now);
         piped.timestamp("Process", *now);
         Step::Pipe(Box::new(Pipe { backend, request: std::mem::take(&mut self.host.backend_request), log: piped }))

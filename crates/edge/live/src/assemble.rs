@@ -23,6 +23,7 @@ use crate::{
     caches::LiveCache,
     capture::LastCapture,
     counters::SideCounters,
+    insight::CacheInsight,
     instance::Instance,
     limits::hard_maxconn,
     process::Process,
@@ -208,6 +209,7 @@ impl<'a> Assembly<'a> {
                 .shared_cache
                 .as_ref()
                 .map(|described| SharedCache::new(described, before.and_then(|before| before.shared_cache.as_ref()))),
+            insight: CacheInsight::default(),
             invalid_request: LastCapture::default(),
             invalid_response: LastCapture::default(),
         }

@@ -11,11 +11,13 @@
 
 pub mod assemble;
 pub mod background;
+pub mod cache_state;
 pub mod caches;
 pub mod capture;
 pub mod changes;
 pub mod counters;
 pub mod dynamic;
+pub mod insight;
 mod instance;
 pub mod limits;
 pub mod peering;

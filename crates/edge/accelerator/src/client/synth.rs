@@ -9,12 +9,16 @@ use super::{Client, DeliveredBody, Step, Wrong, object::seconds_of, record::reco
 use crate::{
     common::Common,
     log::RESP,
+    note::Note,
     output::{self, Part},
 };
 
 impl Client {
     pub(super) fn synth(&mut self, status: u16, why: &[u8]) -> Step {
         self.fetch = None;
+        if self.note.what.is_empty() {
+            self.note = Note::SYNTH;
+        }
         self.host.object = None;
         self.host.body.clear();
         self.host.response = ResponseHead::default();

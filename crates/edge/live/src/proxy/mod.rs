@@ -28,6 +28,7 @@ pub use self::{
 use crate::{
     capture::LastCapture,
     counters::{SideCounters, Traffic},
+    insight::CacheInsight,
     process::Process,
     server::LiveServer,
 };
@@ -104,6 +105,8 @@ pub struct LiveProxy {
     pub accelerator: Option<Arc<Accelerator>>,
     /// `shared-cache`: what answers its requests.
     pub shared_cache: Option<Arc<SharedCache>>,
+    /// What these did not answer lately, and why.
+    pub insight: CacheInsight,
     /// The last invalid request of a client.
     pub invalid_request: LastCapture,
     /// The last invalid response of a server.

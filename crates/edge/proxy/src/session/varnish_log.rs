@@ -137,6 +137,7 @@ pub fn refused(worker: &Worker, transaction: &Transaction, bytes: &[u8], status:
 /// Takes over the log of a request whose response is about to go out.
 pub fn response(transaction: &mut Transaction, client: &mut machine::Client, closes: bool) {
     let Some(client) = client.program() else { return };
+    transaction.answered.cache = client.note();
     if let Some(Some(session)) = transaction.client.session_log.get() {
         if client.has_failed() {
             session.closes(CloseReason::VclFailure);
