@@ -29,8 +29,7 @@ use crate::{
     loaded::Loaded,
     log::{BEREQ, BERESP, CloseReason, Log},
     modules::xkey,
-    output,
-    note,
+    note, output,
 };
 pub use host::Timeouts;
 use host::{BackendHost, Decisions};

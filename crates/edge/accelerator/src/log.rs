@@ -22,7 +22,7 @@ use vsm::{
     log::{LogBuffer, LogId, LogWriter},
 };
 
-use line::Line;
+use line::{Line, ShortLine};
 pub use session::{CloseReason, SessionLog};
 
 /// Transactions whose memory a thread keeps for the next ones.
@@ -67,7 +67,7 @@ impl LogSink {
 
     /// Says that a page's request gives rise to one for what it includes. The page's own log may be closed.
     pub fn link(&self, page: u64, number: u64) {
-        let mut line = Line::default();
+        let mut line = Line::<256>::default();
         // A line takes what fits.
         let _ = write!(line, "req {} esi", vxid(number));
         self.write(VslTag::Link, LogId::client(vxid(page)), line.bytes());
@@ -182,12 +182,43 @@ impl Log {
     }
 
     fn begin(&mut self, kind: &str, parent: u64, reason: &str) {
-        self.write(VslTag::Begin, format_args!("{kind} {} {reason}", vxid(parent)));
+        self.numbered(VslTag::Begin, kind, parent, reason);
     }
 
     /// Says which transaction this one gives rise to.
     pub fn link(&mut self, kind: &str, number: u64, reason: &str) {
-        self.write(VslTag::Link, format_args!("{kind} {} {reason}", vxid(number)));
+        self.numbered(VslTag::Link, kind, number, reason);
+    }
+
+    /// A record about another transaction.
+    fn numbered(&mut self, tag: VslTag, kind: &str, number: u64, reason: &str) {
+        if self.is_on() {
+            let mut line = ShortLine::default();
+            line.push(kind.as_bytes());
+            line.push(b" ");
+            line.push_number(u64::from(vxid(number)));
+            line.push(b" ");
+            line.push(reason.as_bytes());
+            self.record(tag, line.bytes());
+        }
+    }
+
+    /// A client's address and port, and the listener that it came to.
+    pub fn request_start(&mut self, client: Option<SocketAddr>, listener: &str) {
+        if self.is_on() {
+            let mut line = Line::<256>::default();
+            match client {
+                Some(client) => {
+                    line.push_address(client.ip());
+                    line.push(b" ");
+                    line.push_number(u64::from(client.port()));
+                }
+                None => line.push(b"0.0.0.0 0"),
+            }
+            line.push(b" ");
+            line.push(listener.as_bytes());
+            self.record(VslTag::ReqStart, line.bytes());
+        }
     }
 
     /// Where its records go, if anywhere.
@@ -226,7 +257,7 @@ impl Log {
     /// A record that is formatted, if there is anywhere to put it.
     pub fn write(&mut self, tag: VslTag, text: fmt::Arguments<'_>) {
         if self.is_on() {
-            let mut line = Line::default();
+            let mut line = Line::<256>::default();
             // A line takes what fits.
             let _ = line.write_fmt(text);
             self.record(tag, line.bytes());
@@ -273,7 +304,7 @@ impl Log {
     /// The object that answers: its number, its seconds of life left, of grace and keep, and how much of it has come if it has not
     /// come whole (with its length, where that is known).
     pub fn hit(&mut self, number: u64, seconds: [f64; 3], progress: Option<(u64, Option<u64>)>) {
-        let mut line = Line::default();
+        let mut line = ShortLine::default();
         line.push_number(u64::from(vxid(number)));
         for seconds in seconds {
             line.push(if seconds < 0.0 { b" -" } else { b" " });
@@ -300,7 +331,7 @@ impl Log {
     pub fn call(&mut self, subroutine: Subroutine) {
         if self.is_on() {
             let name = subroutine.name().strip_prefix("vcl_").unwrap_or_default();
-            let mut line = Line::default();
+            let mut line = ShortLine::default();
             line.push(name.as_bytes());
             line.text.get_mut(..name.len()).unwrap_or_default().make_ascii_uppercase();
             self.record(VslTag::VCL_call, line.bytes());
@@ -329,7 +360,7 @@ impl Log {
         // NOTE: clocks may be set back; no time is negative here.
         let (since_first, since_last) = ((now - open.first).max(0.0), (now - open.last).max(0.0));
         open.last = now;
-        let mut line = Line::default();
+        let mut line = ShortLine::default();
         line.push(event.as_bytes());
         line.push(b": ");
         line.push_seconds(now);
@@ -491,7 +522,7 @@ impl Log {
 
     fn account(&mut self, tag: VslTag, account: Account) {
         let Account { request_head, request_body, response_head, response_body } = account;
-        let mut line = Line::default();
+        let mut line = Line::<128>::default();
         let (request, response) = (request_head + request_body, response_head + response_body);
         for (place, number) in
             [request_head, request_body, request, response_head, response_body, response].into_iter().enumerate()

@@ -54,12 +54,7 @@ impl Client {
             return;
         }
         let socket = connection.socket.as_deref().unwrap_or("-");
-        match connection.client {
-            Some(client) => {
-                log.write(VslTag::ReqStart, format_args!("{} {} {socket}", client.ip(), client.port()));
-            }
-            None => log.write(VslTag::ReqStart, format_args!("0.0.0.0 0 {socket}")),
-        }
+        log.request_start(connection.client, socket);
         log.request_head(REQ, &self.host.request);
     }
 

@@ -104,7 +104,7 @@ impl SessionLog {
 
     /// Writes a record.
     pub fn write(&self, tag: VslTag, text: fmt::Arguments<'_>) {
-        let mut line = Line::default();
+        let mut line = Line::<256>::default();
         // A line takes what fits.
         let _ = line.write_fmt(text);
         self.sink.write(tag, LogId::client(vxid(self.number)), line.bytes());
