@@ -18,6 +18,7 @@ use telemetry::vsl::VslTag;
 use vcl::{
     action::Action,
     modules::FunctionId,
+    program::Endpoint,
     run::{self, Backend as Target, Workspace},
     subroutine::Subroutine,
 };
@@ -240,11 +241,20 @@ impl Backend {
             let reason = output::reason(self.host.response.status());
             self.host.response.set_reason(reason);
         }
+        if !self.host.response.headers.contains(b"date") {
+            let date = http::http_date(whole(now).unsigned_abs());
+            self.host.response.headers.add(b"Date", &date);
+            self.host.common.log.field(VslTag::BerespHeader, b"Date", &date);
+        }
         fields::remove_connection(&mut self.host.response.headers);
         fields::collect(&mut self.host.response.headers, b"Cache-Control", b", ");
         fields::collect(&mut self.host.response.headers, b"Vary", b", ");
         self.host.was_304 = false;
-        if self.host.response.status() == 304 && !self.host.is_pass && !self.revalidate() {
+        if self.says_wrongly_none() {
+            self.host.common.record(VslTag::Error, b"Body cannot be fetched");
+            return self.fail();
+        }
+        if self.host.response.status() == 304 && !self.host.is_pass && !(self.has_conditions && self.revalidate()) {
             self.host.common.record(VslTag::Error, b"304 response but not conditional fetch");
             return self.fail();
         }
@@ -301,6 +311,7 @@ impl Backend {
         match target.filter(|target| self.loaded.is_healthy(*target)) {
             Some(target) => {
                 self.host.asked = Some(target);
+                self.name_host(target);
                 Step::Ask(target)
             }
             None => {
@@ -329,6 +340,17 @@ impl Backend {
         }
     }
 
+    /// Whether a response that has no body says how long it is (RFC 9110 section 8.6); a length of 0 is forgotten.
+    fn says_wrongly_none(&mut self) -> bool {
+        let response = &mut self.host.response;
+        if response.status() != 204 {
+            return false;
+        }
+        let says = response.headers.first_known(HeaderId::ContentLength).is_some_and(|length| length != b"0");
+        response.headers.remove_known(HeaderId::ContentLength);
+        says && !self.is_head
+    }
+
     /// Takes a 304 for what it is about; whether it is about anything.
     fn revalidate(&mut self) -> bool {
         let Some(stale) = self.host.stale.clone().filter(|stale| stale.body().length().is_some()) else { return false };
@@ -343,6 +365,22 @@ impl Backend {
         }
         self.host.was_304 = true;
         true
+    }
+
+    /// Names the host to a backend that is asked without one.
+    fn name_host(&mut self, target: Target) {
+        let Target::Declared(index) = target else { return };
+        if self.host.request.headers.contains_known(HeaderId::Host) {
+            return;
+        }
+        let Some(backend) = self.loaded.program.backends.get(index.0 as usize) else { return };
+        let host = match (&backend.host_header, &backend.endpoint) {
+            (Some(host), _) | (None, Endpoint::Host { host, .. }) => host,
+            (None, Endpoint::Path(_)) => "0.0.0.0",
+            (None, Endpoint::None | Endpoint::Given) => return,
+        };
+        self.host.common.log.field(VslTag::BereqHeader, b"Host", host.as_bytes());
+        self.host.request.headers.add(b"Host", host.as_bytes());
     }
 
     /// What the response says of its own life.
@@ -409,7 +447,11 @@ impl Backend {
         if recoding != Recoding::None {
             head.headers.remove_known(HeaderId::ContentLength);
         }
-        if recoding == Recoding::Gzip {
+        if recoding != Recoding::None && !self.host.decisions.has_includes {
+            // RFC 9110 section 8.8.3: what has been compressed or decompressed here is not the same, byte by byte.
+            fields::weaken_tag(&mut head.headers);
+        }
+        if is_gzip && self.loaded.settings.gzip && !self.host.is_pass {
             fields::vary_by_encoding(&mut head.headers);
         }
         if is_gzip {

@@ -37,9 +37,10 @@ use crate::{
     note::Note,
     output::Part,
 };
+use fields::weaken_tag;
 use host::{ClientHost, LookupWishes};
 pub use includes::Includes;
-use object::{known_length, said_length, seconds_of, weaken_tag};
+use object::{known_length, said_length, seconds_of};
 pub use step::{DeliveredBody, Delivery, Fetched, Pipe, Step};
 
 /// Bytes and fields that a head gets on its way to a client: so many fit without taking more memory.
@@ -549,7 +550,12 @@ impl Client {
             self.host.response.headers.remove_known(HeaderId::ContentEncoding);
         }
         let is_page = object.page().is_some() && !self.host.leaves_includes;
-        let length = if is_page || recoding != Recoding::None { None } else { known_length(&object) };
+        let length = match () {
+            () if is_page || recoding != Recoding::None => None,
+            // NOTE: an object that was fetched for HEAD has no body, and says how long it would be.
+            () if self.is_head && self.is_passing => said_length(&object),
+            () => known_length(&object),
+        };
         if is_page {
             weaken_tag(&mut self.host.response.headers);
         }

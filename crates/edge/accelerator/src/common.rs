@@ -80,6 +80,8 @@ pub struct ConnectionWishes {
     pub cached_body: Option<u64>,
     /// `std.set_ip_tos(tos)`
     pub tos: Option<u8>,
+    /// `sess.timeout_idle`, in seconds.
+    pub timeout_idle: Option<f64>,
     /// The length of the request's body, where its head says it.
     pub body_length: Option<u64>,
 }

@@ -109,7 +109,8 @@ pub fn accepts_gzip(headers: &Headers) -> bool {
         let coding = parts.next().unwrap_or_default();
         let refuses = parts.any(|part| {
             let weight = part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q="));
-            weight.is_some_and(|weight| weight.iter().all(|byte| matches!(byte, b'0' | b'.')))
+            let weight = weight.map(|weight| std::str::from_utf8(weight).ok().and_then(|weight| weight.parse().ok()));
+            weight.is_some_and(|weight: Option<f64>| weight.is_none_or(|weight| weight <= 0.0))
         });
         (coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip")) && !refuses
     })
@@ -131,6 +132,14 @@ pub fn vary_by_encoding(headers: &mut Headers) {
         headers.add(b"Vary", b"Accept-Encoding");
     } else if !is_said {
         headers.set(b"Vary", &[&said, &b", Accept-Encoding"[..]].concat());
+    }
+}
+
+/// What has been taken out of gzip is not the same, byte by byte.
+pub(crate) fn weaken_tag(headers: &mut Headers) {
+    let tag = headers.first(b"etag").map(<[u8]>::to_vec);
+    if let Some(tag) = tag.filter(|tag| !tag.starts_with(b"W/")) {
+        headers.set(b"ETag", &[b"W/", tag.as_slice()].concat());
     }
 }
 

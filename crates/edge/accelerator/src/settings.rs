@@ -29,6 +29,8 @@ pub struct Settings {
     pub transit_buffer: u64,
     /// `ban_lurker_age`, `ban_lurker_batch` and `ban_lurker_sleep`
     pub lurker: cache::bans::LurkerSettings,
+    /// `timeout_idle`, `timeout_linger`, `send_timeout` and `idle_send_timeout`, as `sess` shows them.
+    pub session_timeouts: [f64; 4],
     /// `pipe_timeout`: how long neither side of a pipe may say anything.
     pub pipe_timeout: f64,
     /// `connect_timeout`, `first_byte_timeout` and `between_bytes_timeout`, where they are set: else the sections of the backends say.
@@ -61,6 +63,7 @@ impl Default for Settings {
             is_https_known: false,
             transit_buffer: TRANSIT_BYTES,
             lurker: cache::bans::LurkerSettings::default(),
+            session_timeouts: [5.0, 0.05, 600.0, 60.0],
             pipe_timeout: 60.0,
             backend_timeouts: [None; 3],
             gzip: true,
@@ -100,6 +103,10 @@ impl Settings {
             "max_esi_depth" => self.max_esi_depth = number()?,
             "feature" => self.set_features(value)?,
             "transit_buffer" => self.transit_buffer = bytes(value).ok_or(NotSet::Invalid)? as u64,
+            "timeout_idle" => self.session_timeouts[0] = seconds()?,
+            "timeout_linger" => self.session_timeouts[1] = seconds()?,
+            "send_timeout" => self.session_timeouts[2] = seconds()?,
+            "idle_send_timeout" => self.session_timeouts[3] = seconds()?,
             "pipe_timeout" => self.pipe_timeout = seconds()?,
             "connect_timeout" => self.backend_timeouts[0] = Some(seconds()?),
             "first_byte_timeout" => self.backend_timeouts[1] = Some(seconds()?),

@@ -111,6 +111,17 @@ impl ClientHost {
         }
     }
 
+    /// How long the connection may be silent, in one of its ways.
+    fn session_timeout(&self, variable: Variable) -> f64 {
+        let [idle, linger, send, idle_send] = self.common.loaded.settings.session_timeouts;
+        match variable {
+            Variable::SessTimeoutIdle => self.common.wishes.timeout_idle.unwrap_or(idle),
+            Variable::SessTimeoutLinger => linger,
+            Variable::SessSendTimeout => send,
+            _ => idle_send,
+        }
+    }
+
     fn request_variable<'w>(&self, variable: Variable, workspace: &'w Workspace) -> Result<Option<Value<'w>>, Failure> {
         let request = &self.request;
         Ok(Some(match variable {
@@ -206,11 +217,11 @@ impl ClientHost {
                 Some(digest) => Value::Blob(Some(workspace.keep(&digest.0)?)),
                 None => Value::Blob(None),
             },
-            Variable::BereqConnectTimeout
-            | Variable::SessTimeoutIdle
+            Variable::SessTimeoutIdle
             | Variable::SessTimeoutLinger
             | Variable::SessSendTimeout
-            | Variable::SessIdleSendTimeout => Value::Duration(0.0),
+            | Variable::SessIdleSendTimeout => Value::Duration(self.session_timeout(variable)),
+            Variable::BereqConnectTimeout => Value::Duration(0.0),
             other => return Err(Failure::Host(format!("{} is not there yet", other.name()))),
         })
     }
@@ -306,11 +317,11 @@ impl Host for ClientHost {
             // NOTE: who is included cannot turn off what its page does, as in Varnish.
             Variable::ReqEsi if self.esi_level > 0 => {}
             Variable::ReqEsi | Variable::RespDoEsi => self.leaves_includes = !value.is_true(),
+            Variable::SessTimeoutIdle => self.common.wishes.timeout_idle = Some(seconds(value).max(0.0)),
             // These are the listener's; a program that sets them to what it likes changes nothing else.
             Variable::ReqProtoOld
             | Variable::RespProtoOld
             | Variable::BereqProtoOld
-            | Variable::SessTimeoutIdle
             | Variable::SessTimeoutLinger
             | Variable::SessSendTimeout
             | Variable::SessIdleSendTimeout

@@ -353,11 +353,12 @@ impl Accelerator {
     /// # Errors
     /// Why it cannot be set.
     pub fn set(&self, name: &str, value: &str) -> Result<(), NotSet> {
-        if let Some(set) = self.connections.set(name, value) {
-            return set;
-        }
+        let is_known = self.connections.set(name, value).transpose()?.is_some();
         let mut programs = self.write();
-        programs.settings.set(name, value)?;
+        match programs.settings.set(name, value) {
+            Err(NotSet::Unknown) if is_known => return Ok(()),
+            set => set?,
+        }
         let active = programs.active.as_ref().map(|active| active.loaded.name.clone());
         let settings = programs.settings.clone();
         for program in &mut programs.loaded {

@@ -372,7 +372,7 @@ impl Compiler<'_> {
             "synthetic" => Subroutine::Synth.alone() | Subroutine::BackendError.alone(),
             _ => Subroutines::ALL,
         };
-        self.note_use(places, Verb::Read, token.span);
+        self.note_use(places, Verb::Do, token.span);
         // VCL 3 has `synthetic "text" "more";`.
         let has_parenthesis = self.version() > Version::V3 || self.is(Sign::ParenthesisOpen);
         if has_parenthesis {
@@ -459,6 +459,9 @@ impl Compiler<'_> {
             }
             Found::Derived(expression, kind) => (expression, kind, Subroutines::BOTH),
         };
+        if kind == Type::Body {
+            return Err(Diagnostic::new(format!("Expression has type BODY, expected {wanted}")).show_range(span));
+        }
         if places.is_empty() {
             return Err(Diagnostic::default().show_range(span).say("Variable cannot be read."));
         }

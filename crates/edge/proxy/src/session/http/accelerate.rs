@@ -146,7 +146,7 @@ impl Session {
                     return Box::pin(self.pipe(transaction, *pipe, road)).await;
                 }
                 Step::Deliver(delivery) => {
-                    obey(&client, transaction);
+                    obey(&client, transaction, &mut self.idle_wish);
                     varnish_log::response(transaction, &mut client, delivery.closes);
                     // The response's head comes with the delivery, in memory that was lent for it.
                     heads.response = std::mem::take(&mut transaction.response);
@@ -522,7 +522,7 @@ impl Session {
                 handle: &self.registered.handle,
             };
             let mut kept = PinnedConnections::default();
-            let mut attempts = Attempts::new(&worker, &proxy, road.origin.wanted(), &mut kept, false);
+            let mut attempts = Attempts::new(&worker, &proxy, road.origin.wanted(), &mut kept, true);
             attempts.reach(transaction, &mut client).await
         };
         let mut upstream = match reached {
@@ -530,6 +530,11 @@ impl Session {
             Err(why) => {
                 // NOTE: what follows is an answer like any other.
                 drop(pipe.log);
+                if road.proxy.varnishd().is_some() {
+                    // NOTE: as in Varnish, who asked for a pipe gets bytes of the other side or none.
+                    transaction.end(Ending::ServerFailed(Stage::Request));
+                    return Next::Close;
+                }
                 return self.answer_unfetched(transaction, &mut road.up, &Unfetched::Unreachable(why)).await;
             }
         };
@@ -655,8 +660,11 @@ fn client_of(
 }
 
 /// Does what the program has asked of the client's connection.
-fn obey(client: &Client, transaction: &Transaction) {
+fn obey(client: &Client, transaction: &Transaction, idle_wish: &mut Option<Duration>) {
     let Client::Program(client) = client else { return };
+    if let Some(time) = client.wishes().timeout_idle {
+        *idle_wish = Some(Duration::try_from_secs_f64(time).unwrap_or(Duration::MAX));
+    }
     if let (Some(tos), Some(stream)) = (client.wishes().tos, transaction.client.stream.as_ref()) {
         stream.set_tos(tos);
     }

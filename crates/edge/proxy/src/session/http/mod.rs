@@ -68,6 +68,8 @@ pub struct Session {
     pub stays_awake: bool,
     /// When the wait for the next request began.
     pub idle_since: Instant,
+    /// How long it may be silent, if a program has said so.
+    pub idle_wish: Option<Duration>,
     /// A server connection that only this client may use (`http-reuse never`).
     pub kept: PinnedConnections,
     /// What counts it as long as it lives.
@@ -161,7 +163,8 @@ impl Session {
 
     /// How long the connection may be silent, if varnishd's parameters say so.
     fn connection_timeouts(&self) -> Option<ConnectionTimeouts> {
-        self.side.frontend.varnishd().map(ConnectionSettings::timeouts)
+        let timeouts = self.side.frontend.varnishd().map(ConnectionSettings::timeouts)?;
+        Some(ConnectionTimeouts { idle: self.idle_wish.unwrap_or(timeouts.idle), ..timeouts })
     }
 
     /// Whether the connection should end as soon as nothing is in flight.

@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, task::Poll};
 
-use http::{BodyLength, BodyTracker, ParseErrorKind, Parsed, RequestParser, Sender, request_body_length};
+use http::{BodyLength, BodyTracker, HeaderId, ParseErrorKind, Parsed, RequestParser, Sender, request_body_length};
 
 use super::{Next, Session};
 use crate::session::{
@@ -38,6 +38,12 @@ impl Session {
             let tracked = BodyTracker::new(length, &self.limits()).track(chunks);
             tracked.map_err(|_| Failure::Malformed(400))?;
         }
+        let expects = transaction.request.headers.first_known(HeaderId::Expect);
+        if self.side.frontend.varnishd().is_some()
+            && expects.is_some_and(|expects| !expects.eq_ignore_ascii_case(b"100-continue"))
+        {
+            return Err(Failure::Malformed(417));
+        }
         self.client.received.consume(consumed);
         transaction.asked.head_bytes = consumed as u64;
         let request = &mut transaction.request;
@@ -55,7 +61,12 @@ impl Session {
     async fn receive_head(&mut self, transaction: &mut Transaction) -> Result<usize, Failure> {
         let timeouts = &self.side.frontend.settings().timeouts;
         let first_byte = transaction.timeline.first_byte.unwrap_or(self.idle_since);
-        let began = if self.first { self.side.accepted } else { first_byte };
+        let began = match self.first {
+            true => self.side.accepted,
+            // NOTE: in Varnish a request has no more time than the silence before it.
+            false if self.side.frontend.varnishd().is_some() => self.idle_since,
+            false => first_byte,
+        };
         let limit = timeouts.http_request.or(timeouts.client);
         let limit = self.connection_timeouts().map(|timeouts| timeouts.idle).or(limit);
         self.deadline.set(limit.map(|limit| began + limit));
