@@ -356,6 +356,10 @@ impl Backend {
         let Some(stale) = self.host.stale.clone().filter(|stale| stale.body().length().is_some()) else { return false };
         let not_modified = std::mem::replace(&mut self.host.response, stale.head().clone());
         update::update(&mut self.host.response.headers, &not_modified.headers);
+        if stale.head().headers.first(b"etag").is_some_and(|tag| tag.starts_with(b"W/")) {
+            // NOTE: what was compressed here still is not what the backend speaks of.
+            fields::weaken_tag(&mut self.host.response.headers);
+        }
         let (log, response) = (&mut self.host.common.log, &self.host.response);
         if log.is_on() {
             log.response_line(BERESP, response);
@@ -447,7 +451,7 @@ impl Backend {
         if recoding != Recoding::None {
             head.headers.remove_known(HeaderId::ContentLength);
         }
-        if recoding != Recoding::None && !self.host.decisions.has_includes {
+        if recoding != Recoding::None || self.host.decisions.has_includes {
             // RFC 9110 section 8.8.3: what has been compressed or decompressed here is not the same, byte by byte.
             fields::weaken_tag(&mut head.headers);
         }

@@ -1,6 +1,6 @@
 //! What VCL sees and changes on the backend's side.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use cache::{index::Digest, object::Object};
 use http::{Headers, RequestHead, ResponseHead};
@@ -8,7 +8,7 @@ use telemetry::vsl::VslTag;
 use vcl::{
     modules::{Function, Method},
     pattern::TooHard,
-    program::{HeaderRef, ObjectIndex, StorageIndex},
+    program::{Endpoint, HeaderRef, ObjectIndex, StorageIndex},
     run::{Backend, Failure, Host, Value, Workspace},
     variables::{Message, StorageVariable, Variable},
 };
@@ -165,6 +165,7 @@ impl BackendHost {
                 let name = self.asked.and_then(|backend| self.common.loaded.name_of(backend)).unwrap_or_default();
                 text(workspace, name.as_bytes())?
             }
+            Variable::BerespBackendIp => Value::Ip(self.backend_address()),
             Variable::BerespStorage => Value::Storage(decisions.storage.or_else(|| self.standard_storage())),
             Variable::BerespFilters => text(workspace, self.filters().as_bytes())?,
             Variable::ClientIdentity if let Some(identity) = &self.identity => text(workspace, identity)?,
@@ -182,6 +183,16 @@ impl BackendHost {
 }
 
 impl BackendHost {
+    /// The address of the backend that was asked, where its declaration says it as a number.
+    fn backend_address(&self) -> Option<(IpAddr, u16)> {
+        let Some(Backend::Declared(index)) = self.asked else { return None };
+        match &self.common.loaded.program.backends.get(index.0 as usize)?.endpoint {
+            Endpoint::Host { host, port } => Some((host.parse().ok()?, port.parse().ok()?)),
+            Endpoint::Path(_) => Some(([0, 0, 0, 0].into(), 0)),
+            Endpoint::None | Endpoint::Given => None,
+        }
+    }
+
     /// Where the response is kept if its program does not say.
     fn standard_storage(&self) -> Option<StorageIndex> {
         let storages = &self.common.loaded.storages;

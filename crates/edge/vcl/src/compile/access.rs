@@ -116,7 +116,8 @@ impl Compiler<'_> {
             Colour::Done => return Ok(()),
             Colour::Open => {
                 let error = Diagnostic::new("Subroutine recurses on");
-                return Err(show_way(draft.defined.map_or(error.clone(), |span| error.show(span)), way));
+                let error = draft.defined.map_or(error.clone(), |span| error.show(span));
+                return Err(show_way(error, way).say(""));
             }
             Colour::New => *colour = Colour::Open,
         }

@@ -326,6 +326,15 @@ impl Compiler<'_> {
 
     fn label(&mut self, token: Token) -> Outcome<LabelIndex> {
         let name = self.text(token).to_owned();
+        if let Some(symbol) = self.symbols.get(&name)
+            && !self.options.labels.contains(&name)
+        {
+            let words = match self.version() {
+                Version::V4_1 => format!("Symbol '{name}' has wrong type ({}), expected vcl:", symbol.kind()),
+                _ => format!("Symbol not found: '{name}'"),
+            };
+            return Err(Diagnostic::at(words, token.span));
+        }
         if !self.options.labels.contains(&name) {
             return Err(Diagnostic::at(format!("No VCL labeled {name}"), token.span));
         }
