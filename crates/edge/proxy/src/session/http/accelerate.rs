@@ -528,7 +528,6 @@ impl Session {
         let mut upstream = match reached {
             Ok(upstream) => upstream,
             Err(why) => {
-                // NOTE: what follows is an answer like any other.
                 drop(pipe.log);
                 if road.proxy.varnishd().is_some() {
                     // NOTE: as in Varnish, who asked for a pipe gets bytes of the other side or none.
