@@ -139,7 +139,14 @@ impl Compiler<'_> {
         loop {
             let token = self.peek();
             if token.kind != Kind::String {
-                let words = format!("Expected CSTR got '{}'", self.text(token));
+                if text_of_pattern.is_empty() && matches!(token.kind, Kind::Sign(_)) {
+                    let words = format!("Unknown token '{}' when looking for REGEX:", self.text(token));
+                    return Err(Diagnostic::at(words, token.span));
+                }
+                let words = match text_of_pattern.is_empty() {
+                    true => "Expression has type STRING, expected REGEX".to_owned(),
+                    false => format!("Expected CSTR got '{}'", self.text(token)),
+                };
                 return Err(Diagnostic::at(words, token.span)
                     .say("A regular expression must be known when the program is compiled: write it as a string."));
             }
