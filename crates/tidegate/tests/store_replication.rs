@@ -356,7 +356,7 @@ fn with_replica_ack_nobody_is_told_of_what_a_replica_lacks() {
     let mut master = store.client();
     assert!(master.text(&["SET", "a", "1"]).starts_with("NOREPLICAS "));
     assert_eq!(master.text(&["GET", "a"]), "(nil)", "who asks is answered");
-    let replica_store = Store::start(&["--appendfsync", "always"]);
+    let replica_store = Store::start(&[&["--appendfsync", "always"], debug().as_slice()].concat());
     let mut replica = replica_store.client();
     follow(&mut replica, store.address);
     wait_within(LONG, "the replica is there", || master.text(&["SET", "a", "1"]) == "OK");
