@@ -85,7 +85,7 @@ fn group(body: &Value) -> Result<GroupId, Problem> {
 }
 
 fn slots(body: &Value) -> Result<SlotRange, Problem> {
-    let slot = |name: &str| Ok(u16::try_from(number(body, name)?).unwrap_or(u16::MAX));
+    let slot = |name: &str| Ok::<u16, Problem>(u16::try_from(number(body, name)?).unwrap_or(u16::MAX));
     SlotRange::new(slot("first")?, slot("last")?)
         .map_err(|error: cluster::slots::NoRange| Problem::Wrong(error.to_string()))
 }

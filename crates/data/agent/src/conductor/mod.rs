@@ -145,10 +145,14 @@ impl Conductor {
                 .map_err(|error| AgentError::Other(format!("signal {signal} cannot be caught: {error}")))?;
         }
         self.note(&format!("agent {} looks after {}", std::process::id(), self.options.folder.path().display()));
+        // What runs is known before anybody is answered.
+        self.tell_proxies();
+        self.look_after_processes();
         let mut ready = Some(ready);
         while !self.is_ending && !stops.load(Ordering::Relaxed) {
             self.turn();
-            if status::serves(&self)
+            if ready.is_some()
+                && status::serves(&self)
                 && let Some(ready) = ready.take()
             {
                 ready(&status::greeting(&self));
@@ -175,8 +179,9 @@ impl Conductor {
             }
             event = self.events.try_recv().ok();
         }
-        self.look_after_processes();
+        // Before they are started: a proxy without a topology ends at once.
         self.tell_proxies();
+        self.look_after_processes();
         self.conduct();
     }
 
