@@ -147,6 +147,8 @@ impl Writer {
                 if stops.load(SeqCst) {
                     break;
                 }
+                // Others want to run too.
+                thread::sleep(Duration::from_millis(2));
                 let open = client.get_or_insert_with(|| RedisClient::connect(address));
                 let reply = open.try_command(&["SET", &format!("{{{tag}}}{number}"), &number.to_string()]);
                 match reply.as_ref().map(|value| value.as_error()) {
@@ -304,4 +306,44 @@ fn a_replica_is_promoted_without_a_failed_command() {
     let history = String::from_utf8(cluster.command(&["action", "history"]).stdout).unwrap();
     assert!(history.contains("the cluster begins") && history.contains("was asked for as the master"), "{history}");
     assert_ne!(former, replica);
+}
+
+#[test]
+fn slots_move_while_they_are_written_and_read() {
+    // No master is given up because the machine is busy.
+    let cluster = Cluster::up(&["--groups", "2", "--replicas", "1", "--ack", "1", "--failover-after", "20000"]);
+    let mut client = RedisClient::connect(cluster.address);
+    for number in 0..300 {
+        assert_eq!(client.text(&["SET", &format!("key:{number}"), &number.to_string()]), "OK");
+    }
+    // The slot of b is 3300, of group 1.
+    let writer = Writer::start(cluster.address, "b");
+    writer.wait_more(50);
+    let output = cluster.command(&["slot", "migrate", "3000", "4000", "2"]);
+    assert!(output.status.success(), "{output:?}");
+    writer.wait_more(50);
+    let status = cluster.status();
+    assert_eq!((&status["groups"][0]["slots"], &status["groups"][1]["slots"]), (&7191.into(), &9193.into()));
+    let back = cluster.command(&["slot", "rebalance"]);
+    assert!(back.status.success(), "{back:?}");
+    writer.wait_more(50);
+    let (done, errors) = writer.end();
+    assert_eq!(errors, Vec::<String>::new(), "{}", cluster.log());
+    nothing_is_lost(cluster.address, "b", &done);
+    for number in 0..300 {
+        assert_eq!(client.text(&["GET", &format!("key:{number}")]), number.to_string());
+    }
+    assert_eq!(client.text(&["DBSIZE"]), (300 + done.len()).to_string());
+    let status = cluster.status();
+    assert_eq!((&status["groups"][0]["slots"], &status["groups"][1]["slots"]), (&8192.into(), &8192.into()));
+    // What makes no sense is refused, with the reason.
+    for (words, expected) in [
+        (&["slot", "migrate", "5", "5", "9"][..], "there is no group 9"),
+        (&["slot", "migrate", "9", "5", "2"], "are no slots"),
+        (&["slot", "init"], "are given out already"),
+    ] {
+        let output = cluster.command(words);
+        assert!(!output.status.success());
+        assert!(String::from_utf8_lossy(&output.stderr).contains(expected), "{output:?}");
+    }
 }

@@ -12,6 +12,13 @@ pub trait Copying: Send {
     ///
     /// It has failed, and why.
     fn progress(&mut self) -> Result<CopyProgress, String>;
+
+    /// Asks it to end.
+    fn ask_to_end(&mut self);
+
+    /// Whether it has ended, so that the target gets nothing more from it. Before that nothing of the slots may be removed at the source:
+    /// it would be removed at the target too.
+    fn has_ended(&self) -> bool;
 }
 
 /// What can copy slots.

@@ -2,10 +2,11 @@
 
 mod confirm;
 mod show;
+mod slot_mover;
 
 use std::{
     io::Write as _,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -239,7 +240,7 @@ fn up(arguments: &UpArguments) -> Result<(), String> {
         let _ = writeln!(std::io::stdout(), "{text}");
         let _ = std::io::stdout().flush();
     };
-    agent::run(options, None, ready).map_err(|error| error.to_string())
+    agent::run(options, Some(Box::new(slot_mover::SlotMover)), ready).map_err(|error| error.to_string())
 }
 
 fn ask(which: &WhichArguments, method: &str, path: &str, body: &Value) -> Result<Value, String> {
@@ -395,12 +396,5 @@ fn moved(which: &WhichArguments, consent: Consent, path: &str, body: &Value) -> 
             last = line;
         }
         std::thread::sleep(LOOK_EACH);
-    }
-}
-
-/// The folder of a cluster that was named.
-impl AsRef<Path> for WhichArguments {
-    fn as_ref(&self) -> &Path {
-        &self.dir
     }
 }

@@ -260,7 +260,9 @@ impl Conductor {
     fn begin_round(&mut self, server: &Address, orders: Vec<Order>, now: u64) {
         let ask_each = self.options.ask_each_ms;
         let Some(link) = self.links.get_mut(server) else { return };
-        if !link.is_busy && (!orders.is_empty() || now >= link.began_at + ask_each) {
+        // Nobody is asked without a pause who does not answer.
+        let is_urgent = !orders.is_empty() && !self.silent.contains_key(server);
+        if !link.is_busy && (is_urgent || now >= link.began_at + ask_each) {
             link.begin(orders, now);
         }
     }

@@ -21,6 +21,8 @@ const TOLD_FIRST_MS: u64 = 500;
 struct UnderWay {
     machine: Migration,
     copy: Option<Box<dyn Copying>>,
+    /// Copies that were asked to end and have not yet.
+    ending: Vec<Box<dyn Copying>>,
     progress: Option<CopyProgress>,
     failure: Option<String>,
     /// How many keys the last removal found.
@@ -71,6 +73,33 @@ impl Moves {
         if let Some(one) = self.all.get_mut(&first) {
             one.cleared = Some(count);
         }
+    }
+}
+
+impl UnderWay {
+    /// Takes over how far the copy is, and whether those that are to end have ended.
+    fn look_at_copy(&mut self, source_offset: Option<u64>) {
+        self.ending.retain(|copy| !copy.has_ended());
+        match self.copy.as_mut().map(|copy| copy.progress()) {
+            None => {}
+            Some(Ok(progress)) => {
+                let lag_bytes = source_offset.map_or(u64::MAX, |offset| offset.saturating_sub(progress.offset));
+                self.progress = Some(CopyProgress { lag_bytes, ..progress });
+            }
+            Some(Err(problem)) => {
+                self.end_copy();
+                self.failure = Some(problem);
+                self.machine.handle_copy_failed();
+            }
+        }
+    }
+
+    fn end_copy(&mut self) {
+        if let Some(mut copy) = self.copy.take() {
+            copy.ask_to_end();
+            self.ending.push(copy);
+        }
+        self.progress = None;
     }
 }
 
@@ -140,20 +169,14 @@ impl Conductor {
         let one = self.moves.all.entry(what.slots.first).or_insert_with(|| UnderWay {
             machine: Migration::new(what),
             copy: None,
+            ending: Vec::new(),
             progress: None,
             failure: None,
             cleared: None,
         });
-        if let Some(copy) = &mut one.copy {
-            match copy.progress() {
-                Ok(progress) => one.progress = Some(progress),
-                Err(problem) => {
-                    one.copy = None;
-                    one.progress = None;
-                    one.failure = Some(problem);
-                    one.machine.handle_copy_failed();
-                }
-            }
+        one.look_at_copy(from.as_ref().map(|seen| seen.offset));
+        if !one.ending.is_empty() {
+            return;
         }
         let progress = one.progress.clone();
         let view = MoveView {
@@ -184,10 +207,7 @@ impl Conductor {
                     }
                 }
             }
-            MoveStep::StopCopy => {
-                one.copy = None;
-                one.progress = None;
-            }
+            MoveStep::StopCopy => one.end_copy(),
             MoveStep::Pause { source, ms } => {
                 orders.entry(source).or_default().push(Order::Pause { slots, ms });
             }
@@ -195,6 +215,10 @@ impl Conductor {
                 orders.entry(source).or_default().push(Order::Do(command(&["CLUSTER", "PAUSE", "END"])));
             }
             MoveStep::Clear { source } => {
+                // What the copy would hand on is not removed.
+                if !one.ending.is_empty() {
+                    return;
+                }
                 if one.cleared == Some(0) {
                     self.write_move(what, SlotEvent::Cleared);
                 } else {

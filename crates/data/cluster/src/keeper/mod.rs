@@ -305,7 +305,16 @@ impl Keeper {
     fn steer_replicas(&self, now: u64, cluster: &Cluster, group: &Group, steps: &mut Vec<Step>) {
         let is_master_there = self.fresh(&group.master, now).is_some_and(|seen| seen.role == Role::Master);
         for server in group.replicas() {
-            let Some(seen) = self.fresh(&server.address, now) else { continue };
+            let Some(seen) = self.fresh(&server.address, now) else {
+                // A master of the past may be unable to answer: it waits for acknowledgements that nobody will give. Told whom to follow,
+                // it gives that up.
+                if self.members.get(&server.address).is_some_and(|member| member.exited_at.is_none()) && is_master_there
+                {
+                    steps.push(Step::Tell { server: server.address.clone() });
+                    steps.push(Step::Follow { server: server.address.clone(), master: group.master.clone() });
+                }
+                continue;
+            };
             if seen.epoch != cluster.epoch {
                 steps.push(Step::Tell { server: server.address.clone() });
             }

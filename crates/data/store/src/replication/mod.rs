@@ -159,7 +159,12 @@ impl Replicator {
         let Some(folder) = folder else { return Ok(false) };
         for request in std::mem::take(&mut shard.server.shared.replication.requests) {
             match request {
-                Request::Follow => self.follow(shard, folder, now)?,
+                Request::Follow => {
+                    if self.promise.count > 0 {
+                        forsake_those_who_wait(shard, sockets);
+                    }
+                    self.follow(shard, folder, now)?;
+                }
                 Request::Promote => self.promote(shard, folder, now)?,
                 Request::Attach(attach) => self.replicas.attach(shard, sockets, folder, attach, now),
                 Request::TakeOver(attach) => self.taking_over = Some(TakeOver::new(attach, now)),
@@ -462,4 +467,14 @@ fn new_history() -> Result<ReplicationId, StoreError> {
     let mut random = [0; 20];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).map_err(io::Error::from)?;
     Ok(ReplicationId::from_random(random))
+}
+
+/// Closes clients whose replies wait for replicas of this master, which is a replica itself from now on: what they wrote may be given
+/// up, so it is not acknowledged.
+fn forsake_those_who_wait(shard: &mut Shard, sockets: &mut Sockets) {
+    for session in shard.take_unreleased() {
+        if let Some(token) = sockets.tokens.get(&session).copied() {
+            sockets.close(token, &mut shard.server);
+        }
+    }
 }
