@@ -53,7 +53,7 @@ pub fn begin(options: &Options) -> Result<Begun, AgentError> {
     for id in 1..=groups {
         let mut servers = Vec::new();
         for _ in 0..=replicas {
-            let declared = store(ports.next()?);
+            let declared = store(ports.take()?);
             servers.push(server(&declared)?);
             programs.push(declared);
         }
@@ -106,7 +106,7 @@ impl Ports {
     /// # Errors
     ///
     /// There is none.
-    pub fn next(&mut self) -> Result<Address, AgentError> {
+    pub fn take(&mut self) -> Result<Address, AgentError> {
         loop {
             let none = || AgentError::Other(format!("no free port above {}: choose a lower --port", self.next));
             self.next = self.next.checked_add(1).ok_or_else(none)?;

@@ -9,24 +9,20 @@
 //! | [`processes`] | programs that run, as the folder says |
 //! | [`beginning`] | a new cluster: ports, groups, the first change |
 //! | [`records`] | the cluster as the coordinator has it |
-//! | [`conductor`] | the loop that all comes together in |
-//! | [`status`] | how things are, for people and programs |
+//! | [`conductor`] | the loop that all comes together in, how things are, and what can be asked |
 //! | [`http`] | requests on the folder's socket, and who asks them |
-//! | [`handlers`] | what can be asked |
 //! | [`mover`] | the seam to what copies slots |
 
 pub mod beginning;
 pub mod conductor;
 pub mod connection;
 pub mod error;
-pub mod handlers;
 pub mod http;
 pub mod link;
 pub mod mover;
 pub mod options;
 pub mod processes;
 pub mod records;
-pub mod status;
 
 pub use conductor::run;
 pub use error::AgentError;

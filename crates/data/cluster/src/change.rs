@@ -2,8 +2,7 @@
 
 use crate::{
     model::{Address, Cluster, Group, GroupId, Server},
-    plan::Move,
-    slots::{NoRange, NoStep, SLOTS, SlotEvent, SlotRange, SlotState},
+    slots::{Move, NoRange, NoStep, SLOTS, SlotEvent, SlotRange, SlotState},
 };
 
 /// The most servers that a cluster has.

@@ -13,8 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     model::Address,
-    plan::Move,
-    slots::{Phase, SlotEvent},
+    slots::{Move, Phase, SlotEvent},
 };
 
 /// How far a copy is.

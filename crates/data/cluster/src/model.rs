@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::slots::SlotMap;
 
-/// A group by number.
-pub type GroupId = u32;
+pub use crate::slots::GroupId;
+
 /// A change of the cluster by number; 0 is before the first.
 pub type Epoch = u64;
 

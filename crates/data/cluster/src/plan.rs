@@ -2,27 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     change::Refusal,
     model::{Cluster, GroupId},
     slots::{SLOTS, SlotRange, SlotState},
 };
 
+pub use crate::slots::Move;
+
 /// The most slots that move at once: a move that fails late has less to do again.
 const MOVE_MAX: u16 = 1_024;
-
-/// Slots that go from one group to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Move {
-    /// The slots.
-    pub slots: SlotRange,
-    /// Where they are.
-    pub from: GroupId,
-    /// Where they go.
-    pub to: GroupId,
-}
 
 /// The moves that bring some slots to a group. Those that it has already stay.
 ///

@@ -14,7 +14,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::GroupId;
+/// A group by number.
+pub type GroupId = u32;
 
 /// The slots of a cluster.
 pub const SLOTS: u16 = 16_384;
@@ -67,6 +68,17 @@ impl std::fmt::Display for SlotRange {
             write!(formatter, "{}-{}", self.first, self.last)
         }
     }
+}
+
+/// Slots that go from one group to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    /// The slots.
+    pub slots: SlotRange,
+    /// Where they are.
+    pub from: GroupId,
+    /// Where they go.
+    pub to: GroupId,
 }
 
 /// Not a range of slots.

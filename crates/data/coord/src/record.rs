@@ -34,10 +34,10 @@ impl Record {
     /// A transaction; what goes with a lease is not kept, as its holder does not outlive the process.
     #[must_use]
     pub fn of_writes(revision: Revision, writes: &[Write]) -> Self {
-        let lasting = writes.iter().filter_map(|write| match write {
-            Write::Put { key, value, lease: None } => Some((key.clone(), Some(text(value)))),
+        let lasting = writes.iter().map(|write| match write {
+            Write::Put { key, value, lease: None } => (key.clone(), Some(text(value))),
             // It may have had a lasting value before.
-            Write::Put { key, lease: Some(_), .. } | Write::Delete { key } => Some((key.clone(), None)),
+            Write::Put { key, lease: Some(_), .. } | Write::Delete { key } => (key.clone(), None),
         });
         Self::Writes { revision, writes: lasting.collect() }
     }

@@ -1,7 +1,9 @@
 //! The loop that all comes together in: it hears of servers, processes and requests, asks the keepers what is to be done, and has it
 //! done. One thread owns all of it, so decisions are made one after the other.
 
+mod handlers;
 mod moves;
+mod status;
 mod steps;
 
 use std::{
@@ -11,7 +13,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
-        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+        mpsc::{self, Receiver, Sender},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -26,14 +28,12 @@ use signal_hook::{
 use crate::{
     beginning,
     error::AgentError,
-    handlers,
     http::{self, Request, Response},
     link::{Link, Order, Report},
     mover::Mover,
     options::Options,
     processes::{self, Happening, Processes},
     records::Records,
-    status,
 };
 
 /// How the cluster is called in the coordinator.
@@ -164,10 +164,7 @@ impl Conductor {
 
     /// Hears what has happened, and does what follows from it.
     fn turn(&mut self) {
-        let mut event = match self.events.recv_timeout(LOOK_EACH) {
-            Ok(event) => Some(event),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        };
+        let mut event = self.events.recv_timeout(LOOK_EACH).ok();
         while let Some(heard) = event {
             match heard {
                 Event::Report(report) => self.handle_report(report),

@@ -3,11 +3,10 @@
 use cluster::{Address, GroupId, SlotRange, plan, slots::SlotEvent};
 use serde_json::{Value, json};
 
+use super::{Conductor, status};
 use crate::{
-    conductor::Conductor,
     error::AgentError,
     http::{Request, Response},
-    status,
 };
 
 type Handler = fn(&mut Conductor, &Value) -> Result<Value, Problem>;

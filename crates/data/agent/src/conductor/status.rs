@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use cluster::{GroupId, SLOTS, Server, SlotState, keeper::Role};
 use serde_json::{Value, json};
 
-use crate::conductor::Conductor;
+use super::Conductor;
 
 /// Whether every slot that is given out is served, and a proxy takes clients.
 #[must_use]
