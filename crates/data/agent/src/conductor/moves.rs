@@ -12,6 +12,8 @@ use cluster::{
 use super::{Conductor, steps::Orders};
 use crate::{connection::command, link::Order, mover::Copying};
 
+/// Slots that one command walks: a server answers nobody meanwhile.
+const WALKED_AT_ONCE: u16 = 16;
 /// Keys that are removed by one command.
 const CLEARED_AT_ONCE: u32 = 500;
 /// Who gets the slots is told of it before the others; after so many milliseconds these are told in any case.
@@ -25,8 +27,8 @@ struct UnderWay {
     ending: Vec<Box<dyn Copying>>,
     progress: Option<CopyProgress>,
     failure: Option<String>,
-    /// How many keys the last removal found.
-    cleared: Option<u64>,
+    /// The first slot of which the former group may still have keys.
+    clears_from: u16,
 }
 
 /// All that is on its way, by the first slot.
@@ -70,8 +72,11 @@ impl Moves {
     }
 
     pub(super) fn handle_cleared(&mut self, first: u16, count: u64) {
-        if let Some(one) = self.all.get_mut(&first) {
-            one.cleared = Some(count);
+        // An answer to a question that was asked twice says nothing new.
+        if let Some(one) = self.all.values_mut().find(|one| one.clears_from == first)
+            && count == 0
+        {
+            one.clears_from = first.saturating_add(WALKED_AT_ONCE);
         }
     }
 }
@@ -172,7 +177,7 @@ impl Conductor {
             ending: Vec::new(),
             progress: None,
             failure: None,
-            cleared: None,
+            clears_from: what.slots.first,
         });
         one.look_at_copy(from.as_ref().map(|seen| seen.offset));
         if !one.ending.is_empty() {
@@ -219,9 +224,11 @@ impl Conductor {
                 if !one.ending.is_empty() {
                     return;
                 }
-                if one.cleared == Some(0) {
+                let first = one.clears_from;
+                if first > slots.1 {
                     self.write_move(what, SlotEvent::Cleared);
                 } else {
+                    let slots = (first, slots.1.min(first + (WALKED_AT_ONCE - 1)));
                     orders.entry(source).or_default().push(Order::Clear { slots, count: CLEARED_AT_ONCE });
                 }
             }
