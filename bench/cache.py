@@ -111,7 +111,7 @@ def resident_bytes(pid):
 class Server:
     """One of both, in front of an origin. `options` has the words of `vcl` for ours and of varnishd for theirs."""
 
-    def __init__(self, name, given, folder, origin, program="builtin", storage="malloc,64m", cached=True, pinned=True):
+    def __init__(self, name, given, folder, origin, program="builtin", storage="malloc,64m", cached=True, pinned=True, clients=4_000):
         self.name, self.port = name, free_port()
         address = f"127.0.0.1:{origin.port}"
         if name == "varnish":
@@ -121,7 +121,7 @@ class Server:
             config = Path(folder, f"{self.port}.cfg")
             cache = f" vcl {program} storage {storage}\n" if cached else ""
             config.write_text(
-                "global\n nbthread 1\n maxconn 20000\ndefaults\n mode http\n timeout client 60s\n timeout server 60s\n timeout connect 5s\n"
+                f"global\n nbthread 1\n maxconn {clients}\ndefaults\n mode http\n timeout client 60s\n timeout server 60s\n timeout connect 5s\n"
                 f"frontend site\n bind 127.0.0.1:{self.port}\n{cache} default_backend app\n"
                 f"backend app\n server s1 {address}\nbackend default\n server s1 {address}\n"
             )
@@ -243,10 +243,17 @@ async def ask_at_once(port, clients):
 
 
 def cold(given, folder):
+    # Two for each connection of the edge, as it counts them.
+    wanted = 2 * given.clients + 1_000
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, wanted))
+        except ValueError:
+            raise SystemExit(f"cold takes {wanted} descriptors: ulimit -Hn {wanted}, or fewer --clients")
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     for name in names():
         origin = Origin(seconds=given.clients / 1_000)
-        server = Server(name, given, folder, origin, pinned=False)
+        server = Server(name, given, folder, origin, pinned=False, clients=given.clients + 100)
         began = time.monotonic()
         good = asyncio.run(ask_at_once(server.port, given.clients))
         print(f"{name:10} {given.clients} clients at once: {good} served in {time.monotonic() - began:.1f} s, the origin was asked {origin.asked} times")
