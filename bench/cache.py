@@ -1,15 +1,31 @@
 #!/usr/bin/env python3
-"""Hits of the cache beside varnishd: CPU per request, requests a second, p99.
+"""The cache beside varnishd: what issue 20 asks of it, a case each.
 
-    bench/cache.py --ours target/packaged/tidegate [--turns 5] [--seconds 2] [--connections 64]
+    bench/cache.py --ours target/packaged/tidegate [case...]
 
-Both run on core 0 and are loaded in turns by wrk on core 1; a small object is fetched once, from a server of this script's own. Ratios
-are of medians. wrk fills its core before either server does, so the CPU per request says more than the throughput.
+    hit        a small object from the cache: CPU per request, requests a second, p99
+    program    the same behind a program of VCL of sixty lines (bench/hit.vcl)
+    ten        objects of 10 kB
+    large      objects of 1 MB
+    miss       objects that are not there and not stored, beside the plain proxy instead of Varnish
+    cold       --clients (10,000) at once for an object that is not there: how often the origin is asked
+    overhead   --objects (1,000,000) of 1 kB: bytes of memory for each beyond its body
+    start      a disk tier with so many objects, killed with -9: seconds until it answers from it again (without Varnish)
+    flood      --gigabytes (5) of distinct misses through malloc,256m: how far resident memory grows, the log's apart
+    slow       `ab -c 1` and `-c 50` without keep-alive before a page that takes 100 ms, without a cache and with it
+
+The first five take a quiet machine and two cores: the servers run on core 0 and wrk on core 1, in turns, and ratios are of medians. wrk
+fills its core before either server does, so the CPU per request says more than the throughput. `cold`, `overhead`, `start` and
+`flood` count and measure memory: any machine will do. Without varnishd its column stays empty.
 """
 import argparse
-import http.server
+import asyncio
 import os
 import re
+import resource
+import shutil
+import signal
+import socket
 import statistics
 import subprocess
 import tempfile
@@ -17,21 +33,44 @@ import threading
 import time
 from pathlib import Path
 
-BODY = b"hello from the origin\n"
+HERE = Path(__file__).resolve().parent
+QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+MEGABYTE = 1 << 20
 
 
-class Origin(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Origin:
+    """Answers GET /BYTES/anything with so many bytes: at once, or after a while."""
 
-    def do_GET(self):
-        self.send_response(200)
-        self.send_header("Cache-Control", "max-age=3600")
-        self.send_header("Content-Length", str(len(BODY)))
-        self.end_headers()
-        self.wfile.write(BODY)
+    def __init__(self, seconds=0.0, life="max-age=3600"):
+        self.asked, self.seconds, self.life = 0, seconds, life
+        self.loop = asyncio.new_event_loop()
+        ready = threading.Event()
+        threading.Thread(target=self.run, args=(ready,), daemon=True).start()
+        ready.wait()
 
-    def log_message(self, *_):
-        pass
+    def run(self, ready):
+        asyncio.set_event_loop(self.loop)
+        server = self.loop.run_until_complete(asyncio.start_server(self.converse, "127.0.0.1", 0, backlog=4096))
+        self.port = server.sockets[0].getsockname()[1]
+        ready.set()
+        self.loop.run_forever()
+
+    async def converse(self, reader, writer):
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                self.asked += 1
+                if self.seconds:
+                    await asyncio.sleep(self.seconds)
+                size = re.match(rb"\S+ /(\d+)", head)
+                body = b"x" * (int(size[1]) if size else 22)
+                start = f"HTTP/1.1 200 OK\r\nCache-Control: {self.life}\r\nContent-Length: {len(body)}\r\n\r\n"
+                writer.write(start.encode() + body)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
 
 
 def descendants(pid):
@@ -57,15 +96,266 @@ def cpu_seconds(pid):
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def resident_bytes(pid):
+    """Memory of a process and those that it started, shared memory such as the log's apart."""
+    total = 0
+    for process in descendants(pid):
+        try:
+            status = Path(f"/proc/{process}/status").read_text()
+        except OSError:
+            continue
+        total += sum(int(size) for size in re.findall(r"^Rss(?:Anon|File):\s+(\d+) kB", status, re.M)) * 1024
+    return total
+
+
+class Server:
+    """One of both, in front of an origin. `options` has the words of `vcl` for ours and of varnishd for theirs."""
+
+    def __init__(self, name, given, folder, origin, program="builtin", storage="malloc,64m", cached=True, pinned=True, clients=4_000):
+        self.name, self.port = name, free_port()
+        address = f"127.0.0.1:{origin.port}"
+        if name == "varnish":
+            where = ["-f", str(self.program_of_varnish(folder, program, origin))] if program != "builtin" else ["-b", address]
+            words = ["varnishd", "-F", "-j", "none", "-n", f"{folder}/v{self.port}", "-a", f"127.0.0.1:{self.port}", *where, "-s", storage]
+        else:
+            config = Path(folder, f"{self.port}.cfg")
+            cache = f" vcl {program} storage {storage}\n" if cached else ""
+            config.write_text(
+                f"global\n nbthread 1\n maxconn {clients}\ndefaults\n mode http\n timeout client 60s\n timeout server 60s\n timeout connect 5s\n"
+                f"frontend site\n bind 127.0.0.1:{self.port}\n{cache} default_backend app\n"
+                f"backend app\n server s1 {address}\nbackend default\n server s1 {address}\n"
+            )
+            words = [given.ours, "edge", "-f", str(config)]
+        self.words = ["taskset", "-c", "0", *words] if pinned else words
+        self.start()
+
+    @staticmethod
+    def program_of_varnish(folder, program, origin):
+        path = Path(folder, "program.vcl")
+        backend = f'backend default {{ .host = "127.0.0.1"; .port = "{origin.port}"; }}\n'
+        version, _, rest = Path(program).read_text().partition(";")
+        # Ours takes its backends from the configuration.
+        rest = re.sub(r"backend default[^}]*\}", "", rest)
+        path.write_text(f"{version};\n{backend}{rest}")
+        return path
+
+    def start(self):
+        self.began = time.monotonic()
+        self.process = subprocess.Popen(self.words, **QUIET)
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+                break
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() - self.began > 120:
+                    raise SystemExit(f"{self.name} does not listen: {' '.join(self.words)}")
+                time.sleep(0.01)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def get(self, path):
+        with socket.create_connection(("127.0.0.1", self.port)) as connection:
+            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
+            return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+    def stop(self, how=signal.SIGTERM):
+        for process in reversed(descendants(self.pid)):
+            try:
+                os.kill(process, how)
+            except ProcessLookupError:
+                pass
+        self.process.wait()
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def names():
+    return ["tidegate", "varnish"] if shutil.which("varnishd") else ["tidegate"]
+
+
 def milliseconds(text):
     number, unit = re.fullmatch(r"([\d.]+)(us|ms|s)", text).groups()
     return float(number) * {"us": 0.001, "ms": 1, "s": 1000}[unit]
 
 
-def load(port, given):
-    command = ["taskset", "-c", "1", "wrk", "-t1", f"-c{given.connections}", f"-d{given.seconds}", "--latency"]
-    said = subprocess.run([*command, f"http://127.0.0.1:{port}/"], capture_output=True, text=True, check=True).stdout
+def load(port, path, given, script=()):
+    command = ["taskset", "-c", "1", "wrk", "-t1", f"-c{given.connections}", f"-d{given.seconds}", "--latency", *script]
+    said = subprocess.run([*command, f"http://127.0.0.1:{port}{path}"], capture_output=True, text=True, check=True).stdout
     return int(re.search(r"(\d+) requests in", said)[1]), milliseconds(re.search(r"^\s+99%\s+(\S+)", said, re.M)[1])
+
+
+def in_turns(servers, path, given, script=()):
+    """Loads servers in turns; prints medians and the ratios of the first one to the second one."""
+    seen = {server.name: [] for server in servers}
+    for turn in range(given.turns + 1):
+        for server in servers:
+            before = cpu_seconds(server.pid)
+            requests, p99 = load(server.port, path, given, script)
+            spent = cpu_seconds(server.pid) - before
+            # The first turn fetches the object and warms both up.
+            if turn:
+                seen[server.name].append((spent * 1e6 / requests, requests / given.seconds, p99))
+    medians = {name: [statistics.median(column) for column in zip(*turns)] for name, turns in seen.items()}
+    print(f"{'':10} {'CPU us/req':>10} {'req/s':>10} {'p99 ms':>8}")
+    for name, (cpu, rate, p99) in medians.items():
+        print(f"{name:10} {cpu:10.2f} {rate:10.0f} {p99:8.2f}")
+    if len(medians) == 2:
+        first, second = medians.values()
+        ratios = [ours / theirs for ours, theirs in zip(first, second)]
+        print(f"{'ratio':10} {ratios[0]:10.2f} {ratios[1]:10.2f} {ratios[2]:8.2f}")
+
+
+def hits(given, folder, path="/", program="builtin"):
+    origin = Origin()
+    servers = [Server(name, given, folder, origin, program) for name in names()]
+    try:
+        in_turns(servers, path, given)
+    finally:
+        for server in servers:
+            server.stop()
+
+
+def miss(given, folder):
+    origin = Origin(life="no-store")
+    servers = [Server(name, given, folder, origin, cached=name == "cache") for name in ("cache", "plain")]
+    try:
+        in_turns(servers, "/", given)
+    finally:
+        for server in servers:
+            server.stop()
+
+
+async def ask_at_once(port, clients):
+    async def one():
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /1000/cold HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+        return answer.startswith(b"HTTP/1.1 200") and answer.endswith(b"x" * 1000)
+
+    return sum(await asyncio.gather(*(one() for _ in range(clients))))
+
+
+def cold(given, folder):
+    # Two for each connection of the edge, as it counts them.
+    wanted = 2 * given.clients + 1_000
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, wanted))
+        except ValueError:
+            raise SystemExit(f"cold takes {wanted} descriptors: ulimit -Hn {wanted}, or fewer --clients")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    for name in names():
+        origin = Origin(seconds=given.clients / 1_000)
+        server = Server(name, given, folder, origin, pinned=False, clients=given.clients + 100)
+        began = time.monotonic()
+        good = asyncio.run(ask_at_once(server.port, given.clients))
+        print(f"{name:10} {given.clients} clients at once: {good} served in {time.monotonic() - began:.1f} s, the origin was asked {origin.asked} times")
+        server.stop()
+
+
+async def fill(port, paths, connections=50):
+    async def one(mine):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for path in mine:
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: (\d+)", head)
+            await reader.readexactly(int(length[1]))
+        writer.close()
+
+    await asyncio.gather(*(one(paths[number::connections]) for number in range(connections)))
+
+
+def overhead(given, folder):
+    paths = [f"/1000/{number}" for number in range(given.objects)]
+    for name in names():
+        origin = Origin()
+        server = Server(name, given, folder, origin, storage="malloc,8g", pinned=False)
+        asyncio.run(fill(server.port, [f"/1000/warm{number}" for number in range(1_000)]))
+        before = resident_bytes(server.pid)
+        asyncio.run(fill(server.port, paths))
+        grown = resident_bytes(server.pid) - before
+        print(f"{name:10} {given.objects} objects of 1000 bytes: {grown / given.objects - 1_000:.0f} bytes each beyond the body")
+        server.stop()
+
+
+def start(given, folder):
+    origin = Origin()
+    size = max(64, given.objects * 4_096 // MEGABYTE * 2)
+    program = Path(folder, "disk.vcl")
+    program.write_text("vcl 4.1;\nsub vcl_backend_response { set beresp.storage = storage.disk; }\n")
+    storage = f"memory=malloc,64m storage disk=file,{folder}/objects,{size}m"
+    server = Server("tidegate", given, folder, origin, program=program, storage=storage, pinned=False)
+    asyncio.run(fill(server.port, [f"/1000/{number}" for number in range(given.objects)]))
+    server.stop(signal.SIGKILL)
+    server.start()
+    listens = time.monotonic() - server.began
+    asked = origin.asked
+    path = f"/1000/{given.objects // 2}"
+    answer = server.get(path)
+    answers = time.monotonic() - server.began
+    from_disk = origin.asked == asked and b" 200 OK" in answer
+    print(f"tidegate   {given.objects} objects on disk, killed: listens after {listens:.2f} s, answers after {answers:.2f} s, from the disk: {from_disk}")
+    server.stop()
+
+
+def flood(given, folder):
+    size = 100_000
+    paths = [f"/{size}/{number}" for number in range(given.gigabytes * 10**9 // size)]
+    for name in names():
+        origin = Origin()
+        server = Server(name, given, folder, origin, storage="malloc,256m", pinned=False)
+        asyncio.run(fill(server.port, ["/100/warm"]))
+        before, peak, over = resident_bytes(server.pid), 0, threading.Event()
+
+        def watch():
+            nonlocal peak
+            while not over.wait(0.1):
+                peak = max(peak, resident_bytes(server.pid))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        asyncio.run(fill(server.port, paths, connections=64))
+        over.set()
+        watcher.join()
+        grown = (peak - before) / MEGABYTE
+        print(f"{name:10} {given.gigabytes} GB of misses through malloc,256m: grows by {grown:.0f} MB at most, {grown / 256:.2f} of it")
+        server.stop()
+
+
+def slow(given, folder):
+    def rate(port, clients):
+        command = ["ab", "-q", "-n", str(50 * clients), "-c", str(clients), f"http://127.0.0.1:{port}/1000/page"]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return float(re.search(r"Requests per second:\s+([\d.]+)", said)[1])
+
+    for cached, words in ((False, "without a cache"), (True, "with it")):
+        origin = Origin(seconds=0.1)
+        server = Server("tidegate", given, folder, origin, cached=cached, pinned=False)
+        rates = [rate(server.port, clients) for clients in (1, 50)]
+        print(f"tidegate   a page of 100 ms, {words}: {rates[0]:.1f} requests/s by ab -c 1, {rates[1]:.1f} by ab -c 50")
+        server.stop()
+
+
+CASES = {
+    "hit": hits,
+    "program": lambda given, folder: hits(given, folder, program=HERE / "hit.vcl"),
+    "ten": lambda given, folder: hits(given, folder, "/10000/"),
+    "large": lambda given, folder: hits(given, folder, "/1000000/"),
+    "miss": miss,
+    "cold": cold,
+    "overhead": overhead,
+    "start": start,
+    "flood": flood,
+    "slow": slow,
+}
 
 
 def main():
@@ -74,44 +364,16 @@ def main():
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--clients", type=int, default=10_000)
+    parser.add_argument("--objects", type=int, default=1_000_000)
+    parser.add_argument("--gigabytes", type=int, default=5)
+    parser.add_argument("cases", nargs="*", metavar="case", default=["hit"], help=", ".join(CASES))
     given = parser.parse_args()
-    origin = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Origin)
-    threading.Thread(target=origin.serve_forever, daemon=True).start()
-    address = f"127.0.0.1:{origin.server_port}"
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder, "haproxy.cfg")
-        config.write_text(
-            "global\n nbthread 1\ndefaults\n mode http\n timeout client 10s\n timeout server 10s\n timeout connect 2s\n"
-            "frontend site\n bind 127.0.0.1:19190\n vcl builtin storage malloc,64m\n default_backend app\n"
-            f"backend app\n server s1 {address}\n"
-        )
-        commands = {
-            "tidegate": ([given.ours, "edge", "-f", str(config)], 19190),
-            "varnish": (["varnishd", "-F", "-n", f"{folder}/v", "-a", "127.0.0.1:19191", "-b", address, "-s", "malloc,64m"], 19191),
-        }
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        running = {name: subprocess.Popen(["taskset", "-c", "0", *words], **quiet) for name, (words, _) in commands.items()}
-        try:
-            time.sleep(3)
-            seen = {name: [] for name in commands}
-            for turn in range(given.turns + 1):
-                for name, (_, port) in commands.items():
-                    before = cpu_seconds(running[name].pid)
-                    requests, p99 = load(port, given)
-                    spent = cpu_seconds(running[name].pid) - before
-                    # The first turn fetches the object and warms both up.
-                    if turn:
-                        seen[name].append((spent * 1e6 / requests, requests / given.seconds, p99))
-        finally:
-            for process in running.values():
-                process.terminate()
-                process.wait()
-    medians = {name: [statistics.median(column) for column in zip(*turns)] for name, turns in seen.items()}
-    print(f"{'':10} {'CPU us/req':>10} {'req/s':>10} {'p99 ms':>8}")
-    for name, (cpu, rate, p99) in medians.items():
-        print(f"{name:10} {cpu:10.2f} {rate:10.0f} {p99:8.2f}")
-    ratios = [ours / theirs for ours, theirs in zip(medians["tidegate"], medians["varnish"])]
-    print(f"{'ratio':10} {ratios[0]:10.2f} {ratios[1]:10.2f} {ratios[2]:8.2f}")
+    given.ours = str(Path(given.ours).resolve())
+    for case in given.cases:
+        print(f"== {case}", flush=True)
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            CASES[case](given, folder)
 
 
 main()

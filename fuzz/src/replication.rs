@@ -4,12 +4,15 @@ use oplog::{Offset, ReplicationId};
 use replication::{
     cut::PIECE_LEN,
     master::Upstream,
+    parting::Histories,
     replica::{Event, Link, LinkOptions, LinkState, Position},
 };
 
 /// A link holds what it is not asked for within bounds, gives the stream as it came and in order, and ends with an error or not at all.
 /// The first byte says how much comes at once.
 pub fn master(data: &[u8]) {
+    // What it says when it is asked for its histories.
+    let _ = Histories::in_info(&String::from_utf8_lossy(data));
     let Some((step, data)) = data.split_first() else { return };
     let options = LinkOptions {
         timeout_ms: 1_000_000,

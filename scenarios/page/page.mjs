@@ -121,6 +121,27 @@ try {
     assert.ok(!(await visible("#table table")));
   });
 
+  await check("a cache tells how often it answers, and why not", async () => {
+    if (!(await browser.run("return page.model.all.some(({ state }) => state.cache)"))) return "there is no cache";
+    const slow = new URL("/slow", traffic).href;
+    for (let count = 0; count < 10; count++) await (await fetch(slow)).arrayBuffer();
+    for (let count = 0; count < 8; count++) await (await fetch(slow, { method: "POST" })).arrayBuffer();
+    const card = "[...document.querySelectorAll('.card')].find((card) => card.querySelector('.uncached'))";
+    const unfold = "[...document.querySelectorAll('.card')].find((card) => /slow/.test(card.querySelector('.fold').textContent)).querySelector('.fold')";
+    if (!(await browser.run(`return !!(${card})`))) await browser.run(`${unfold}.click()`);
+    await browser.until("the ratio is there", `return /\\d+ % of/.test((${card})?.textContent ?? "")`);
+    await browser.until("a reason is there", `return /method/.test((${card}).querySelector(".uncached tbody").textContent)`);
+    await browser.run(`(${card}).scrollIntoView()`);
+    await picture("cache");
+    const more = `(${card}).querySelector(".uncached .more")`;
+    await browser.run(`${more}.focus()`);
+    await browser.press([" "]);
+    await browser.until("all rows are shown by the keyboard", `return (${card}).querySelectorAll(".uncached tbody tr").length >= 8`);
+    await scheme("dark");
+    await picture("cache-dark");
+    await scheme("light");
+  });
+
   await check("actions", async () => {
     if ((await browser.run("return document.body.dataset.admin")) !== "1") {
       assert.ok(!(await visible(".manage")), "no button for what is not allowed");

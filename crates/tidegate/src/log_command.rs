@@ -41,6 +41,12 @@ struct DumpArguments {
     /// As they are in the log, in RESP: what `redis-cli --pipe` takes.
     #[arg(long)]
     raw: bool,
+    /// Objects of JSON, one a line: offset, next, time_ms, db, command.
+    #[arg(long, conflicts_with_all = ["raw", "commands"])]
+    json: bool,
+    /// Go on where the follower of this name was, note what it has had in the store's folder, and have the store keep the log for it.
+    #[arg(long, value_parser = follower)]
+    name: Option<String>,
     /// Write commands that empty a database or all of them (FLUSHALL, FLUSHDB, FUNCTION FLUSH) as well; without this, --commands and
     /// --raw stop in front of one.
     #[arg(long)]
@@ -65,10 +71,19 @@ pub fn run(arguments: &LogArguments) -> ExitCode {
     }
 }
 
+fn follower(text: &str) -> Result<String, String> {
+    if store::followers::is_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("a follower's name has letters, digits, - and _, 64 at most".into())
+    }
+}
+
 fn dump(arguments: &DumpArguments) -> ExitCode {
     let form = match (arguments.commands, arguments.raw) {
         (_, true) => Form::Raw,
         (true, false) => Form::Commands,
+        (false, false) if arguments.json => Form::Json,
         (false, false) => Form::Lines,
     };
     let what = Dump {
@@ -77,10 +92,11 @@ fn dump(arguments: &DumpArguments) -> ExitCode {
         to: arguments.to,
         follow: arguments.follow,
         form,
+        follower: arguments.name.clone(),
         with_flushes: arguments.with_flushes,
     };
     match log_dump::dump(&what, &mut io::BufWriter::new(io::stdout().lock())) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tidegate log dump: {}", with_causes(&error));
             ExitCode::FAILURE

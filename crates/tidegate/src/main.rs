@@ -1,6 +1,7 @@
 //! The `tidegate` binary: subcommands and wiring, nothing else.
 
 mod backup_command;
+mod cluster_command;
 mod control_command;
 mod demo;
 mod edge_command;
@@ -79,6 +80,8 @@ enum Command {
     /// Serve many stores as one: a nutcracker.yml, or a list of servers (options as nutcracker's).
     #[command(disable_help_flag = true)]
     Proxy(ToolArguments),
+    /// Serve many stores as one, with replicas that take over: start such a cluster, look at it, change it.
+    Cluster(cluster_command::ClusterArguments),
     /// Copy a store's data to a folder or to S3 while it serves.
     Backup(backup_command::BackupArguments),
     /// Make a store's folder of a backup.
@@ -182,6 +185,7 @@ fn main() -> ExitCode {
         Command::Store(arguments) => store_command::run(&arguments),
         Command::RedisServer(arguments) => store_command::run_as_redis(&arguments.words),
         Command::Proxy(arguments) => proxy_command::run("tidegate proxy", &arguments.words),
+        Command::Cluster(arguments) => cluster_command::run(&arguments),
         Command::Backup(arguments) => backup_command::run(&arguments),
         Command::Restore(arguments) => backup_command::run_restore(&arguments),
         Command::Import(arguments) => import_command::run(&arguments),

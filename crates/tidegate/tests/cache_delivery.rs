@@ -329,8 +329,8 @@ fn a_disk_survives_kill_and_restart() {
     assert_eq!(ask(&site, "GET", "/purged").text(), "/purged 3");
     assert_eq!(ask(&site, "GET", "/memory").text(), "/memory 4");
     assert!(free(&site) < empty);
-    assert_eq!(ask(&site, "GET", "/kept").field("x-storage"), Some("disk"));
-    assert_eq!(ask(&site, "GET", "/memory").field("x-storage"), Some("mem"));
+    assert_eq!(ask(&site, "GET", "/kept").field("x-storage"), Some("storage.disk"));
+    assert_eq!(ask(&site, "GET", "/memory").field("x-storage"), Some("storage.mem"));
     ask(&site, "BAN", "/");
     ask(&site, "PURGE", "/purged");
     site.edge.signal(Signal::KILL);

@@ -221,6 +221,17 @@ fn sites_answer_in_turn_and_for_each_other() {
     // A site that asked while the store was starting may have counted without an answer.
     assert!(after >= before + 2, "{after} after {before}");
 
+    // A cache is switched on in front of the slow page, and the statistics tell how often it answers.
+    assert!(!demo.get("/slow", "*/*").1.contains("Cache-Status"));
+    demo.input.write_all(b"4\n").unwrap();
+    demo.wait_for("The cache is on");
+    let begun = Instant::now();
+    while !demo.get("/slow", "*/*").1.contains("; hit") {
+        assert!(begun.elapsed() < PATIENCE, "nothing comes from the cache");
+    }
+    let (_, live) = demo.get("/haproxy?stats;json;live", "*/*");
+    assert!(live.contains("\"cache\":{\"lookups\":"), "{live}");
+
     // What else it says to try.
     let edge_text = edge.to_string();
     let (success, log) = tidegate(&["log", &edge_text, "-d", "--no-wait", "-q", "Backend eq \"sites dune\"", "--long"]);

@@ -196,6 +196,13 @@ fn clients_are_told_what_replication_does_not_let_them_do() {
     let store = Store::start(&["--min-replicas-to-write", "1", "--repl-ping-replica-period", "1"]);
     let mut master = store.client();
     assert_eq!(master.text(&["SET", "a", "1"]), "NOREPLICAS Not enough good replicas to write.");
+    // What could be queued before is asked again when it is to run.
+    master.text(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    master.text(&["MULTI"]);
+    master.text(&["SET", "a", "1"]);
+    store.client().text(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    let refused = master.text(&["EXEC"]);
+    assert!(refused.starts_with("EXECABORT ") && refused.contains("NOREPLICAS"), "{refused}");
     let mut replica_store = Store::start(&["--replica-serve-stale-data", "no", "--repl-timeout", "60"]);
     let mut replica = replica_store.client();
     follow(&mut replica, store.address);
@@ -349,7 +356,7 @@ fn with_replica_ack_nobody_is_told_of_what_a_replica_lacks() {
     let mut master = store.client();
     assert!(master.text(&["SET", "a", "1"]).starts_with("NOREPLICAS "));
     assert_eq!(master.text(&["GET", "a"]), "(nil)", "who asks is answered");
-    let replica_store = Store::start(&["--appendfsync", "always"]);
+    let replica_store = Store::start(&[&["--appendfsync", "always"], debug().as_slice()].concat());
     let mut replica = replica_store.client();
     follow(&mut replica, store.address);
     wait_within(LONG, "the replica is there", || master.text(&["SET", "a", "1"]) == "OK");

@@ -5,16 +5,12 @@
 mod support;
 
 use std::{
-    collections::HashMap,
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
     time::Duration,
 };
 
-use rustix::process::Signal;
-use support::{Folder, Origin, free_address, listens, wait_until, wait_within};
+use support::{Origin, VarnishInstance, is_installed, wait_until};
 
 const PROGRAM: &str = r#"
 vcl 4.1;
@@ -78,86 +74,13 @@ fn origin() -> Origin {
     })
 }
 
-fn is_installed(tool: &str) -> bool {
-    let found = Command::new(tool).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    if !found {
-        println!("{tool} is not installed (.ci/tools installs it): not tested");
-    }
-    found
-}
-
-/// An instance of a varnishd, until it is dropped.
-struct Instance {
-    child: Child,
-    front: SocketAddr,
-    workdir: PathBuf,
-    _folder: Folder,
-}
-
-impl Drop for Instance {
-    fn drop(&mut self) {
-        support::signal_process(self.child.id(), Signal::TERM);
-        let _ = self.child.wait();
-    }
-}
-
-impl Instance {
-    fn start(mut command: Command, origin: &Origin) -> Self {
-        let (folder, front) = (Folder::new(), free_address());
-        let vcl = folder.file(
-            "a.vcl",
-            PROGRAM
-                .replace("HOST", &origin.address.ip().to_string())
-                .replace("ORIGIN", &origin.address.port().to_string()),
-        );
-        let workdir = folder.0.join("v");
-        command.args(["-F", "-s", "malloc,16m", "-a", &front.to_string(), "-f"]).arg(vcl).arg("-n").arg(&workdir);
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let instance = Self { child, front, workdir, _folder: folder };
-        wait_within(Duration::from_secs(60), "it listens", || listens(front));
-        instance
-    }
-
-    fn ours(origin: &Origin) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        command.arg("varnishd");
-        Self::start(command, origin)
-    }
-
-    fn ask(&self, request: &str) -> String {
-        let mut stream = TcpStream::connect(self.front).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    }
-
-    fn tool(&self, tool: &str, arguments: &[&str]) -> String {
-        tool_at(&self.workdir, tool, arguments)
-    }
-
-    /// The sessions with requests, each with all that belongs to it.
-    fn sessions(&self) -> Vec<String> {
-        let log = self.tool("varnishlog", &["-d", "-g", "session"]);
-        log.split("\n\n").filter(|group| group.contains("ReqURL")).map(str::to_owned).collect()
-    }
-
-    fn counters(&self) -> HashMap<String, u64> {
-        let lines = self.tool("varnishstat", &["-1"]);
-        let counter = |line: &str| {
-            let mut words = line.split_whitespace();
-            Some((words.next()?.to_owned(), words.next()?.parse().ok()?))
-        };
-        lines.lines().filter_map(counter).collect()
-    }
-}
-
-fn tool_at(workdir: &Path, tool: &str, arguments: &[&str]) -> String {
-    let output = Command::new(tool).arg("-n").arg(workdir).args(arguments).output().unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{tool} {arguments:?}: {error}");
-    String::from_utf8(output.stdout).unwrap()
+fn ask(front: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(front).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 #[test]
@@ -166,9 +89,9 @@ fn debians_tools_read_the_log_and_the_counters() {
         return;
     }
     let origin = origin();
-    let instance = Instance::ours(&origin);
+    let instance = VarnishInstance::ours(PROGRAM, &[], &origin);
     for request in REQUESTS {
-        instance.ask(request);
+        ask(instance.front, request);
     }
     wait_until("all sessions have ended", || instance.sessions().len() == REQUESTS.len());
     let sessions = instance.sessions();

@@ -40,6 +40,7 @@ impl ClientType {
     pub fn of(session: &Session) -> Self {
         let is_replica = session.replica.as_ref().is_some_and(|replica| replica.is_attached);
         match (is_replica, session.is_subscriber()) {
+            _ if session.is_master => Self::Master,
             (true, _) => Self::Replica,
             (false, true) => Self::Pubsub,
             (false, false) => Self::Normal,
@@ -80,6 +81,7 @@ fn flags(session: &Session) -> String {
         }
     };
     add('O', session.listening.monitors);
+    add('M', session.is_master);
     add('S', ClientType::of(session) == ClientType::Replica);
     add('P', session.is_subscriber());
     add('x', session.transaction.is_some());

@@ -3,7 +3,7 @@
 
 use keyspace::Millis;
 
-use crate::session::{ReplicaTraits, SessionId};
+use crate::session::{ReplicaTraits, Session, SessionId};
 
 /// Where a server's writes come from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -119,6 +119,8 @@ pub enum Request {
     TakeOver(Attach),
     /// `FAILOVER ABORT`.
     AbortFailover,
+    /// The link to the master is to be cut, and begun anew.
+    Reconnect,
 }
 
 /// `FAILOVER`: this master is handing over to one of its replicas.
@@ -150,6 +152,14 @@ pub struct Attach {
 pub struct Replication {
     /// Where writes come from.
     pub role: Role,
+    /// The master among the clients, while the link is there.
+    pub master_client: Option<Box<Session>>,
+    /// All histories that the log tells, as `INFO` has them.
+    pub histories: String,
+    /// Those for whom the log is kept by a name, and up to where they have had it.
+    pub log_followers: Vec<(String, u64)>,
+    /// Files of what this store had and its new master has not.
+    pub set_aside: Vec<String>,
     /// Those that are given the log.
     pub replicas: Vec<(SessionId, Replica)>,
     /// The name of the history before the one that the log tells, and up to which offset it is the same, as Redis counts: one more than

@@ -21,4 +21,5 @@
 pub mod cut;
 pub mod failover;
 pub mod master;
+pub mod parting;
 pub mod replica;

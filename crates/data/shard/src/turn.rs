@@ -205,6 +205,15 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         sessions
     }
 
+    /// Sessions whose replies may not go out yet: they wait no longer, and are not to get them.
+    pub fn take_unreleased(&mut self) -> Vec<SessionId> {
+        let Some(safe) = self.persistence.as_ref().map(Persistence::safe) else { return Vec::new() };
+        let (unsafe_yet, kept) = std::mem::take(&mut self.held).into_iter().partition(|(offset, _)| *offset > safe);
+        self.held = kept;
+        let held: std::collections::VecDeque<(Offset, Vec<SessionId>)> = unsafe_yet;
+        held.into_iter().flat_map(|(_, sessions)| sessions).collect()
+    }
+
     /// So many clients are sent what they waited for.
     pub fn note_released(&mut self, clients: usize) {
         if let Some(persistence) = &mut self.persistence {

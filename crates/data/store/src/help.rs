@@ -57,6 +57,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "masteruser",
             "replica-ack",
             "replica-rdb-version",
+            "replica-log-size-max",
             "min-replicas-to-write",
             "min-replicas-max-lag",
             "replica-serve-stale-data",

@@ -9,7 +9,7 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use oplog::{LogError, Offset, Reader, disk::RealDisk};
@@ -21,11 +21,16 @@ use shard::{
 use crate::{
     StoreError, clock,
     folder::ShardFolder,
+    followers,
+    log_json::{self, Place},
     point::{Point, time_text},
 };
 
 /// How long to wait when there is nothing new.
 const IDLE_TIME: Duration = Duration::from_millis(50);
+
+/// How often it is noted at most what a follower has had.
+const NOTE_TIME: Duration = Duration::from_secs(1);
 
 /// How commands are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +41,8 @@ pub enum Form {
     Commands,
     /// As they are in the log, as `redis-cli --pipe` takes them.
     Raw,
+    /// Objects of JSON, one a line ([`log_json`]).
+    Json,
 }
 
 /// What of a log is shown.
@@ -51,19 +58,22 @@ pub struct Dump {
     pub follow: bool,
     /// How it is shown.
     pub form: Form,
+    /// Whoever reads what is written: it goes on where it was, and the log is kept for it ([`followers`]).
+    pub follower: Option<String>,
     /// Commands that empty a database or all of them are written too where commands are written to be run again.
     pub with_flushes: bool,
 }
 
-/// Shows a log. Ends well when nobody reads what is written.
+/// Shows a log. Ends well when nobody reads what is written. Returns how many commands there were.
 ///
 /// # Errors
 ///
 /// There is no log, it does not go back that far, or it is damaged.
-pub fn dump(what: &Dump, out: &mut dyn Write) -> Result<(), StoreError> {
-    match Printer::new(what, out).run() {
-        Err(StoreError::Loop(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
+pub fn dump(what: &Dump, out: &mut dyn Write) -> Result<u64, StoreError> {
+    let mut printer = Printer::new(what, out);
+    match printer.run() {
+        Err(StoreError::Loop(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(printer.count),
+        other => other.map(|()| printer.count),
     }
 }
 
@@ -86,6 +96,20 @@ pub(crate) fn log_folder(folder: &Path) -> PathBuf {
 fn set_aside_at(folder: &Path) -> Option<Offset> {
     let folder = std::path::absolute(folder).ok()?;
     folder.file_name()?.to_str()?.strip_prefix("log-after-")?.parse().ok().map(Offset)
+}
+
+/// Whether a form is to be looked at and not to be run.
+fn shows(form: Form) -> bool {
+    matches!(form, Form::Lines | Form::Json)
+}
+
+fn is_missing(error: &LogError) -> bool {
+    matches!(error, LogError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+}
+
+/// Whether an error may come from a segment's being given up while it is read.
+fn may_be_gone(error: &LogError) -> bool {
+    is_missing(error) || matches!(error, LogError::Corrupt(_) | LogError::Removed { .. })
 }
 
 /// Whether a command empties a database, or more.
@@ -113,6 +137,12 @@ struct Printer<'a> {
     /// A transaction began, and its database is still to come: what is to be written then.
     pending: Option<(Offset, u64)>,
     done: bool,
+    /// How many commands were written.
+    count: u64,
+    /// Where the transaction began that is being shown.
+    transaction_at: Option<Offset>,
+    /// Up to where its follower is noted to have had the log, and since when.
+    noted: (Option<Offset>, Option<Instant>),
 }
 
 impl<'a> Printer<'a> {
@@ -121,7 +151,7 @@ impl<'a> Printer<'a> {
         Self {
             what,
             from: what.from.or(aside.map(Point::Offset)),
-            lacks_begin: aside.is_some() && what.form != Form::Lines,
+            lacks_begin: aside.is_some() && !shows(what.form),
             folder: log_folder(&what.folder),
             out,
             db: 0,
@@ -130,6 +160,9 @@ impl<'a> Printer<'a> {
             shown: false,
             pending: None,
             done: false,
+            count: 0,
+            transaction_at: None,
+            noted: (None, None),
         }
     }
 
@@ -139,12 +172,12 @@ impl<'a> Printer<'a> {
         if fs::read_dir(&self.folder).is_ok_and(|entries| !entries.flatten().any(is_of_log)) {
             return Err(StoreError::NoLog { path: self.what.folder.clone() });
         }
-        let mut reader = match self.from {
-            None => Reader::open(RealDisk, &self.folder, None)?,
-            Some(Point::Offset(offset)) => Reader::open(RealDisk, &self.folder, Some(offset))?,
-            Some(Point::Time(time)) => Reader::open_at_time(RealDisk, &self.folder, time)?,
+        if let Some(name) = &self.what.follower {
+            let noted = followers::read(&self.what.folder, name)?;
+            self.noted.0 = noted;
+            self.from = self.from.or(noted.map(Point::Offset));
         }
-        .whole_frames();
+        let mut reader = self.open(self.from)?;
         let mut effects = Effects::default();
         let mut end = None;
         loop {
@@ -158,11 +191,12 @@ impl<'a> Printer<'a> {
                     if self.done {
                         break;
                     }
+                    self.note_sometimes(end)?;
                     continue;
                 }
                 Ok(None) => {}
                 // Its segment may have been given up while it was read, and another is written in its place.
-                Err(LogError::Corrupt(_) | LogError::Removed { .. }) if self.is_gone(end) => {
+                Err(error) if may_be_gone(&error) && self.is_gone(end) => {
                     let at = end.unwrap_or_default();
                     return Err(LogError::Removed { asked: at, first: self.first()? }.into());
                 }
@@ -171,15 +205,50 @@ impl<'a> Printer<'a> {
             if !self.what.follow {
                 break;
             }
-            self.out.flush()?;
+            self.note(end)?;
             thread::sleep(IDLE_TIME);
             // There may be new segments.
             if let Some(end) = end {
-                reader = Reader::open(RealDisk, &self.folder, Some(end))?.whole_frames();
+                reader = self.open(Some(Point::Offset(end)))?;
             }
         }
+        self.note(end.filter(|_| self.what.to.is_none()))
+    }
+
+    /// Reads from a point on. A segment may be given up between its being listed and being opened: then it is looked again.
+    fn open(&self, from: Option<Point>) -> Result<Reader<RealDisk>, StoreError> {
+        const TRIES: usize = 10;
+        let mut tries = 0;
+        loop {
+            let opened = match from {
+                None => Reader::open(RealDisk, &self.folder, None),
+                Some(Point::Offset(offset)) => Reader::open(RealDisk, &self.folder, Some(offset)),
+                Some(Point::Time(time)) => Reader::open_at_time(RealDisk, &self.folder, time),
+            };
+            tries += 1;
+            match opened {
+                Err(error) if is_missing(&error) && tries < TRIES => {}
+                other => return Ok(other?.whole_frames()),
+            }
+        }
+    }
+
+    /// Hands on what was written, and notes then that the follower has had it.
+    fn note(&mut self, end: Option<Offset>) -> Result<(), StoreError> {
         self.out.flush()?;
+        if let (Some(name), Some(end)) = (&self.what.follower, end)
+            && self.noted.0 != Some(end)
+        {
+            followers::write(&self.what.folder, name, end)?;
+            self.noted = (Some(end), Some(Instant::now()));
+        }
         Ok(())
+    }
+
+    /// The same, if it was not done a moment ago.
+    fn note_sometimes(&mut self, end: Option<Offset>) -> Result<(), StoreError> {
+        let is_due = self.noted.1.is_none_or(|at| at.elapsed() >= NOTE_TIME);
+        if self.what.follower.is_some() && is_due { self.note(end) } else { Ok(()) }
     }
 
     fn first(&self) -> Result<Offset, StoreError> {
@@ -197,6 +266,10 @@ impl<'a> Printer<'a> {
         }
         if is_named(effect.words, "SELECT") {
             self.db = effect.words.get(1).and_then(|word| resp::parse_integer(word)).map_or(0, |db| db as usize);
+            return Ok(());
+        }
+        // What a master tells its replicas beside writes changes nothing when it is run again.
+        if self.what.form != Form::Lines && (is_named(effect.words, "PING") || is_named(effect.words, "REPLCONF")) {
             return Ok(());
         }
         // A transaction is shown whole, or not at all.
@@ -238,7 +311,7 @@ impl<'a> Printer<'a> {
     fn check(&self, effect: &Effect<'_>) -> Result<(), StoreError> {
         /// As much of a command is told.
         const TOLD_MAX: usize = 60;
-        let is_wanted = self.what.form == Form::Lines || self.what.with_flushes || !is_flush(effect.words);
+        let is_wanted = shows(self.what.form) || self.what.with_flushes || !is_flush(effect.words);
         if is_wanted && !self.lacks_begin {
             return Ok(());
         }
@@ -259,7 +332,9 @@ impl<'a> Printer<'a> {
             return Err(error);
         }
         let mut line = Vec::new();
-        if self.what.form == Form::Lines {
+        if self.what.form == Form::Json {
+            line = log_json::line(self.place(effect, time_ms), effect.words);
+        } else if self.what.form == Form::Lines {
             line.extend_from_slice(format!("{} {} [{}]", effect.offset, time_text(time_ms), self.db).as_bytes());
             for word in effect.words {
                 line.push(b' ');
@@ -274,7 +349,23 @@ impl<'a> Printer<'a> {
             self.encode(&mut line, effect.words, Some(effect.bytes));
         }
         self.out.write_all(&line)?;
+        self.count += 1;
         Ok(())
+    }
+
+    fn place(&mut self, effect: &Effect<'_>, time_ms: u64) -> Place {
+        let is_begin = is_named(effect.words, "MULTI");
+        if is_begin {
+            self.transaction_at = Some(effect.offset);
+        }
+        let next = match self.transaction_at {
+            Some(begin) if self.in_transaction || is_begin => begin.0,
+            _ => {
+                self.transaction_at = None;
+                effect.offset.0 + effect.bytes.len() as u64
+            }
+        };
+        Place { offset: effect.offset.0, next, time_ms, db: self.db }
     }
 
     fn encode(&self, line: &mut Vec<u8>, words: &[&[u8]], bytes: Option<&[u8]>) {

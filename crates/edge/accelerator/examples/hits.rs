@@ -1,5 +1,5 @@
 //! What a hit costs without sockets: `valgrind --tool=callgrind target/quick/examples/hits builtin 10000`. The other program is
-//! `long`, one of sixty lines.
+//! `long`, one of sixty lines. A third word, `log`, has each hit logged too, into a ring of its own.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement that cannot go on ends")]
 
@@ -11,10 +11,14 @@ use accelerator::{
     client::{Client, Fetched, Step},
     load::load,
     loaded::{AllHealthy, Loaded, Parts, Storages},
+    log::{Account, LogLimits, LogSink},
+    publication::Mask,
     settings::Settings,
 };
 use cache::{index::Cache, storage::Stevedore};
 use http::{Limits, RequestHead, RequestParser, ResponseHead, Version};
+use telemetry::vsl::VslTag;
+use vsm::{Publisher, WorkingDirectory};
 
 const LONG: &str = include_str!("../../../../bench/hit.vcl");
 const REQUEST: &[u8] =
@@ -35,6 +39,16 @@ fn loaded(text: &str) -> Arc<Loaded> {
         lasting: Arc::default(),
     };
     load(Arc::new(compiled.program), parts).unwrap()
+}
+
+/// Where records go, and what must stay for that.
+fn published(folder: &std::path::Path) -> (std::rc::Rc<LogSink>, Publisher, WorkingDirectory) {
+    let directory = WorkingDirectory::create_for_worker(folder).unwrap();
+    let mut worker = directory.worker().unwrap();
+    let log = worker.log(16 << 20).unwrap();
+    let mask = Mask::default();
+    VslTag::ALL.iter().for_each(|tag| log.set_written(*tag, mask.writes(*tag)));
+    (LogSink::new(log.writer(), Arc::default(), LogLimits::default()), worker, directory)
 }
 
 fn request() -> RequestHead {
@@ -70,6 +84,8 @@ fn main() {
     };
     let count: usize = words.get(2).and_then(|count| count.parse().ok()).unwrap_or(10_000);
     let loaded = loaded(text);
+    let folder = std::env::temp_dir().join(format!("tidegate-hits-{}", std::process::id()));
+    let logged = words.get(3).is_some_and(|word| word == "log").then(|| published(&folder));
     let connection = Connection {
         client: Some(([192, 0, 2, 7], 5_000).into()),
         server: Some(([192, 0, 2, 1], 80).into()),
@@ -85,15 +101,23 @@ fn main() {
         let numbers = std::rc::Rc::new(move || number as u64);
         let mut client = Client::new(&loaded, request, connection.clone(), now, numbers, false);
         client.lend(std::mem::take(&mut spare.1));
+        if let Some((sink, ..)) = &logged {
+            client.log_to(Some(sink), "rxreq", now);
+        }
         let mut step = client.begin();
         if let Step::Fetch(order) = step {
             step = client.fetched(fetch(*order), now);
         } else {
             hits += 1;
         }
+        let mut log = client.take_log();
         let Step::Deliver(delivery) = step else { panic!("not delivered") };
+        log.field(VslTag::RespHeader, b"Connection", b"keep-alive");
+        log.end_request(Account { request_head: 97, response_head: 200, response_body: 12, ..Account::default() }, now);
         assert_eq!(delivery.head.status(), 200);
         spare = (client.take_request(), delivery.head);
     }
+    drop(logged);
+    let _ = std::fs::remove_dir_all(&folder);
     println!("{hits} hits of {count}");
 }

@@ -5,7 +5,7 @@ mod host;
 mod record;
 mod step;
 
-use std::sync::Arc;
+use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use cache::{
     esi::Parser,
@@ -18,6 +18,7 @@ use telemetry::vsl::VslTag;
 use vcl::{
     action::Action,
     modules::FunctionId,
+    program::Endpoint,
     run::{self, Backend as Target, Workspace},
     subroutine::Subroutine,
 };
@@ -29,6 +30,7 @@ use crate::{
     loaded::Loaded,
     log::{BEREQ, BERESP, CloseReason, Log},
     modules::xkey,
+    note, output,
 };
 pub use host::Timeouts;
 use host::{BackendHost, Decisions};
@@ -45,6 +47,7 @@ pub struct Order {
     pub(crate) client_request: Headers,
     pub(crate) connection: Connection,
     pub(crate) hint: Option<Target>,
+    pub(crate) identity: Option<Vec<u8>>,
     pub(crate) digest: Option<Digest>,
     pub(crate) fetch: Option<Fetch>,
     pub(crate) stale: Option<Arc<Object>>,
@@ -59,6 +62,8 @@ pub struct Order {
     pub(crate) log: Log,
     pub(crate) next_xid: Numbers,
     pub(crate) asked_by: AskedBy,
+    /// Who wants to know whether the response was stored, and why not.
+    pub(crate) note: Option<Rc<Cell<&'static str>>>,
 }
 
 impl std::fmt::Debug for Order {
@@ -79,6 +84,7 @@ pub struct Backend {
     is_head: bool,
     next_xid: Numbers,
     asked_by: AskedBy,
+    note: Option<Rc<Cell<&'static str>>>,
     /// Whether the fetch asks whether what is there has changed.
     has_conditions: bool,
 }
@@ -125,6 +131,7 @@ impl Backend {
             body: Vec::new(),
             drops_body: false,
             hint: order.hint,
+            identity: order.identity,
             asked: None,
             digest: order.digest,
             decisions: Decisions::default(),
@@ -148,6 +155,7 @@ impl Backend {
             is_head: order.is_head,
             next_xid: order.next_xid,
             asked_by: order.asked_by,
+            note: order.note,
             has_conditions,
         }
     }
@@ -210,6 +218,12 @@ impl Backend {
         self.host.xid
     }
 
+    /// The program that it runs in.
+    #[must_use]
+    pub fn program(&self) -> &str {
+        &self.loaded.name
+    }
+
     /// The log of this fetch: what happens on the wire is written there too.
     pub fn log(&mut self) -> &mut Log {
         &mut self.host.common.log
@@ -223,9 +237,24 @@ impl Backend {
         let log = &mut self.host.common.log;
         log.timestamp("Beresp", now);
         log.response_head(BERESP, &self.host.response);
+        if self.host.response.reason().is_empty() {
+            let reason = output::reason(self.host.response.status());
+            self.host.response.set_reason(reason);
+        }
+        if !self.host.response.headers.contains(b"date") {
+            let date = http::http_date(whole(now).unsigned_abs());
+            self.host.response.headers.add(b"Date", &date);
+            self.host.common.log.field(VslTag::BerespHeader, b"Date", &date);
+        }
         fields::remove_connection(&mut self.host.response.headers);
+        fields::collect(&mut self.host.response.headers, b"Cache-Control", b", ");
+        fields::collect(&mut self.host.response.headers, b"Vary", b", ");
         self.host.was_304 = false;
-        if self.host.response.status() == 304 && !self.host.is_pass && !self.revalidate() {
+        if self.says_wrongly_none() {
+            self.host.common.record(VslTag::Error, b"Body cannot be fetched");
+            return self.fail();
+        }
+        if self.host.response.status() == 304 && !self.host.is_pass && !(self.has_conditions && self.revalidate()) {
             self.host.common.record(VslTag::Error, b"304 response but not conditional fetch");
             return self.fail();
         }
@@ -257,6 +286,18 @@ impl Backend {
         self.fail()
     }
 
+    /// The body of an accepted response has broken off before anybody saw anything of it. `fetch` is what would have put it into the
+    /// cache.
+    pub fn body_failed(&mut self, fetch: Option<Fetch>, why: &str, now: f64) -> Step {
+        self.host.common.now = now;
+        self.fetch = fetch;
+        if let Some(fetch) = &mut self.fetch {
+            fetch.varies_by(Variant::default());
+        }
+        self.host.common.log.record(VslTag::FetchError, why.as_bytes());
+        self.fail()
+    }
+
     /// There is no response that could be used.
     fn fail(&mut self) -> Step {
         self.host.common.log.count(Main::fetch_failed);
@@ -270,6 +311,7 @@ impl Backend {
         match target.filter(|target| self.loaded.is_healthy(*target)) {
             Some(target) => {
                 self.host.asked = Some(target);
+                self.name_host(target);
                 Step::Ask(target)
             }
             None => {
@@ -277,8 +319,13 @@ impl Backend {
                 match target.or(self.host.hint) {
                     Some(backend @ Target::Declared(_)) => {
                         let name = self.loaded.name_of(backend).unwrap_or_default();
-                        log.write(VslTag::FetchError, format_args!("backend {name}: unhealthy"));
-                        log.count(Main::backend_unhealthy);
+                        match self.loaded.goes_nowhere(backend) {
+                            true => log.record(VslTag::FetchError, b"No backend"),
+                            false => {
+                                log.write(VslTag::FetchError, format_args!("backend {name}: unhealthy"));
+                                log.count(Main::backend_unhealthy);
+                            }
+                        }
                     }
                     Some(director) => {
                         let name = self.loaded.name_of(director).unwrap_or_default();
@@ -293,13 +340,51 @@ impl Backend {
         }
     }
 
+    /// Whether a response that has no body says how long it is (RFC 9110 section 8.6); a length of 0 is forgotten.
+    fn says_wrongly_none(&mut self) -> bool {
+        let response = &mut self.host.response;
+        if response.status() != 204 {
+            return false;
+        }
+        let says = response.headers.first_known(HeaderId::ContentLength).is_some_and(|length| length != b"0");
+        response.headers.remove_known(HeaderId::ContentLength);
+        says && !self.is_head
+    }
+
     /// Takes a 304 for what it is about; whether it is about anything.
     fn revalidate(&mut self) -> bool {
         let Some(stale) = self.host.stale.clone().filter(|stale| stale.body().length().is_some()) else { return false };
         let not_modified = std::mem::replace(&mut self.host.response, stale.head().clone());
         update::update(&mut self.host.response.headers, &not_modified.headers);
+        if stale.head().headers.first(b"etag").is_some_and(|tag| tag.starts_with(b"W/")) {
+            // NOTE: what was compressed here still is not what the backend speaks of.
+            fields::weaken_tag(&mut self.host.response.headers);
+        }
+        let (log, response) = (&mut self.host.common.log, &self.host.response);
+        if log.is_on() {
+            log.response_line(BERESP, response);
+            for (name, value) in response.headers.iter().filter(|(name, _)| !not_modified.headers.contains(name)) {
+                log.field(VslTag::BerespHeader, name, value);
+            }
+        }
         self.host.was_304 = true;
         true
+    }
+
+    /// Names the host to a backend that is asked without one.
+    fn name_host(&mut self, target: Target) {
+        let Target::Declared(index) = target else { return };
+        if self.host.request.headers.contains_known(HeaderId::Host) {
+            return;
+        }
+        let Some(backend) = self.loaded.program.backends.get(index.0 as usize) else { return };
+        let host = match (&backend.host_header, &backend.endpoint) {
+            (Some(host), _) | (None, Endpoint::Host { host, .. }) => host,
+            (None, Endpoint::Path(_)) => "0.0.0.0",
+            (None, Endpoint::None | Endpoint::Given) => return,
+        };
+        self.host.common.log.field(VslTag::BereqHeader, b"Host", host.as_bytes());
+        self.host.request.headers.add(b"Host", host.as_bytes());
     }
 
     /// What the response says of its own life.
@@ -320,7 +405,8 @@ impl Backend {
             (200 | 203 | 204 | 300 | 301 | 302 | 304 | 307 | 404 | 410 | 414, false) => said.seconds as f64,
             _ => -1.0,
         };
-        let grace = directives.stale_while_revalidate.map_or(settings.default_grace, |seconds| seconds as f64);
+        let said_grace = directives.stale_while_revalidate.filter(|_| ttl >= 0.0);
+        let grace = said_grace.map_or(settings.default_grace, |seconds| seconds as f64);
         let is_gzip = fields::is_gzip(headers);
         self.host.decisions = Decisions {
             // What is for one client has no life, unless the program gives it one.
@@ -345,8 +431,11 @@ impl Backend {
             (decisions.gzips, decisions.gunzips, decisions.has_includes) = (false, false, false);
         }
         let recoding = self.recoding();
-        self.record_filters(recoding);
-        if self.host.is_pass && !self.is_included && !self.host.decisions.has_includes {
+        if !self.host.was_304 {
+            self.record_filters(recoding);
+        }
+        let decisions = &self.host.decisions;
+        if self.host.is_pass && !self.is_included && !decisions.has_includes && decisions.streams {
             self.host.common.log.record(VslTag::Storage, b"malloc Transient");
             let head = std::mem::take(&mut self.host.response);
             let body = AcceptedBody::Backend(Recoding::None);
@@ -362,7 +451,11 @@ impl Backend {
         if recoding != Recoding::None {
             head.headers.remove_known(HeaderId::ContentLength);
         }
-        if recoding == Recoding::Gzip {
+        if recoding != Recoding::None || self.host.decisions.has_includes {
+            // RFC 9110 section 8.8.3: what has been compressed or decompressed here is not the same, byte by byte.
+            fields::weaken_tag(&mut head.headers);
+        }
+        if is_gzip && self.loaded.settings.gzip && !self.host.is_pass {
             fields::vary_by_encoding(&mut head.headers);
         }
         if is_gzip {
@@ -408,7 +501,8 @@ impl Backend {
     /// Makes the object, and what the index is told.
     fn store(&mut self, head: ResponseHead, body: AcceptedBody, passes_for: Option<f64>) -> Step {
         let decisions = self.host.decisions;
-        let lives = decisions.ttl + decisions.grace + decisions.keep > 0.0 && decisions.ttl >= 0.0;
+        // NOTE: what never was fresh answers nobody, whatever its grace, as in Varnish.
+        let lives = decisions.ttl > 0.0;
         let is_private = self.host.is_pass || decisions.is_uncacheable || passes_for.is_some() || !lives;
         // What is replaced in a page is known when it is whole.
         let streams = decisions.streams && !decisions.has_includes;
@@ -419,11 +513,15 @@ impl Backend {
             keep: decisions.keep,
         };
         let fetch = self.fetch.take();
-        let (storage, lifetime) = if is_private {
-            (&self.loaded.storages.transient, Lifetime { ttl: 0.0, grace: 0.0, keep: 0.0, ..lifetime })
-        } else {
-            (self.storage(decisions), lifetime)
-        };
+        if let Some(note) = &self.note {
+            note.set(match (is_private, passes_for) {
+                (false, _) => "stored",
+                (true, Some(_)) => "not stored: the program passes such requests from now on (hit-for-pass)",
+                (true, None) => note::unstored(&head, decisions.is_uncacheable, decisions.ttl),
+            });
+        }
+        let (storage, lifetime) =
+            if is_private { (&self.loaded.storages.transient, lifetime) } else { (self.storage(decisions), lifetime) };
         let storage = Arc::clone(storage);
         let varies = vary::names(&head.headers);
         let includes = self.include_finder(&head, &body);
@@ -502,6 +600,7 @@ impl Backend {
         let transient = &self.loaded.storages.transient;
         match Object::start(&self.loaded.cache, transient, kind, ResponseHead::default(), lifetime) {
             Ok((marker, filler)) => {
+                marker.set_xid(self.host.xid);
                 filler.finish();
                 fetch.publish(marker);
             }

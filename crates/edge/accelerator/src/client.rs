@@ -10,7 +10,7 @@ mod record;
 mod step;
 mod synth;
 
-use std::{rc::Rc, sync::Arc};
+use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use cache::{
     index::{Digest, Fetch, Found, Outcome, Query},
@@ -33,12 +33,14 @@ use crate::{
     common::{Asked, Common, Connection, ConnectionWishes, status_of},
     fields,
     loaded::Loaded,
-    log::{Log, RESP},
+    log::{BEREQ, Log, RESP},
+    note::Note,
     output::Part,
 };
+use fields::weaken_tag;
 use host::{ClientHost, LookupWishes};
 pub use includes::Includes;
-use object::{known_length, said_length, seconds_of, weaken_tag};
+use object::{known_length, said_length, seconds_of};
 pub use step::{DeliveredBody, Delivery, Fetched, Pipe, Step};
 
 /// Bytes and fields that a head gets on its way to a client: so many fit without taking more memory.
@@ -61,6 +63,13 @@ pub struct Client {
     is_switched: bool,
     /// Whether what is delivered has been passed.
     is_passing: bool,
+    /// Whether it was passed although there is an object, and the number of that fetch.
+    passes_hit: bool,
+    passed_xid: Option<u64>,
+    /// What has become of it.
+    note: Note,
+    /// What has become of its fetch, once that is known.
+    fetch_note: Option<Rc<Cell<&'static str>>>,
 }
 
 /// Why a program's answer does not lead on.
@@ -73,12 +82,13 @@ impl Client {
     /// A request. `next_xid` gives numbers of transactions; `has_body` says whether a body follows the head.
     pub fn new(
         loaded: &Arc<Loaded>,
-        request: RequestHead,
+        mut request: RequestHead,
         connection: Connection,
         now: f64,
         next_xid: Numbers,
         has_body: bool,
     ) -> Self {
+        fields::split_target(&mut request, loaded.settings.is_https_known);
         let is_head = request.method() == b"HEAD";
         let received = loaded.keeps_received.then(|| request.clone());
         let mut common = Common::new(loaded, connection, now);
@@ -122,6 +132,10 @@ impl Client {
             has_failed: false,
             is_switched: false,
             is_passing: false,
+            passes_hit: false,
+            passed_xid: None,
+            note: Note::default(),
+            fetch_note: None,
         }
     }
 
@@ -133,6 +147,8 @@ impl Client {
 
     /// The request is the program's from now on.
     fn arrive(&mut self) -> Step {
+        fields::collect(&mut self.host.request.headers, b"Cache-Control", b", ");
+        fields::collect(&mut self.host.request.headers, b"Cookie", b"; ");
         self.forward_address();
         if self.loaded.program.uses(FunctionId::StdRollback) {
             self.host.original = Some(Box::new(self.host.request.clone()));
@@ -168,7 +184,7 @@ impl Client {
     /// The fetch that this request had made has come to a head.
     pub fn fetched(&mut self, fetched: Fetched, now: f64) -> Step {
         self.host.common.now = now;
-        self.host.common.log.timestamp("Fetch", now);
+        self.record_fetched(now);
         match fetched {
             Fetched::Object(object) | Fetched::Own(object, _) => {
                 self.host.object = Some(object);
@@ -181,12 +197,7 @@ impl Client {
     /// The backend's response to a request that was passed; `None` if there is none.
     pub fn passed(&mut self, head: Option<ResponseHead>, length: Option<u64>, now: f64) -> Step {
         self.host.common.now = now;
-        let log = &mut self.host.common.log;
-        if self.has_body {
-            log.record(VslTag::Storage, b"malloc Transient");
-            log.timestamp("ReqBody", now);
-        }
-        log.timestamp("Fetch", now);
+        self.record_fetched(now);
         let Some(head) = head else { return self.synth(503, b"Service Unavailable") };
         self.host.object = None;
         self.host.response = head;
@@ -232,6 +243,15 @@ impl Client {
     #[must_use]
     pub fn request(&self) -> &RequestHead {
         &self.host.request
+    }
+
+    /// What has become of it in the cache, and why.
+    #[must_use]
+    pub fn note(&self) -> Note {
+        match &self.fetch_note {
+            Some(fetched) if self.note == Note::MISS => Note { why: fetched.get(), ..self.note },
+            _ => self.note,
+        }
     }
 
     /// Whether VCL has failed for it.
@@ -305,11 +325,20 @@ impl Client {
             is_impatient: is_impatient || wishes.ignores_busy,
             is_unshared: false,
         };
-        let found = self.loaded.cache.lookup(&query);
+        // NOTE: noted behind the look-up, which borrows the request.
+        let mut banned = Vec::new();
+        let found = self.loaded.cache.lookup_telling(&query, |object| banned.push(object.xid()));
+        for number in banned {
+            self.host.common.log.write(VslTag::ExpBan, format_args!("{number} banned lookup"));
+        }
         match found {
-            Found::Hit(object) => self.hit(object, None),
+            Found::Hit(object) => {
+                self.note = Note::HIT;
+                self.hit(object, None)
+            }
             Found::Grace { object, fetch } => {
                 self.host.common.log.count(Main::cache_hit_grace);
+                self.note = Note::GRACE;
                 self.hit(object, fetch)
             }
             Found::Miss { fetch, stale } => self.miss(fetch, stale),
@@ -351,6 +380,7 @@ impl Client {
             Action::Pass => {
                 self.host.object = None;
                 self.is_hit = false;
+                self.passes_hit = true;
                 self.pass()
             }
             _ => self.elsewhere(&answer),
@@ -359,6 +389,7 @@ impl Client {
 
     fn miss(&mut self, fetch: Fetch, stale: Option<Arc<Object>>) -> Step {
         self.fetch = Some((fetch, stale));
+        self.note = Note::MISS;
         let answer = match self.run(Subroutine::Miss) {
             Ok(answer) => answer,
             Err(Wrong::Failed) => return self.synth(503, b"VCL failed"),
@@ -382,12 +413,16 @@ impl Client {
         if self.loaded.settings.gzip {
             request.headers.set(b"Accept-Encoding", b"gzip");
         }
+        let note = Rc::new(Cell::new(""));
+        self.fetch_note = Some(Rc::clone(&note));
         Box::new(Order {
+            note: Some(note),
             loaded: Arc::clone(&self.loaded),
             request,
             client_request: self.host.request.headers.clone(),
             connection: self.host.common.connection.clone(),
             hint: self.host.hint,
+            identity: self.host.identity.clone(),
             digest: self.host.digest,
             fetch: Some(fetch),
             stale,
@@ -405,6 +440,10 @@ impl Client {
     }
 
     fn pass(&mut self) -> Step {
+        self.note = match self.host.is_hitpass {
+            true => Note::HIT_FOR_PASS,
+            false => Note::pass(&self.host.request, self.host.common.subroutine),
+        };
         let answer = match self.run(Subroutine::Pass) {
             Ok(answer) => answer,
             Err(Wrong::Failed) => return self.synth(503, b"VCL failed"),
@@ -416,6 +455,7 @@ impl Client {
         self.host.common.log.count(Main::s_pass);
         self.host.common.log.count(Main::s_fetch);
         let order = Order {
+            note: None,
             asked_by: AskedBy::of(&self.host.request),
             log: self.host.common.log.fetch(xid, "pass"),
             next_xid: Rc::clone(&self.next_xid),
@@ -424,6 +464,7 @@ impl Client {
             client_request: self.host.request.headers.clone(),
             connection: self.host.common.connection.clone(),
             hint: self.host.hint,
+            identity: self.host.identity.clone(),
             digest: self.host.digest,
             fetch: None,
             stale: None,
@@ -436,6 +477,7 @@ impl Client {
             is_head: self.is_head,
         };
         self.is_passing = true;
+        self.passed_xid = std::mem::take(&mut self.passes_hit).then_some(xid);
         if order.is_included {
             return Step::Fetch(Box::new(order));
         }
@@ -445,6 +487,11 @@ impl Client {
     fn pipe(&mut self) -> Step {
         self.host.backend_request = fields::piped_request(&self.host.request);
         self.host.backend_request.headers.set(b"X-Varnish", self.host.xid.to_string().as_bytes());
+        let number = (self.next_xid)();
+        let Common { log, now, .. } = &mut self.host.common;
+        let mut piped = log.fetch(number, "pipe");
+        piped.timestamp("Start", *now);
+        piped.request_head(BEREQ, &self.host.backend_request);
         let answer = match self.run(Subroutine::Pipe) {
             Ok(answer) => answer,
             Err(Wrong::Failed) => return self.synth(503, b"VCL failed"),
@@ -456,8 +503,10 @@ impl Client {
         let backend = self.host.common.resolve(self.host.hint, &Asked { key: b"", url, digest: self.host.digest });
         let Common { log, now, .. } = &mut self.host.common;
         log.count(Main::s_pipe);
+        self.note = Note::PIPE;
         log.timestamp("Process", *now);
-        Step::Pipe(Box::new(Pipe { backend, request: std::mem::take(&mut self.host.backend_request) }))
+        piped.timestamp("Process", *now);
+        Step::Pipe(Box::new(Pipe { backend, request: std::mem::take(&mut self.host.backend_request), log: piped }))
     }
 
     fn purge(&mut self) -> Step {
@@ -501,7 +550,12 @@ impl Client {
             self.host.response.headers.remove_known(HeaderId::ContentEncoding);
         }
         let is_page = object.page().is_some() && !self.host.leaves_includes;
-        let length = if is_page || recoding != Recoding::None { None } else { known_length(&object) };
+        let length = match () {
+            () if is_page || recoding != Recoding::None => None,
+            // NOTE: an object that was fetched for HEAD has no body, and says how long it would be.
+            () if self.is_head && self.is_passing => said_length(&object),
+            () => known_length(&object),
+        };
         if is_page {
             weaken_tag(&mut self.host.response.headers);
         }
@@ -560,6 +614,7 @@ impl Client {
         self.host.is_hitpass = false;
         self.is_hit = false;
         self.is_passing = false;
+        self.passed_xid = None;
         self.record_request();
         self.receive()
     }

@@ -80,6 +80,8 @@ pub struct ConnectionWishes {
     pub cached_body: Option<u64>,
     /// `std.set_ip_tos(tos)`
     pub tos: Option<u8>,
+    /// `sess.timeout_idle`, in seconds.
+    pub timeout_idle: Option<f64>,
     /// The length of the request's body, where its head says it.
     pub body_length: Option<u64>,
 }
@@ -271,6 +273,19 @@ pub(crate) fn set_field(
     log.field(tags.header, name, value);
     headers.set_named(header.name.id, name, &[value]);
     Ok(())
+}
+
+/// Whether a variable stands in the first line of a message, where nothing may be empty.
+pub(crate) fn is_first_line(variable: Variable) -> bool {
+    matches!(
+        variable,
+        Variable::ReqMethod
+            | Variable::ReqUrl
+            | Variable::BereqMethod
+            | Variable::BereqUrl
+            | Variable::RespReason
+            | Variable::BerespReason
+    )
 }
 
 /// Removes a field.

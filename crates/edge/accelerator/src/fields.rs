@@ -46,6 +46,27 @@ pub fn backend_request(from: &RequestHead, is_pass: bool) -> RequestHead {
     to
 }
 
+/// Makes the target of a request that names a host a path, and that host the Host, as Varnish does (RFC 9112 section 3.2.2).
+pub fn split_target(request: &mut RequestHead, is_https_known: bool) {
+    let target = request.target();
+    if target.starts_with(b"/") {
+        return;
+    }
+    let after = |scheme: &[u8]| {
+        let (start, rest) = target.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(rest)
+    };
+    let rest = after(b"http://").or_else(|| after(b"https://").filter(|_| is_https_known));
+    let Some((host, path)) = rest.and_then(|rest| rest.split_at_checked(rest.iter().position(|byte| *byte == b'/')?))
+    else {
+        return;
+    };
+    let (host, path) = (host.to_vec(), path.to_vec());
+    request.headers.remove_known(HeaderId::Host);
+    request.headers.add(b"Host", &host);
+    request.set_target(&path);
+}
+
 /// The request that opens a pipe: as it is, but for what is said for the client's connection.
 #[must_use]
 pub fn piped_request(from: &RequestHead) -> RequestHead {
@@ -55,6 +76,14 @@ pub fn piped_request(from: &RequestHead) -> RequestHead {
     to.headers.retain(|name, _| !named.iter().any(|named| named.eq_ignore_ascii_case(name)));
     to.headers.set(b"Connection", b"close");
     to
+}
+
+/// Makes one field of all that have a name, as Varnish does of those whose order would be lost otherwise.
+pub fn collect(headers: &mut Headers, name: &[u8], separator: &[u8]) {
+    if headers.all(name).nth(1).is_some() {
+        let all = headers.all(name).collect::<Vec<_>>().join(separator);
+        headers.set(name, &all);
+    }
 }
 
 /// What an object has of a backend's response.
@@ -80,7 +109,8 @@ pub fn accepts_gzip(headers: &Headers) -> bool {
         let coding = parts.next().unwrap_or_default();
         let refuses = parts.any(|part| {
             let weight = part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q="));
-            weight.is_some_and(|weight| weight.iter().all(|byte| matches!(byte, b'0' | b'.')))
+            let weight = weight.map(|weight| std::str::from_utf8(weight).ok().and_then(|weight| weight.parse().ok()));
+            weight.is_some_and(|weight: Option<f64>| weight.is_none_or(|weight| weight <= 0.0))
         });
         (coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip")) && !refuses
     })
@@ -102,6 +132,14 @@ pub fn vary_by_encoding(headers: &mut Headers) {
         headers.add(b"Vary", b"Accept-Encoding");
     } else if !is_said {
         headers.set(b"Vary", &[&said, &b", Accept-Encoding"[..]].concat());
+    }
+}
+
+/// What has been taken out of gzip is not the same, byte by byte.
+pub(crate) fn weaken_tag(headers: &mut Headers) {
+    let tag = headers.first(b"etag").map(<[u8]>::to_vec);
+    if let Some(tag) = tag.filter(|tag| !tag.starts_with(b"W/")) {
+        headers.set(b"ETag", &[b"W/", tag.as_slice()].concat());
     }
 }
 

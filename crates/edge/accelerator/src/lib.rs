@@ -29,6 +29,7 @@ pub mod loaded;
 pub mod log;
 pub mod machine;
 mod modules;
+pub mod note;
 mod numbers;
 pub mod output;
 pub mod publication;

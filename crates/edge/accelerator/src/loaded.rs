@@ -183,6 +183,14 @@ impl Loaded {
         })
     }
 
+    /// Whether it is a backend that is nowhere (`backend name none`).
+    #[must_use]
+    pub fn goes_nowhere(&self, backend: Backend) -> bool {
+        let Backend::Declared(index) = backend else { return false };
+        let declared = self.program.backends.get(index.0 as usize);
+        declared.is_some_and(|declared| declared.endpoint == vcl::program::Endpoint::None)
+    }
+
     /// Whether a backend, or any backend of a director, may be asked.
     #[must_use]
     pub fn is_healthy(&self, backend: Backend) -> bool {

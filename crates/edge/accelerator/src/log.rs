@@ -18,11 +18,11 @@ use http::{BodyLength, Headers, RequestHead, ResponseHead};
 use telemetry::vsl::VslTag;
 use vcl::{action::Action, run::Answer, subroutine::Subroutine};
 use vsm::{
-    counters::{Main, Tally},
+    counters::{Counters, Main, Tally, Vbe},
     log::{LogBuffer, LogId, LogWriter},
 };
 
-use line::Line;
+use line::{Line, ShortLine};
 pub use session::{CloseReason, SessionLog};
 
 /// Transactions whose memory a thread keeps for the next ones.
@@ -65,11 +65,11 @@ impl LogSink {
         self.writer.write(tag, id, text);
     }
 
-    /// Says that a page's request gives rise to one for what it includes, so many pages deep. The page's own log may be closed.
-    pub fn link(&self, page: u64, number: u64, level: u32) {
-        let mut line = Line::default();
+    /// Says that a page's request gives rise to one for what it includes. The page's own log may be closed.
+    pub fn link(&self, page: u64, number: u64) {
+        let mut line = Line::<256>::default();
         // A line takes what fits.
-        let _ = write!(line, "req {} esi {level}", vxid(number));
+        let _ = write!(line, "req {} esi", vxid(number));
         self.write(VslTag::Link, LogId::client(vxid(page)), line.bytes());
     }
 
@@ -86,9 +86,9 @@ impl LogSink {
     fn open(self: &Rc<Self>, id: LogId) -> Box<Open> {
         let mut open = self.spare.borrow_mut().pop().unwrap_or_else(|| {
             let buffer = LogBuffer::new(id, self.limits.buffer).with_record_bytes(self.limits.record);
-            Box::new(Open { sink: None, buffer, first: 0.0, last: 0.0, backend: None })
+            Box::new(Open { sink: None, buffer, first: 0.0, last: 0.0, backend: None, counters: None })
         });
-        (open.first, open.last, open.backend) = (0.0, 0.0, None);
+        (open.first, open.last, open.backend, open.counters) = (0.0, 0.0, None, None);
         open.buffer.reuse(id);
         open.sink = Some(Rc::clone(self));
         open
@@ -112,6 +112,8 @@ struct Open {
     last: f64,
     /// The connection to the backend, as records name it.
     backend: Option<String>,
+    /// What is published of the backend that was asked.
+    counters: Option<Arc<Counters<Vbe>>>,
 }
 
 /// A connection to a backend.
@@ -180,12 +182,43 @@ impl Log {
     }
 
     fn begin(&mut self, kind: &str, parent: u64, reason: &str) {
-        self.write(VslTag::Begin, format_args!("{kind} {} {reason}", vxid(parent)));
+        self.numbered(VslTag::Begin, kind, parent, reason);
     }
 
     /// Says which transaction this one gives rise to.
     pub fn link(&mut self, kind: &str, number: u64, reason: &str) {
-        self.write(VslTag::Link, format_args!("{kind} {} {reason}", vxid(number)));
+        self.numbered(VslTag::Link, kind, number, reason);
+    }
+
+    /// A record about another transaction.
+    fn numbered(&mut self, tag: VslTag, kind: &str, number: u64, reason: &str) {
+        if self.is_on() {
+            let mut line = ShortLine::default();
+            line.push(kind.as_bytes());
+            line.push(b" ");
+            line.push_number(u64::from(vxid(number)));
+            line.push(b" ");
+            line.push(reason.as_bytes());
+            self.record(tag, line.bytes());
+        }
+    }
+
+    /// A client's address and port, and the listener that it came to.
+    pub fn request_start(&mut self, client: Option<SocketAddr>, listener: &str) {
+        if self.is_on() {
+            let mut line = Line::<256>::default();
+            match client {
+                Some(client) => {
+                    line.push_address(client.ip());
+                    line.push(b" ");
+                    line.push_number(u64::from(client.port()));
+                }
+                None => line.push(b"0.0.0.0 0"),
+            }
+            line.push(b" ");
+            line.push(listener.as_bytes());
+            self.record(VslTag::ReqStart, line.bytes());
+        }
     }
 
     /// Where its records go, if anywhere.
@@ -224,7 +257,7 @@ impl Log {
     /// A record that is formatted, if there is anywhere to put it.
     pub fn write(&mut self, tag: VslTag, text: fmt::Arguments<'_>) {
         if self.is_on() {
-            let mut line = Line::default();
+            let mut line = Line::<256>::default();
             // A line takes what fits.
             let _ = line.write_fmt(text);
             self.record(tag, line.bytes());
@@ -271,7 +304,7 @@ impl Log {
     /// The object that answers: its number, its seconds of life left, of grace and keep, and how much of it has come if it has not
     /// come whole (with its length, where that is known).
     pub fn hit(&mut self, number: u64, seconds: [f64; 3], progress: Option<(u64, Option<u64>)>) {
-        let mut line = Line::default();
+        let mut line = ShortLine::default();
         line.push_number(u64::from(vxid(number)));
         for seconds in seconds {
             line.push(if seconds < 0.0 { b" -" } else { b" " });
@@ -298,7 +331,7 @@ impl Log {
     pub fn call(&mut self, subroutine: Subroutine) {
         if self.is_on() {
             let name = subroutine.name().strip_prefix("vcl_").unwrap_or_default();
-            let mut line = Line::default();
+            let mut line = ShortLine::default();
             line.push(name.as_bytes());
             line.text.get_mut(..name.len()).unwrap_or_default().make_ascii_uppercase();
             self.record(VslTag::VCL_call, line.bytes());
@@ -327,7 +360,7 @@ impl Log {
         // NOTE: clocks may be set back; no time is negative here.
         let (since_first, since_last) = ((now - open.first).max(0.0), (now - open.last).max(0.0));
         open.last = now;
-        let mut line = Line::default();
+        let mut line = ShortLine::default();
         line.push(event.as_bytes());
         line.push(b": ");
         line.push_seconds(now);
@@ -359,6 +392,19 @@ impl Log {
         self.timestamp("Start", last);
     }
 
+    /// Which backend is asked: what it does is counted there.
+    pub fn asks(&mut self, counters: Option<Arc<Counters<Vbe>>>) {
+        if let Some(open) = &mut self.0 {
+            open.counters = counters;
+        }
+    }
+
+    /// What is published of the backend that is asked.
+    #[must_use]
+    pub fn backend_counters(&self) -> Option<&Counters<Vbe>> {
+        self.0.as_ref()?.counters.as_deref()
+    }
+
     /// A connection to the backend stands, since `connected`, and the request goes out on it.
     pub fn backend_opened(&mut self, connection: BackendConnection<'_>, connected: f64) {
         if !self.is_on() {
@@ -377,12 +423,19 @@ impl Log {
         self.timestamp("Bereq", connected);
         if let Some(open) = &mut self.0 {
             open.backend = Some(format!("{descriptor} {name}"));
+            if let Some(counters) = &open.counters {
+                counters.add(Vbe::req, 1);
+                counters.add(Vbe::conn, 1);
+            }
         }
     }
 
     /// The connection to the backend, if there is one, ends for a reason, or is kept for others.
     pub fn backend_closed(&mut self, why: Option<CloseReason>) {
         let Some(connection) = self.0.as_mut().and_then(|open| open.backend.take()) else { return };
+        if let Some(counters) = self.backend_counters() {
+            counters.subtract(Vbe::conn, 1);
+        }
         match why {
             Some(reason) => {
                 self.write(VslTag::BackendClose, format_args!("{connection} close {}", reason.text()));
@@ -429,18 +482,47 @@ impl Log {
         self.end();
     }
 
+    /// A request that could not be understood, with what came of it and the bytes of the answer; that is the end.
+    pub fn end_refused(&mut self, bytes: &[u8], status: u16, answered: u64) {
+        self.record(VslTag::HttpGarbage, bytes);
+        self.record(VslTag::RespProtocol, b"HTTP/1.1");
+        self.status(RESP, status);
+        self.record(VslTag::RespReason, http::reason_phrase(status).as_bytes());
+        let account = Account { request_head: bytes.len() as u64, response_head: answered, ..Account::default() };
+        self.count_many(Main::s_req_hdrbytes, account.request_head);
+        self.count_many(Main::s_resp_hdrbytes, account.response_head);
+        self.account(VslTag::ReqAcct, account);
+        self.end();
+    }
+
+    /// The bytes of a request that became a pipe: its head, that to the backend, from the client, to the client. That is the end.
+    pub fn end_pipe(&mut self, [head, to_backend, from_client, to_client]: [u64; 4], now: f64) {
+        self.timestamp("PipeSess", now);
+        self.count_many(Main::s_pipe_hdrbytes, head);
+        self.count_many(Main::s_pipe_in, from_client);
+        self.count_many(Main::s_pipe_out, to_client);
+        self.write(VslTag::PipeAcct, format_args!("{head} {to_backend} {from_client} {to_client}"));
+        self.end();
+    }
+
     /// The bytes of a fetch; that is the end. `length` is that of the object's body, if it came whole.
     pub fn end_fetch(&mut self, account: Account, length: Option<u64>) {
         if let Some(length) = length {
             self.write(VslTag::Length, format_args!("{length}"));
         }
         self.account(VslTag::BereqAcct, account);
+        if let Some(counters) = self.backend_counters() {
+            counters.add(Vbe::bereq_hdrbytes, account.request_head);
+            counters.add(Vbe::bereq_bodybytes, account.request_body);
+            counters.add(Vbe::beresp_hdrbytes, account.response_head);
+            counters.add(Vbe::beresp_bodybytes, account.response_body);
+        }
         self.end();
     }
 
     fn account(&mut self, tag: VslTag, account: Account) {
         let Account { request_head, request_body, response_head, response_body } = account;
-        let mut line = Line::default();
+        let mut line = Line::<128>::default();
         let (request, response) = (request_head + request_body, response_head + response_body);
         for (place, number) in
             [request_head, request_body, request, response_head, response_body, response].into_iter().enumerate()
@@ -472,6 +554,7 @@ impl Log {
         if let Some(mut open) = self.0.take()
             && let Some(sink) = open.sink.take()
         {
+            open.counters = None;
             open.buffer.end(&sink.writer);
             let mut spare = sink.spare.borrow_mut();
             if spare.len() < SPARE_MAX {
@@ -483,6 +566,8 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
+        // Who leaves early closes the connection.
+        self.backend_closed(Some(CloseReason::RespClose));
         self.end();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cache::index::{Outcome, Waiting};
+use cache::index::{Fetch, Outcome, Waiting};
 use http::{RequestHead, ResponseHead};
 use vcl::run::Backend as Named;
 
@@ -232,6 +232,29 @@ impl Backend {
             Self::Program(backend) => backend.failed(why, now).into(),
             Self::Shared(backend) => backend.failed(now).into(),
         }
+    }
+
+    /// The program that it runs in, if there is one.
+    #[must_use]
+    pub fn program(&self) -> Option<&str> {
+        match self {
+            Self::Program(backend) => Some(backend.program()),
+            Self::Shared(_) => None,
+        }
+    }
+
+    /// The body of an accepted response has broken off before anybody saw anything of it; `None` where that has no page.
+    pub fn body_failed(&mut self, fetch: Option<Fetch>, why: &str, now: f64) -> Option<FetchStep> {
+        match self {
+            Self::Program(backend) => Some(backend.body_failed(fetch, why, now).into()),
+            Self::Shared(_) => None,
+        }
+    }
+
+    /// Whether [`Backend::body_failed`] leads on.
+    #[must_use]
+    pub fn has_error_page(&self) -> bool {
+        matches!(self, Self::Program(_))
     }
 
     /// The log of the fetch, if it has one.

@@ -23,10 +23,14 @@ pub struct Settings {
     pub max_esi_depth: u32,
     /// `feature`: what begins with `esi_`.
     pub esi: cache::esi::Settings,
+    /// `feature +https_scheme`: a target with `https://` is taken apart like one with `http://`.
+    pub is_https_known: bool,
     /// `transit_buffer`: bytes that wait for the client of a response that is for it alone; 0 for as many as there is room for.
     pub transit_buffer: u64,
     /// `ban_lurker_age`, `ban_lurker_batch` and `ban_lurker_sleep`
     pub lurker: cache::bans::LurkerSettings,
+    /// `timeout_idle`, `timeout_linger`, `send_timeout` and `idle_send_timeout`, as `sess` shows them.
+    pub session_timeouts: [f64; 4],
     /// `pipe_timeout`: how long neither side of a pipe may say anything.
     pub pipe_timeout: f64,
     /// `connect_timeout`, `first_byte_timeout` and `between_bytes_timeout`, where they are set: else the sections of the backends say.
@@ -56,8 +60,10 @@ impl Default for Settings {
             max_retries: 4,
             max_esi_depth: 5,
             esi: cache::esi::Settings::default(),
+            is_https_known: false,
             transit_buffer: TRANSIT_BYTES,
             lurker: cache::bans::LurkerSettings::default(),
+            session_timeouts: [5.0, 0.05, 600.0, 60.0],
             pipe_timeout: 60.0,
             backend_timeouts: [None; 3],
             gzip: true,
@@ -97,6 +103,10 @@ impl Settings {
             "max_esi_depth" => self.max_esi_depth = number()?,
             "feature" => self.set_features(value)?,
             "transit_buffer" => self.transit_buffer = bytes(value).ok_or(NotSet::Invalid)? as u64,
+            "timeout_idle" => self.session_timeouts[0] = seconds()?,
+            "timeout_linger" => self.session_timeouts[1] = seconds()?,
+            "send_timeout" => self.session_timeouts[2] = seconds()?,
+            "idle_send_timeout" => self.session_timeouts[3] = seconds()?,
             "pipe_timeout" => self.pipe_timeout = seconds()?,
             "connect_timeout" => self.backend_timeouts[0] = Some(seconds()?),
             "first_byte_timeout" => self.backend_timeouts[1] = Some(seconds()?),
@@ -121,6 +131,7 @@ impl Settings {
                 Some(("-", name)) => (false, name),
                 _ if matches!(word, "none" | "default") => {
                     self.esi = cache::esi::Settings::default();
+                    self.is_https_known = false;
                     continue;
                 }
                 _ => return Err(NotSet::Invalid),
@@ -129,8 +140,10 @@ impl Settings {
                 "esi_disable_xml_check" => self.esi.disable_xml_check = is_on,
                 "esi_ignore_other_elements" => self.esi.ignore_other_elements = is_on,
                 "esi_remove_bom" => self.esi.remove_bom = is_on,
+                "https_scheme" => self.is_https_known = is_on,
                 "esi_ignore_https" => self.esi.ignore_https = is_on,
-                _ => return Err(NotSet::Invalid),
+                // The others are not about what the machines do.
+                _ => {}
             }
         }
         Ok(())
@@ -162,7 +175,8 @@ impl Settings {
 }
 
 /// Seconds, with or without a unit.
-fn duration(text: &str) -> Option<f64> {
+#[must_use]
+pub fn duration(text: &str) -> Option<f64> {
     const UNITS: [(&str, f64); 7] =
         [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86400.0), ("w", 604_800.0), ("y", 31_536_000.0)];
     let digits = text.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(text.len());
@@ -180,7 +194,8 @@ fn switch(text: &str) -> Option<bool> {
 }
 
 /// Bytes, with a unit or without.
-pub(crate) fn bytes(text: &str) -> Option<usize> {
+#[must_use]
+pub fn bytes(text: &str) -> Option<usize> {
     let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits)?;
     let shift = match unit.to_ascii_lowercase().trim_end_matches('b') {

@@ -215,11 +215,17 @@ impl Cache {
 
     /// What there is for a request.
     pub fn lookup(self: &Arc<Self>, query: &Query<'_>) -> Found {
+        self.lookup_telling(query, |_| ())
+    }
+
+    /// The same; says which objects were found to be banned.
+    pub fn lookup_telling(self: &Arc<Self>, query: &Query<'_>, mut is_banned: impl FnMut(&Object)) -> Found {
         loop {
             let mut shard = self.shard(&query.digest);
             let mut removed = Removed::default();
             let found = self.lookup_in(&mut shard, query, &mut removed);
             drop(shard);
+            removed.0.iter().for_each(|object| is_banned(object));
             drop(removed);
             // What a former process has stored is looked at when it is found first, without the lock.
             match found.object().filter(|object| !object.is_readable()).cloned() {

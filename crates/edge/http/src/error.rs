@@ -68,6 +68,7 @@ refusals! {
     ObsoleteFold, "obsolete-fold", 400, "line that begins with white space (obsolete folding)";
     MissingColon, "missing-colon", 400, "header line without a colon";
     EmptyName, "empty-name", 400, "empty header name";
+    LineTooLong, "line-too-long", 400, "header line longer than the limit";
     NameTooLong, "name-too-long", 431, "header name longer than the limit";
     InvalidNameByte, "invalid-name-byte", 400, "byte that may not stand in a header name";
     SpaceBeforeColon, "space-before-colon", 400, "white space between header name and colon";

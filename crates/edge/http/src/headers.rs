@@ -483,6 +483,25 @@ impl Headers {
         self.fields.push(Field { name, value, id, line });
     }
 
+    /// The field that was pushed last goes on up to `end`: its id, and how long its line is now.
+    #[cold]
+    pub(crate) fn fold_last(&mut self, end: usize) -> Option<(HeaderId, usize)> {
+        let last = self.fields.last_mut()?;
+        last.value = Span::between(last.value.start as usize, end.max(last.value.end()));
+        last.line = false;
+        Some((last.id, last.value.end() - last.name.start as usize))
+    }
+
+    /// Puts blanks where lines of a field end that goes on.
+    #[cold]
+    pub(crate) fn blank_folds(&mut self) {
+        for field in &self.fields {
+            let value = field.value.start as usize..field.value.end();
+            let bytes = self.arena.get_mut(value).unwrap_or_default();
+            bytes.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n' | b'\t')).for_each(|byte| *byte = b' ');
+        }
+    }
+
     /// Takes the bytes of a whole head, into which the fields pushed so far point, and puts their names into lower case
     /// unless they are to stay as they are: HAProxy sends them so, whatever the other side wrote.
     #[inline]

@@ -26,6 +26,13 @@ pub struct Limits {
     pub accept_legacy: bool,
     /// Names of fields stay as they came, rather than being put into lower case as HAProxy does.
     pub keeps_case: bool,
+    /// Bytes of one header line, without its end: `http_req_hdr_len` and `http_resp_hdr_len` of varnishd.
+    pub line_bytes_max: usize,
+    /// A head is read as Varnish reads it: a line may end with a lone LF (RFC 9112 section 2.2), go on in the next one (section 5.2)
+    /// unless it says where the message ends, and blanks part the words of the first line in any number; a request's target may have
+    /// any form and agree with no Host. Chunks and trailers stay strict. What is sent on is written anew, so that nobody behind can
+    /// read it in another way.
+    pub as_varnish: bool,
 }
 
 impl Default for Limits {
@@ -40,6 +47,8 @@ impl Default for Limits {
             accept_invalid: false,
             accept_legacy: false,
             keeps_case: false,
+            line_bytes_max: usize::MAX,
+            as_varnish: false,
         }
     }
 }

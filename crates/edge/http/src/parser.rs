@@ -66,6 +66,8 @@ struct State {
     framing: Framing,
     /// The Host value, relative to the start of the head.
     host: Option<Span>,
+    /// Whether a field goes on in another line.
+    has_folds: bool,
 }
 
 impl RequestParser {
@@ -137,22 +139,25 @@ struct Line<'a> {
     onward: &'a [u8],
     /// Where it begins in the input.
     start: usize,
+    /// Whether a CR stands before its LF.
+    has_cr: bool,
 }
 
 impl State {
     fn request(&mut self, input: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<Parsed, ParseError> {
         let window = window(input, limits);
-        let method = FirstWord { class: &bytes::TOKEN, kind: Kind::InvalidMethod };
+        let class = if limits.as_varnish { &bytes::TARGET_RELAXED } else { &bytes::TOKEN };
+        let method = FirstWord { class, kind: Kind::InvalidMethod };
         while let Some(line) = self.next_line(window, limits).map_err(|error| self.earlier(window, &method, error))? {
             if self.start_line_seen {
                 if line.bytes.is_empty() {
-                    self.check_host(window, head)?;
+                    self.check_host(window, limits, head)?;
                     return Ok(self.complete(window, limits, head));
                 }
                 self.field(&line, limits, Sender::Client, head.version, &mut head.headers)?;
             } else if line.bytes.is_empty() {
                 self.empty_lines += 1;
-                if self.empty_lines > EMPTY_LINES_MAX {
+                if self.empty_lines > EMPTY_LINES_MAX && !limits.as_varnish {
                     return Err(ParseError::new(Kind::TooManyEmptyLines, line.start));
                 }
             } else {
@@ -183,6 +188,9 @@ impl State {
             } else if line.bytes.is_empty() {
                 head.framing = self.framing;
                 head.headers.adopt(window.get(..self.line_start).unwrap_or_default(), limits.keeps_case);
+                if self.has_folds {
+                    head.headers.blank_folds();
+                }
                 return Ok(Parsed::Complete { consumed: self.line_start });
             } else {
                 self.field(&line, limits, Sender::Server, head.version, &mut head.headers)?;
@@ -203,7 +211,7 @@ impl State {
         }
         let word = window.get(self.line_start..).unwrap_or_default();
         match first.class.first_outside(word).map(|at| (at, word.get(at))) {
-            None | Some((_, Some(b'\r'))) => Ok(()),
+            None | Some((_, Some(b'\r' | b'\n'))) => Ok(()),
             Some((at, Some(b' '))) if at > 0 => Ok(()),
             Some((at, _)) if first.kind == Kind::InvalidMethod => {
                 Err(ParseError::new(first.kind, self.line_start + at))
@@ -230,13 +238,9 @@ impl State {
             };
             let kind = match (window.get(at), window.get(at + 1)) {
                 (Some(b'\r'), Some(b'\n')) => {
-                    let start = self.line_start;
-                    let onward = window.get(start..).unwrap_or_default();
-                    let bytes = onward.get(..at - start).unwrap_or_default();
-                    self.line_start = at + 2;
-                    self.scanned = at + 2;
-                    return Ok(Some(Line { bytes, onward, start }));
+                    return Ok(Some(self.take_line(window, at, true)));
                 }
+                (Some(b'\n'), _) if limits.as_varnish => return Ok(Some(self.take_line(window, at, false))),
                 (Some(b'\r'), None) => {
                     self.scanned = at;
                     return Ok(None);
@@ -254,6 +258,17 @@ impl State {
         }
     }
 
+    /// The line that ends before `at`, where its CR or lone LF is.
+    #[inline(always)]
+    fn take_line<'a>(&mut self, window: &'a [u8], at: usize, has_cr: bool) -> Line<'a> {
+        let start = self.line_start;
+        let onward = window.get(start..).unwrap_or_default();
+        let bytes = onward.get(..at - start).unwrap_or_default();
+        self.line_start = at + 1 + usize::from(has_cr);
+        self.scanned = self.line_start;
+        Line { bytes, onward, start, has_cr }
+    }
+
     /// Takes in one header line.
     #[inline(always)]
     fn field(
@@ -266,6 +281,12 @@ impl State {
     ) -> Result<(), ParseError> {
         let fail = |kind, at: usize| ParseError::new(kind, line.start + at);
         let start = line.start - self.head_start;
+        if line.bytes.len() > limits.line_bytes_max {
+            return Err(fail(Kind::LineTooLong, limits.line_bytes_max));
+        }
+        if limits.as_varnish && line.bytes.first().copied().is_some_and(bytes::is_blank) {
+            return self.fold(line, start, limits, headers).map_err(|kind| fail(kind, 0));
+        }
         // The start line counts as one, as in HAProxy.
         if headers.len() + 2 > limits.headers_max {
             return Err(fail(Kind::TooManyFields, 0));
@@ -282,7 +303,7 @@ impl State {
         }
         let rest = line.bytes.get(colon + 1..).unwrap_or_default();
         let (value, value_at, as_on_the_wire) = match rest {
-            [b' ', value @ ..] if !starts_or_ends_blank(value) => (value, colon + 2, true),
+            [b' ', value @ ..] if !starts_or_ends_blank(value) => (value, colon + 2, line.has_cr),
             _ => {
                 let blanks = rest.iter().take_while(|byte| bytes::is_blank(**byte)).count();
                 (bytes::trim(rest), colon + 1 + blanks, false)
@@ -305,6 +326,20 @@ impl State {
             as_on_the_wire,
         );
         Ok(())
+    }
+
+    /// A line that goes on with the field before it. NOTE: never one that says where the message ends or whom it is for.
+    #[cold]
+    fn fold(&mut self, line: &Line<'_>, start: usize, limits: &Limits, headers: &mut Headers) -> Result<(), Kind> {
+        self.has_folds = true;
+        let end = start + line.bytes.trim_ascii_end().len();
+        match headers.fold_last(end) {
+            Some((HeaderId::ContentLength | HeaderId::TransferEncoding | HeaderId::Host, _)) | None => {
+                Err(Kind::ObsoleteFold)
+            }
+            Some((_, length)) if length > limits.line_bytes_max => Err(Kind::LineTooLong),
+            Some(_) => Ok(()),
+        }
     }
 
     fn content_length(&mut self, value: &[u8]) -> Result<(), (Kind, usize)> {
@@ -350,7 +385,10 @@ impl State {
 
     /// RFC 9112 section 3.2: an HTTP/1.1 request has exactly one Host, the same as the target when that names one; and
     /// the body of CONNECT is undefined.
-    fn check_host(&self, window: &[u8], head: &RequestHead) -> Result<(), ParseError> {
+    fn check_host(&self, window: &[u8], limits: &Limits, head: &RequestHead) -> Result<(), ParseError> {
+        if limits.as_varnish {
+            return self.check_method(window, head);
+        }
         let bytes = window.get(self.head_start..self.line_start).unwrap_or_default();
         let fail = |kind, at| ParseError::new(kind, at);
         match self.host {
@@ -360,17 +398,37 @@ impl State {
             }
             _ => {}
         }
-        let has_body = self.framing.chunked || self.framing.length.is_some_and(|length| length > 0);
-        if has_body && start_line::is_connect(head, bytes) {
+        if self.has_body() && start_line::is_connect(head, bytes) {
             return Err(fail(Kind::BodyOnConnect, self.line_start - 2));
         }
         Ok(())
+    }
+
+    fn has_body(&self) -> bool {
+        self.framing.chunked || self.framing.length.is_some_and(|length| length > 0)
+    }
+
+    /// What Varnish asks of a method: HEAD has no body, and HTTP/1.0 says how long that of POST and PUT is (RFC 1945 section 8.3).
+    /// Whether there is a Host is left to the program.
+    fn check_method(&self, window: &[u8], head: &RequestHead) -> Result<(), ParseError> {
+        let bytes = window.get(self.head_start..self.line_start).unwrap_or_default();
+        let method = head.method.of(bytes);
+        let has_no_length = self.framing == Framing::default() && head.version == Version::Http10;
+        let is_wrong = match method {
+            b"HEAD" | b"CONNECT" => self.has_body(),
+            b"POST" | b"PUT" => has_no_length,
+            _ => false,
+        };
+        if is_wrong { Err(ParseError::new(Kind::InvalidLength, self.line_start - 1)) } else { Ok(()) }
     }
 
     fn complete(&self, window: &[u8], limits: &Limits, head: &mut RequestHead) -> Parsed {
         head.framing = self.framing;
         let lines = window.get(self.head_start..self.line_start).unwrap_or_default();
         head.headers.adopt(lines, limits.keeps_case);
+        if self.has_folds {
+            head.headers.blank_folds();
+        }
         Parsed::Complete { consumed: self.line_start }
     }
 }

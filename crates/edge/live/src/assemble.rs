@@ -23,6 +23,7 @@ use crate::{
     caches::LiveCache,
     capture::LastCapture,
     counters::SideCounters,
+    insight::CacheInsight,
     instance::Instance,
     limits::hard_maxconn,
     process::Process,
@@ -48,11 +49,22 @@ pub struct Assembly<'a> {
     pub workers: usize,
     /// What runs now.
     pub previous: Option<&'a Instance>,
+    /// What goes on running beside it: idle connections to where it has servers too are used by both.
+    pub beside: &'a [Arc<Instance>],
     /// Seed of random numbers.
     pub seed: u64,
 }
 
-impl Assembly<'_> {
+impl<'a> Assembly<'a> {
+    /// The same, for an instance that runs beside these.
+    #[must_use]
+    pub fn with<'b>(&self, beside: &'b [Arc<Instance>]) -> Assembly<'b>
+    where
+        'a: 'b,
+    {
+        Assembly { beside, ..*self }
+    }
+
     /// Makes the instance. States and numbers of proxies and servers that were there before are carried over by name.
     #[must_use]
     pub fn build(&self, config: Config) -> Arc<Instance> {
@@ -68,12 +80,13 @@ impl Assembly<'_> {
     #[must_use]
     pub fn apart(&self, config: Config) -> Arc<Instance> {
         let config = Arc::new(config);
+        let mut shared = self.connections_beside();
         let now_ms = self.process.milliseconds(Instant::now());
         let proxies: Vec<_> = config
             .proxies
             .iter()
             .zip(0..)
-            .map(|(proxy, index)| Arc::new(self.proxy(&config, proxy, ProxyIndex(index), now_ms)))
+            .map(|(proxy, index)| Arc::new(self.proxy(&config, proxy, (ProxyIndex(index), now_ms), &mut shared)))
             .collect();
         for proxy in &proxies {
             if let Some(accelerator) = &proxy.accelerator {
@@ -114,7 +127,24 @@ impl Assembly<'_> {
         })
     }
 
-    fn proxy(&self, config: &Arc<Config>, proxy: &Arc<Proxy>, index: ProxyIndex, now_ms: u64) -> LiveProxy {
+    /// The servers of what goes on running, one for each place.
+    fn connections_beside(&self) -> Vec<Arc<LiveServer>> {
+        let mut all: Vec<Arc<LiveServer>> = Vec::new();
+        for server in self.beside.iter().flat_map(|instance| &instance.proxies).flat_map(|proxy| proxy.servers.iter()) {
+            if all.iter().all(|known| known.key != server.key) {
+                all.push(server);
+            }
+        }
+        all
+    }
+
+    fn proxy(
+        &self,
+        config: &Arc<Config>,
+        proxy: &Arc<Proxy>,
+        (index, now_ms): (ProxyIndex, u64),
+        shared: &mut Vec<Arc<LiveServer>>,
+    ) -> LiveProxy {
         let before = self.before(proxy);
         let workers = self.workers;
         let farm_config = farm_config(config, proxy, index, self.seed.wrapping_add(u64::from(index.0)));
@@ -128,7 +158,11 @@ impl Assembly<'_> {
             .servers
             .iter()
             .zip(0..)
-            .map(|(server, place)| Arc::new(self.server(before, server, index, ServerIndex(place))))
+            .map(|(server, place)| {
+                let mut live = self.server(before, server, index, ServerIndex(place));
+                share_connections(&mut live, shared);
+                Arc::new(live)
+            })
             .collect();
         let listeners = proxy
             .binds
@@ -175,6 +209,7 @@ impl Assembly<'_> {
                 .shared_cache
                 .as_ref()
                 .map(|described| SharedCache::new(described, before.and_then(|before| before.shared_cache.as_ref()))),
+            insight: CacheInsight::default(),
             invalid_request: LastCapture::default(),
             invalid_response: LastCapture::default(),
         }
@@ -216,6 +251,25 @@ impl Assembly<'_> {
             is_gone: AtomicBool::new(false),
             is_followed: AtomicBool::new(false),
         }
+    }
+}
+
+/// Has a server use the idle connections of one that goes on running elsewhere and is reached in the same way.
+fn share_connections(server: &mut LiveServer, shared: &mut Vec<Arc<LiveServer>>) {
+    let is_same = |other: &Arc<LiveServer>| {
+        other.target() == server.target()
+            && other.config.send_proxy.is_none()
+            && server.config.send_proxy.is_none()
+            && !other.is_relative
+            && !server.is_relative
+    };
+    // NOTE: no two servers of an instance have one key.
+    if let Some(at) = shared.iter().position(is_same) {
+        let other = shared.swap_remove(at);
+        server.key = other.key;
+        server.connections = Arc::clone(&other.connections);
+        server.idle = Arc::clone(&other.idle);
+        server.target_epoch = AtomicU64::new(other.target_epoch.load(Relaxed));
     }
 }
 

@@ -11,11 +11,13 @@
 
 pub mod assemble;
 pub mod background;
+pub mod cache_state;
 pub mod caches;
 pub mod capture;
 pub mod changes;
 pub mod counters;
 pub mod dynamic;
+pub mod insight;
 mod instance;
 pub mod limits;
 pub mod peering;
@@ -38,8 +40,8 @@ pub use self::{
     limits::WORKERS_MAX,
     process::{CompressionLimits, Process, ProcessRates, WakeSessions},
     proxy::{
-        Accelerator, DynamicCookie, Farm, FarmObserver, ListenerOrder, LiveListener, LiveProxy, Place, Running,
-        Servers, SharedCache, Targets, Verdict,
+        Accelerator, ConnectionSettings, ConnectionTimeouts, DynamicCookie, Farm, FarmObserver, ListenerOrder,
+        LiveListener, LiveProxy, Place, Running, Servers, SharedCache, Targets, Verdict,
     },
     resolvers::{Asking, LiveResolvers},
     server::{

@@ -36,8 +36,16 @@ pub fn observed_instance(
     let process = Process::new(workers, Instant::now(), SystemTime::now(), Arc::clone(outputs), Arc::new(()));
     let process = Arc::new(process);
     let identity = Identity::new(&config.global);
-    let assembly =
-        Assembly { process: &process, observer, identity: &identity, generation: 1, workers, previous: None, seed: 1 };
+    let assembly = Assembly {
+        process: &process,
+        observer,
+        identity: &identity,
+        generation: 1,
+        workers,
+        previous: None,
+        beside: &[],
+        seed: 1,
+    };
     let instance = assembly.build(config);
     (process, instance)
 }

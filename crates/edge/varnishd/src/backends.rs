@@ -22,7 +22,7 @@ pub fn sections(name: &str, program: &Program, patience: Patience, resolver: &dy
     let (connect, server) = (milliseconds(patience.connect), milliseconds(patience.first_byte));
     let _ = writeln!(
         text,
-        "    timeout connect {connect}\n    timeout server {server}\n    timeout queue {connect}\n    http-reuse always\n"
+        "    timeout connect {connect}\n    timeout server {server}\n    timeout queue {connect}\n    http-reuse always\n    retries 0\n"
     );
     for backend in &program.backends {
         write_backend(&mut text, &section_name(name, &backend.name), backend, program, resolver);

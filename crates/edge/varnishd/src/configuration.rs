@@ -6,6 +6,12 @@ use varnishcli::{Param, Parameters};
 
 use crate::backends::{milliseconds, quoted};
 
+/// What a buffer has room for at least.
+const HEAD_BYTES_MIN: u64 = 15 << 10;
+
+/// What may be added to a head here.
+const REWRITTEN_BYTES_MAX: u64 = 1 << 10;
+
 /// Where HTTP is listened for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
@@ -53,6 +59,10 @@ pub fn configuration(frontend: &Frontend, parameters: &Parameters) -> String {
     for parameter in [Param::vsl_space, Param::vsl_buffer, Param::vsl_reclen] {
         let _ = write!(text, " param {}={}", parameter.name(), parameters.bytes(parameter));
     }
+    // A buffer has the largest head that there may be, and what is added to it.
+    let head = parameters.bytes(Param::http_req_size).max(parameters.bytes(Param::http_resp_size)).max(HEAD_BYTES_MIN);
+    let _ =
+        write!(text, "\n    tune.bufsize {}\n    tune.maxrewrite {REWRITTEN_BYTES_MAX}", head + REWRITTEN_BYTES_MAX);
     text.push_str("\n\ndefaults\n    mode http\n");
     let time = |parameter| milliseconds(parameters.number(parameter));
     let _ = writeln!(text, "    timeout client {}", time(Param::send_timeout));

@@ -37,6 +37,9 @@ struct Lexer<'a> {
     at: usize,
 }
 
+/// The digits of a BLOB by their value.
+const BASE64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 impl<'a> Lexer<'a> {
     fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
@@ -160,6 +163,17 @@ impl<'a> Lexer<'a> {
         if digits.len() % 4 != 0 {
             let words = "BLOB must have n*4 base64 characters";
             return Err(Diagnostic::at(words, self.span(self.at, end + 1)));
+        }
+        // RFC 4648 section 3.5: bits that stand for nothing are zero.
+        let unused = match padding {
+            1 => 4,
+            2 => 16,
+            _ => 1,
+        };
+        let last = digits.trim_end_matches('=').chars().next_back();
+        let value = last.and_then(|last| BASE64.find(last));
+        if value.is_some_and(|value| value % unused != 0) {
+            return Err(Diagnostic::at("Illegal BLOB character:", self.span(end - padding - 1, end - padding)));
         }
         Ok(self.take(Kind::Blob, length + 2))
     }

@@ -80,10 +80,6 @@ fn expand<'s>(out: &mut Vec<u8>, replacement: &[u8], group: impl Fn(usize) -> &'
                 out.extend_from_slice(group(index));
                 rest = rest.get(at + 2..).unwrap_or_default();
             }
-            Some(b'&') => {
-                out.extend_from_slice(group(0));
-                rest = rest.get(at + 2..).unwrap_or_default();
-            }
             Some(other) => {
                 out.push(*other);
                 rest = rest.get(at + 2..).unwrap_or_default();

@@ -19,6 +19,10 @@ use crate::{
 const INDEX: &str = "_.index";
 const FILE_MODE: u32 = 0o640;
 const NAME_BYTES_MAX: usize = 255;
+/// A page of most machines; where they are larger, the system fills the rest of the last one. NOTE: its own answer cannot be had under
+/// valgrind.
+const PAGE_BYTES: usize = 4 << 10;
+
 /// Lines that take something away, at least, before the index is written anew without what is gone.
 const REMOVALS_MIN: usize = 10;
 /// Names of files that are tried before a folder is called full.
@@ -121,7 +125,7 @@ impl Publisher {
     pub fn log(&mut self, bytes: usize) -> Result<Arc<Log>, VsmError> {
         Log::check_size(bytes)?;
         // Whole pages: readers take the length in the index for the end.
-        let bytes = bytes.next_multiple_of(rustix::param::page_size());
+        let bytes = bytes.next_multiple_of(PAGE_BYTES);
         let (memory, _) = self.allocate("Log", "Log", bytes, Log::prepare)?;
         Ok(Arc::new(Log::new(memory)))
     }
@@ -145,7 +149,7 @@ impl Publisher {
         }
         let (name, file) = self.create_file(class)?;
         let path = self.folder.join(&name);
-        let size = bytes.next_multiple_of(rustix::param::page_size());
+        let size = bytes.next_multiple_of(PAGE_BYTES);
         let memory = Memory::create(&file, size).inspect_err(|_| {
             let _ = fs::remove_file(&path);
         });

@@ -29,6 +29,9 @@ const LOOK_TIME: Duration = Duration::from_millis(200);
 /// How long everything may take to be there.
 const START_TIME_MAX: Duration = Duration::from_secs(20);
 
+/// What switches the cache.
+const CACHE_SWITCH: &str = "4";
+
 /// Options of `tidegate demo`.
 #[derive(Debug, Args)]
 pub struct DemoArguments {
@@ -142,11 +145,14 @@ async fn perform(port: u16) -> Result<(), String> {
 }
 
 fn obey(stage: &mut Stage, line: &str) -> Result<(), String> {
+    if line == CACHE_SWITCH {
+        return stage.switch_cache();
+    }
     match line.parse::<usize>().ok().and_then(|number| number.checked_sub(1)).filter(|index| *index < PARTS.len()) {
         Some(index) => stage.toggle(index),
         None if line.is_empty() => Ok(()),
         None => {
-            println!("Type 1 or 2 and Enter to stop or start a site, 3 for the store, Ctrl-C to end.");
+            println!("Type 1 or 2 and Enter to stop or start a site, 3 for the store, 4 for the cache, Ctrl-C to end.");
             Ok(())
         }
     }

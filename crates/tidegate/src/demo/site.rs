@@ -20,6 +20,8 @@ use super::{
 const CONNECTIONS_MAX: usize = 256;
 /// Bytes of a request's head.
 const HEAD_BYTES_MAX: u64 = 16 * 1024;
+/// How long the slow page takes.
+const SLOW_TIME: Duration = Duration::from_millis(500);
 /// How long a connection may be idle.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(60);
 
@@ -38,6 +40,8 @@ struct Request {
 #[derive(Debug)]
 struct Counters {
     requests: AtomicU64,
+    /// Those for the slow page.
+    slow: AtomicU64,
     connections: AtomicUsize,
     visits: Visits,
 }
@@ -47,6 +51,7 @@ pub fn serve(name: &str, port: u16, store: u16) -> io::Result<Infallible> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     let counters = Arc::new(Counters {
         requests: AtomicU64::new(0),
+        slow: AtomicU64::new(0),
         connections: AtomicUsize::new(0),
         visits: Visits::new(store),
     });
@@ -137,13 +142,22 @@ fn answer(request: &Request, name: &str, port: u16, counters: &Counters, close: 
                 ("200 OK", "text/plain; charset=utf-8", page::plain(&visit))
             }
         }
-        ("GET" | "HEAD", _) => ("404 Not Found", "text/plain; charset=utf-8", "There is only one page: /\n".to_owned()),
+        ("GET" | "HEAD", "/slow") => {
+            std::thread::sleep(SLOW_TIME);
+            let number = counters.slow.fetch_add(1, Relaxed) + 1;
+            let text = format!("{name} has worked half a second on this page, for the {number}. time\n");
+            ("200 OK", "text/plain; charset=utf-8", text)
+        }
+        ("GET" | "HEAD", _) => {
+            ("404 Not Found", "text/plain; charset=utf-8", "There are only two pages: / and /slow\n".to_owned())
+        }
         _ => ("405 Method Not Allowed", "text/plain; charset=utf-8", "This site only answers GET.\n".to_owned()),
     };
+    let life = if request.path == "/slow" { "max-age=10" } else { "no-store" };
     let connection = if close { "close" } else { "keep-alive" };
     let mut answer = format!(
         "HTTP/1.1 {status}\r\ncontent-type: {media_type}\r\ncontent-length: {}\r\nconnection: {connection}\r\n\
-         vary: accept\r\ncache-control: no-store\r\nx-site: {name}\r\n\r\n",
+         vary: accept\r\ncache-control: {life}\r\nx-site: {name}\r\n\r\n",
         body.len()
     );
     if request.method != "HEAD" {

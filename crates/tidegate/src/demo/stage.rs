@@ -104,6 +104,27 @@ impl Stage {
         Ok(())
     }
 
+    /// Puts a cache in front of the slow page, or takes it away, as a person would: in haproxy.cfg, and by a reload.
+    pub fn switch_cache(&mut self) -> Result<(), String> {
+        const OFF: &str = "    #shared-cache ";
+        const ON: &str = "    shared-cache ";
+        let file = self.folder.join("haproxy.cfg");
+        let told = |error: std::io::Error| format!("{}: {error}", file.display());
+        let text = std::fs::read_to_string(&file).map_err(told)?;
+        let is_off = text.contains(OFF);
+        let changed = if is_off { text.replace(OFF, ON) } else { text.replace(ON, OFF) };
+        std::fs::write(&file, changed).map_err(told)?;
+        let edge = i32::try_from(self.edge.id()).ok().and_then(Pid::from_raw);
+        edge.map_or(Ok(()), |edge| kill_process(edge, Signal::USR2)).map_err(|error| told(error.into()))?;
+        if is_off {
+            println!("The cache is on: /slow takes half a second once, and comes from the cache for ten seconds.");
+            println!("The statistics say how often, at \"slow\", and so does: tidegate log --pid {}", self.edge.id());
+        } else {
+            println!("The cache is off: /slow takes half a second each time.");
+        }
+        Ok(())
+    }
+
     /// Whether a page comes through the edge.
     pub fn answers(&self) -> bool {
         ask(self.port).is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 200 "))
@@ -144,6 +165,8 @@ Tidegate runs. Open these in a browser:
             ("1 and Enter".to_owned(), format!("here: starts {reef} again, or stops it (2 for {dune})")),
             (format!("redis-cli -p {store} get {}", visits::KEY), "what the sites have counted".to_owned()),
             ("3 and Enter".to_owned(), "twice: the store is killed and started, no visit is lost".to_owned()),
+            (format!("curl http://127.0.0.1:{port}/slow"), "a page that takes half a second".to_owned()),
+            ("4 and Enter".to_owned(), "here: switches a cache on in front of it, or off".to_owned()),
             (format!("tidegate log --pid {edge}"), "requests as they end".to_owned()),
             (format!("tidegate reload --pid {edge}"), "after a change of haproxy.cfg".to_owned()),
         ] {

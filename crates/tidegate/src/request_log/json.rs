@@ -32,6 +32,7 @@ pub(super) fn summary(output: &mut impl Write, block: &Block<'_>) -> io::Result<
     put("took_us", request.took_us.into());
     put("bytes_in", request.bytes_in.into());
     put("bytes_out", request.bytes_out.into());
+    put("cache", request.cache.into());
     put("termination", request.termination.into());
     write(output, &Value::Object(object))
 }

@@ -4,6 +4,8 @@
 //! 192.0.2.7:41224 [23/Nov/2026:08:58:57.620] web readers/two 1.1ms 200 140 --NN "GET /basket"
 //! ```
 //!
+//! A cache adds what became of it, and why: `(miss, not stored: the response sets a cookie)`.
+//!
 //! Client, when its request came, frontend, backend and server, how long it took, status, bytes sent, how it ended, request.
 
 use telemetry::{
@@ -32,6 +34,8 @@ pub(super) struct Request {
     pub(super) termination: String,
     pub(super) method: Option<String>,
     pub(super) url: String,
+    /// What became of it in a cache.
+    pub(super) cache: Option<String>,
 }
 
 impl Request {
@@ -57,6 +61,7 @@ impl Request {
             termination: text(Tag::Termination).unwrap_or_default(),
             method: text(Tag::ReqMethod),
             url: text(Tag::ReqURL).unwrap_or_default(),
+            cache: text(Tag::Cache),
         }
     }
 }
@@ -98,6 +103,9 @@ pub(super) fn line(block: &Block<'_>, style: Style) -> String {
     } else if request.status != 0 {
         // As HAProxy calls what is no request.
         line.push_str(" \"<BADREQ>\"");
+    }
+    if let Some(cache) = request.cache {
+        line.push_str(&style.paint(Colour::Faint, format_args!(" ({})", printable(cache.as_bytes()))));
     }
     if block.is_truncated() {
         line.push_str(&style.paint(Colour::Doubtful, " (cut: it was too long for the memory of the log)"));

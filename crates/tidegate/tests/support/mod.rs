@@ -18,6 +18,7 @@ mod scene;
 mod scripted_master;
 mod site;
 mod store;
+mod varnish_instance;
 mod wire;
 
 use std::{
@@ -45,6 +46,7 @@ pub use self::{
     scripted_master::ScriptedMaster,
     site::{Site, Varnish},
     store::{RedisClient, Store},
+    varnish_instance::{VarnishInstance, is_installed, tool_at},
     wire::{Answer, Wire},
 };
 

@@ -141,6 +141,11 @@ impl RedisClient {
         Self { stream, parser: ReplyParser::new(), buffer: Vec::new() }
     }
 
+    /// Whether somebody listens there and answers.
+    pub fn connect_if_listens(address: SocketAddr) -> bool {
+        listens(address) && Self::connect(address).try_command(&["PING"]).is_some()
+    }
+
     /// Sends a command and gives its reply.
     #[track_caller]
     pub fn command(&mut self, words: &[&str]) -> Value {

@@ -84,6 +84,7 @@ tags! {
     70 Rule "<file>:<line> <action>" "A rule decided something.";
     71 Intercept "<reason>" "The edge answered itself.";
     72 Upgrade "<protocol>" "The connection became a tunnel.";
+    73 Cache "<outcome>, <why>" "What became of the request in the cache: hit, miss, pass, pipe or synth; of a `shared-cache` what its `Cache-Status` says.";
     80 Termination "<code>" "HAProxy's termination state, such as `SH--`.";
     81 Log "<line>" "The line as the log targets got it.";
     82 Summary "<binary>" "A request in short. Readers get the records that it stands for instead: see Summary.";
@@ -128,6 +129,7 @@ impl Tag {
                 | Self::ReqAcct
                 | Self::RespStatus
                 | Self::Backend
+                | Self::Cache
                 | Self::Termination
                 | Self::Summary
                 | Self::Health

@@ -111,6 +111,10 @@ fn who_has_no_lease_any_more_serves_nothing() {
     assert_eq!(shard.ask(client, "CLUSTER LEASE 1 100"), "+OK ");
     assert_eq!(shard.ask(client, "GET b"), "$1 1 ");
     assert!(shard.ask(client, "CLUSTER LEASE 2 100").starts_with("-STALEEPOCH"));
+    // From a moment that the node has told: not from when the command is run.
+    assert!(shard.ask(client, "CLUSTER LEASE 1 100 SINCE 0").starts_with(':'));
+    assert!(shard.ask(client, "CLUSTER LEASE 1 100 SINCE 9999999999999").starts_with("-ERR SINCE"));
+    assert!(shard.ask(client, "CLUSTER LEASE 1 100 UNTIL 0").starts_with("-ERR syntax"));
 }
 
 #[test]

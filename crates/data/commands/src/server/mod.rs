@@ -147,6 +147,19 @@ impl Server {
         id
     }
 
+    /// The link to the master is there, from one address to another and by this socket; or it is there no more.
+    pub fn set_master_client(&mut self, link: Option<(String, String, i32)>, now: Millis) {
+        self.shared.replication.master_client = link.map(|(address, local_address, descriptor)| {
+            let mut session = Session::new(SessionId(self.shared.next_session), now);
+            self.shared.next_session += 1;
+            session.is_master = true;
+            session.connection.address = address;
+            session.connection.local_address = local_address;
+            session.connection.descriptor = descriptor;
+            Box::new(session)
+        });
+    }
+
     /// The number of a client's socket, as `CLIENT LIST` shows it.
     pub fn set_descriptor(&mut self, id: SessionId, descriptor: i32) {
         if let Some(session) = self.shared.session_mut(id) {

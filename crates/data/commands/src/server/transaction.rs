@@ -5,7 +5,7 @@ use resp::Reply;
 
 use crate::{Session, table::Flags};
 
-use super::{Server, dispatch::WordList};
+use super::{Server, dispatch::WordList, execution::OUT_OF_MEMORY, replication::MASTER_DOWN};
 
 impl Server {
     /// Whether one of some keys, all of which were valid before, has expired and nobody noticed yet.
@@ -17,6 +17,26 @@ impl Server {
         Ok(self.changes.before.len() > noticed)
     }
 
+    /// Why commands that could be queued are not to run any more.
+    fn refused_now(&self, commands: &[Vec<Bytes>]) -> Option<Failure> {
+        let flags = || {
+            commands.iter().filter_map(|words| {
+                let words: WordList<'_> = words.iter().map(|word| word.as_slice()).collect();
+                Some(self.shared.table.find(&words)?.command.flags)
+            })
+        };
+        let any_writes = flags().any(|flags| flags.contains(Flags::WRITE));
+        if self.shared.condition.memory_full && flags().any(|flags| flags.contains(Flags::DENYOOM)) {
+            return Some(OUT_OF_MEMORY);
+        }
+        if self.shared.is_stale_replica() && !flags().all(|flags| flags.contains(Flags::STALE)) {
+            return Some(MASTER_DOWN);
+        }
+        let refused = self.shared.condition.refuse_writes.as_ref().filter(|_| any_writes);
+        let refused = refused.map(|reason| Failure::owned(reason.clone()));
+        refused.or_else(|| if any_writes { self.shared.lacks_replicas() } else { None })
+    }
+
     /// Runs the queued commands of a session.
     pub(super) fn execute_transaction(&mut self, session: &mut Session, output: &mut Vec<u8>) -> Result<(), Failure> {
         let transaction = session.transaction.take().ok_or(Failure::text("ERR EXEC without MULTI"))?;
@@ -25,23 +45,9 @@ impl Server {
         if transaction.refused {
             return Err(Failure::text("EXECABORT Transaction discarded because of previous errors."));
         }
-        let needs_memory = |words: &Vec<Bytes>| {
-            let words: WordList<'_> = words.iter().map(|word| word.as_slice()).collect();
-            self.shared.table.find(&words).is_some_and(|found| found.command.flags.contains(Flags::DENYOOM))
-        };
-        if self.shared.condition.memory_full && transaction.commands.iter().any(needs_memory) {
-            return Err(Failure::text(
-                "EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.",
-            ));
-        }
-        let writes = |words: &Vec<Bytes>| {
-            let words: WordList<'_> = words.iter().map(|word| word.as_slice()).collect();
-            self.shared.table.find(&words).is_some_and(|found| found.command.flags.contains(Flags::WRITE))
-        };
-        if let Some(reason) = &self.shared.condition.refuse_writes
-            && transaction.commands.iter().any(writes)
-        {
-            return Err(Failure::owned(format!("EXECABORT Transaction discarded because of: {reason}")));
+        if let Some(reason) = self.refused_now(&transaction.commands) {
+            let text = [b"EXECABORT Transaction discarded because of: ".as_slice(), &reason.bytes()].concat();
+            return Err(Failure::quoting(&[&text]));
         }
         if failed? {
             Reply::new(output, session.protocol).null_array();

@@ -239,6 +239,8 @@ pub struct Session {
     pub retry: Option<Retry>,
     /// Whether its connection is to be closed.
     pub close: Close,
+    /// It is the master of this replica: its socket belongs to whoever has the link.
+    pub is_master: bool,
     /// It is not a client: a script, or the log being replayed.
     pub internal: bool,
     /// It is the log being replayed: what was within the bounds of its time is done, whatever they are now.
@@ -294,6 +296,7 @@ impl Session {
             deny_blocking: false,
             retry: None,
             close: Close::No,
+            is_master: false,
             internal: false,
             replaying: false,
             replayed_at: now,

@@ -117,6 +117,9 @@ pub enum LinkError {
         /// What it says.
         reason: String,
     },
+    /// The master does not take the password.
+    #[error("Unable to AUTH to MASTER: {0}")]
+    Unauthenticated(String),
     /// The master cannot be followed now.
     #[error("the master cannot be followed now: {0}")]
     NotNow(String),
@@ -427,7 +430,7 @@ impl Link {
             State::Introducing(awaited) => {
                 let Some(command) = awaited.pop_front() else { return Ok(()) };
                 match error {
-                    Some(reason) if command == AUTH => return Err(LinkError::Refused { command, reason }),
+                    Some(reason) if command == AUTH => return Err(LinkError::Unauthenticated(reason)),
                     // What it does not know of us it does without.
                     Some(_) => {}
                     None if line.starts_with(b"+") => self.is_eager |= command == EAGER,

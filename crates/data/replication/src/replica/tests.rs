@@ -202,7 +202,7 @@ fn what_a_master_says_instead_is_told() {
     peer.sent();
     peer.hear(b"+PONG\r\n").unwrap();
     let error = peer.hear(b"-WRONGPASS invalid username-password pair or user is disabled.\r\n").unwrap_err();
-    assert!(error.to_string().starts_with("the master refuses 'AUTH': WRONGPASS"), "{error}");
+    assert!(error.to_string().starts_with("Unable to AUTH to MASTER: WRONGPASS"), "{error}");
     let mut peer = Peer::new(LinkOptions::default(), 5000);
     assert!(peer.hear(&[b'x'; 5000]).is_err());
     let mut peer = Peer::new(LinkOptions::default(), 5000);

@@ -25,7 +25,7 @@ use commands::{
 };
 use engine::Batch;
 use mio::{Poll, Token, Waker};
-use oplog::{Log, disk::RealDisk};
+use oplog::{Log, Offset, disk::RealDisk};
 use replication::replica::Position;
 use shard::records::ShardTables;
 
@@ -41,6 +41,8 @@ use crate::{
     messages, opening,
 };
 
+use super::set_aside;
+
 /// So many bytes of values are in memory before they are written to the tables.
 const PIECE_BYTES: usize = 64 << 20;
 /// So many keys are.
@@ -55,6 +57,8 @@ pub struct Copied {
     pub position: Position,
     /// How many keys it has.
     pub keys: u64,
+    /// Up to where the master has what the own log has, if that goes on behind it.
+    pub parted: Option<Offset>,
     folder: PathBuf,
 }
 
@@ -98,7 +102,7 @@ pub fn make(
     };
     let (keys, selected) = fill(&folder, &settings, snapshot)?;
     finish_making(&folder, &settings, position, selected)?;
-    Ok(Copied { position, keys, folder })
+    Ok(Copied { position, keys, parted: None, folder })
 }
 
 /// Takes in all that a snapshot has. Returns how many keys that are, and the database that the stream behind it goes on with.
@@ -196,13 +200,15 @@ fn finish_making(folder: &Path, settings: &Settings, position: Position, selecte
 }
 
 impl Copied {
-    /// Puts the copy into the place of the store's data, which nobody has open. Returns where that is by now.
+    /// Puts the copy into the place of the store's data, which nobody has open. [`give_up_later`] is to follow.
     ///
     /// # Errors
     ///
     /// The disk's. What was there stays, or the next start goes on with this.
-    pub fn install(&self, store: &StoreFolder) -> Result<PathBuf, StoreError> {
+    pub fn install(&self, store: &StoreFolder) -> Result<(), StoreError> {
         let root = store.root();
+        let served = ShardFolder::first(root);
+        set_aside::note(served.path(), self.parted).map_err(failed(served.path()))?;
         remove(&ready(root));
         fs::rename(ShardFolder::first(&self.folder).path(), ready(root)).map_err(failed(&ready(root)))?;
         sync_folder(root).map_err(failed(root))?;
@@ -212,15 +218,14 @@ impl Copied {
 }
 
 /// Puts a copy that is whole into the place of the data.
-fn swap(root: &Path) -> Result<PathBuf, StoreError> {
+fn swap(root: &Path) -> Result<(), StoreError> {
     let served = ShardFolder::first(root);
-    remove(&old(root));
+    give_up(root, &old(root));
     if served.path().exists() {
         fs::rename(served.path(), old(root)).map_err(failed(&old(root)))?;
     }
     fs::rename(ready(root), served.path()).map_err(failed(served.path()))?;
-    sync_folder(root).map_err(failed(root))?;
-    Ok(old(root))
+    sync_folder(root).map_err(failed(root))
 }
 
 /// Finishes what a crash has interrupted: a copy that is whole is taken over, one that is not is removed.
@@ -234,8 +239,25 @@ pub fn finish(root: &Path) -> Result<(), StoreError> {
         swap(root)?;
     }
     remove(&copying(root));
-    remove_later(old(root));
+    give_up_later(root);
     Ok(())
+}
+
+/// Gives old data up: what nobody else has of it is set aside before.
+fn give_up(root: &Path, old: &Path) {
+    if !old.exists() {
+        return;
+    }
+    if let Err(reason) = set_aside::save(root, old) {
+        let kept = root.join(format!("set-aside-data-{}", clock::now()));
+        let place = if fs::rename(old, &kept).is_ok() { kept } else { old.to_owned() };
+        messages::warn(&format!(
+            "what this store had and its new master has not cannot be set aside as commands: {reason}. The old data stay in {}",
+            place.display()
+        ));
+        return;
+    }
+    remove(old);
 }
 
 fn remove(path: &Path) {
@@ -246,11 +268,17 @@ fn remove(path: &Path) {
     }
 }
 
-/// Removes a folder that may have very much in it.
-pub fn remove_later(path: PathBuf) {
-    if !path.exists() {
+/// Whether old data are being given up.
+pub fn is_giving_up(root: &Path) -> bool {
+    old(root).exists()
+}
+
+/// The same on a thread: there may be very much in it.
+pub fn give_up_later(root: &Path) {
+    if !old(root).exists() {
         return;
     }
+    let root = root.to_owned();
     // Without a thread it waits for the next start.
-    let _ = thread::Builder::new().name("remove".into()).spawn(move || remove(&path));
+    let _ = thread::Builder::new().name("remove".into()).spawn(move || give_up(&root, &old(&root)));
 }

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, BufRead, Read, Write as _},
-    net::{TcpStream, ToSocketAddrs as _},
+    net::{SocketAddr, TcpStream, ToSocketAddrs as _},
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
@@ -19,17 +19,21 @@ use mio::Waker;
 use oplog::{Offset, ReplicationId};
 use replication::{
     cut::Piece,
+    parting::{Histories, parted_at},
     replica::{Event, Link, LinkError, LinkOptions, LinkState, Position},
 };
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},
-    fd::OwnedFd,
+    fd::{AsRawFd as _, OwnedFd},
 };
 use shard::chain;
 
-use crate::clock;
+use crate::{clock, messages};
 
-use super::copy::{self, Copied};
+use super::{
+    ask,
+    copy::{self, Copied},
+};
 
 /// How long is waited at most for something to come.
 const TURN: Duration = Duration::from_millis(200);
@@ -61,6 +65,8 @@ pub struct Report {
     pub state: LinkState,
     pub heard: Millis,
     pub copy: Option<CopyProgress>,
+    /// The connection: the master's address, the own one, and the socket's number.
+    pub socket: Option<(SocketAddr, SocketAddr, i32)>,
 }
 
 /// What both have.
@@ -85,6 +91,8 @@ pub struct Task {
     pub address: (String, u16),
     pub options: LinkOptions,
     pub position: Position,
+    /// The histories that the own log tells.
+    pub histories: Histories,
     pub settings: Settings,
     /// The store's folder.
     pub root: PathBuf,
@@ -179,7 +187,8 @@ impl Ended {
 
 impl From<LinkError> for Ended {
     fn from(error: LinkError) -> Self {
-        let is_refusal = matches!(error, LinkError::Refused { .. } | LinkError::NoAnswer { .. });
+        let is_refusal =
+            matches!(error, LinkError::Refused { .. } | LinkError::Unauthenticated(_) | LinkError::NoAnswer { .. });
         Self { reason: Some(chain(&error)), is_refusal }
     }
 }
@@ -198,7 +207,9 @@ fn run(task: Task, shared: &Arc<Shared>, to_loop: &SyncSender<FromLink>) -> Resu
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
     link.handle_connected(clock::now());
+    let socket = stream.peer_addr().ok().zip(stream.local_addr().ok());
     let driver = Driver {
+        socket: socket.map(|(peer, own)| (peer, own, stream.as_raw_fd())),
         stream,
         link,
         shared,
@@ -233,6 +244,7 @@ struct Driver<'a> {
     pending: Option<FromLink>,
     unsent: Vec<u8>,
     room: Vec<u8>,
+    socket: Option<(SocketAddr, SocketAddr, i32)>,
 }
 
 impl Driver<'_> {
@@ -257,18 +269,41 @@ impl Driver<'_> {
     /// Makes a copy of what comes, has the loop take it over, and goes on with the log.
     fn copy(&mut self, position: Position) -> Result<(), Ended> {
         let (root, settings) = (self.task.root.clone(), self.task.settings.clone());
+        let parted = self.parted(position);
         let mut incoming = Incoming { driver: self, bytes: Vec::new(), at: 0, is_end: false, ended: None };
         let copied = copy::make(&root, &settings, position, &mut incoming);
         if let Some(ended) = incoming.ended.take() {
             return Err(ended);
         }
-        let copied = copied.map_err(|error| Ended::because(format!("the copy cannot be made: {}", chain(&error))))?;
+        let mut copied =
+            copied.map_err(|error| Ended::because(format!("the copy cannot be made: {}", chain(&error))))?;
+        copied.parted = parted;
         self.pending = Some(FromLink::Copied(Box::new(copied)));
         while !self.shared.is_installed.swap(false, Ordering::AcqRel) {
             self.give_pending()?;
             self.turn()?;
         }
         Ok(self.link.loaded(clock::now())?)
+    }
+
+    /// Where the own log has parted from the master's, if it goes on behind that.
+    fn parted(&self, position: Position) -> Option<Offset> {
+        let own = &self.task.histories;
+        let theirs = match ask::histories(&self.stream, &self.task.options) {
+            // What it has written since may be as long as what it has lost.
+            Ok(theirs) => Histories { end: theirs.end.min(position.offset), ..theirs },
+            Err(reason) => {
+                messages::warn(&format!("the master was asked which histories its log tells: {reason}"));
+                return None;
+            }
+        };
+        let parted = parted_at(own, &theirs);
+        if parted.is_none() && own.end > Offset(0) {
+            messages::notice(
+                "what is here has no history in common with the master's: it is replaced, and not set aside",
+            );
+        }
+        parted.filter(|parted| *parted < own.end)
     }
 
     fn give_pending(&mut self) -> Result<(), Ended> {
@@ -346,7 +381,7 @@ impl Driver<'_> {
         let state = self.link.state();
         let is_loading = state == LinkState::Sync && copy.is_none();
         let copy = copy.or(is_loading.then(CopyProgress::default));
-        let report = Report { state, heard: self.link.heard(), copy };
+        let report = Report { state, heard: self.link.heard(), copy, socket: self.socket };
         let former = std::mem::replace(&mut *self.shared.report.lock().unwrap_or_else(PoisonError::into_inner), report);
         if former.state != report.state {
             let _ = self.task.waker.wake();

@@ -11,11 +11,13 @@
 //! So a replica that is slow, or takes a copy, costs its master's loop nothing: what it is given is read from files. A replica makes its
 //! copy beside its old data, which it serves until the copy is there as a whole.
 
+mod ask;
 mod copy;
 mod failover;
 mod feed;
 mod link;
 mod replicas;
+mod set_aside;
 
 use std::{io, sync::Arc};
 
@@ -26,13 +28,16 @@ use commands::{
 use keyspace::Millis;
 use mio::Waker;
 use oplog::{Offset, ReplicationId};
-use replication::replica::{LinkOptions, LinkState, Position};
+use replication::{
+    parting::Histories,
+    replica::{LinkOptions, LinkState, Position},
+};
 use shard::{chain, follow::Piece};
 
 use crate::{
     StoreError, clock,
     folder::{ShardNumber, StoreFolder},
-    messages,
+    followers, messages,
     opening::{self, Shard},
     role,
     sockets::Sockets,
@@ -63,6 +68,10 @@ pub struct Replicator {
     last_failure: Option<String>,
     replicas: Replicas,
     promise: Promise,
+    /// Old data are being given up, and may be set aside in part: when it is looked for that next.
+    looks_for_files_at: Option<Millis>,
+    /// When those who follow the log by a name are looked for next.
+    looks_for_followers_at: Millis,
     /// The master has asked to be relieved.
     taking_over: Option<TakeOver>,
 }
@@ -86,6 +95,8 @@ impl Replicator {
             retry_at: 0,
             last_failure: None,
             promise: Promise::default(),
+            looks_for_files_at: Some(0),
+            looks_for_followers_at: 0,
             taking_over: None,
         }
     }
@@ -99,6 +110,7 @@ impl Replicator {
             let history = new_history()?;
             shard.begin_history(history, clock::now())?;
         }
+        self.tell_histories(shard);
         if let Some((host, port)) = begun.master {
             let shared = &mut shard.server.shared;
             shared.settings.replicaof.0 = Some((host.clone(), port));
@@ -147,13 +159,20 @@ impl Replicator {
         let Some(folder) = folder else { return Ok(false) };
         for request in std::mem::take(&mut shard.server.shared.replication.requests) {
             match request {
-                Request::Follow => self.follow(shard, folder, now)?,
+                Request::Follow => {
+                    if self.promise.count > 0 {
+                        forsake_those_who_wait(shard, sockets);
+                    }
+                    self.follow(shard, folder, now)?;
+                }
                 Request::Promote => self.promote(shard, folder, now)?,
                 Request::Attach(attach) => self.replicas.attach(shard, sockets, folder, attach, now),
                 Request::TakeOver(attach) => self.taking_over = Some(TakeOver::new(attach, now)),
+                Request::Reconnect => self.reconnect(shard, now),
                 Request::AbortFailover => self.abort_failover(shard, folder, "Failover manually aborted", now)?,
             }
         }
+        self.look_for_files(shard, folder, now);
         self.replicas.take_released(shard, sockets, folder, now);
         self.replicas.begin_those_behind(shard, folder, now);
         let is_busy = match shard.role().is_follower() {
@@ -187,12 +206,27 @@ impl Replicator {
         shard.server.shared.replication.waiting.len() < waiting
     }
 
+    /// Has those who ask know what of old data is set aside, and the log be kept for those who follow it.
+    fn look_for_files(&mut self, shard: &mut Shard, folder: &StoreFolder, now: Millis) {
+        if self.looks_for_files_at.is_some_and(|at| now >= at || at > now + RETRY_MS) {
+            let is_going_on = copy::is_giving_up(folder.root());
+            shard.server.shared.replication.set_aside = set_aside::files(folder);
+            self.looks_for_files_at = is_going_on.then_some(now + RETRY_MS);
+        }
+        let at = self.looks_for_followers_at;
+        if now >= at || at > now + RETRY_MS {
+            self.looks_for_followers_at = now + RETRY_MS;
+            self.replicas.set_followers(shard, followers::all(folder.root()));
+        }
+    }
+
     fn follow(&mut self, shard: &mut Shard, folder: &StoreFolder, now: Millis) -> Result<(), StoreError> {
         let Some(master) = shard.server.shared.replication.master() else { return Ok(()) };
         let (host, port) = (master.host.clone(), master.port);
         messages::notice(&format!("this store follows {host}:{port}"));
         role::write(folder.root(), Some((&host, port)));
         self.link = None;
+        shard.server.set_master_client(None, now);
         self.last_failure = None;
         // What replicas of this store have may not be the new master's: they ask again.
         self.replicas.drop_all(shard);
@@ -206,6 +240,7 @@ impl Replicator {
             return Ok(());
         }
         self.link = None;
+        shard.server.set_master_client(None, now);
         shard.promote(new_history()?, now).map_err(failed)?;
         // They are to learn of the new history.
         self.replicas.drop_all(shard);
@@ -219,11 +254,13 @@ impl Replicator {
     pub fn tell_histories(&self, shard: &mut Shard) {
         let Some(persistence) = shard.persistence() else { return };
         let histories = persistence.histories();
+        let all = Histories { begun: histories.clone(), end: persistence.log().end() };
         let former = match histories.as_slice() {
             [.., (former, _), (_, from)] => Some((former.to_string(), from.0 + 1)),
             _ => None,
         };
         shard.server.shared.replication.former = former;
+        shard.server.shared.replication.histories = all.field();
     }
 
     /// Takes what the master has sent. Whether there is more.
@@ -269,12 +306,40 @@ impl Replicator {
                 Self::end_failover(shard);
             }
         }
+        self.tell_master_client(shard, now);
         Ok(applied >= APPLIED_MAX)
+    }
+
+    /// The master is a client as long as the link is there.
+    fn tell_master_client(&self, shard: &mut Shard, now: Millis) {
+        let report = self.link.as_ref().map(LinkThread::report);
+        let socket = report.filter(|report| report.state == LinkState::Connected).and_then(|report| report.socket);
+        let known = shard.server.shared.replication.master_client.as_mut();
+        match (socket, known) {
+            (None, None) => {}
+            (Some((peer, ..)), Some(known)) if known.connection.address == peer.to_string() => {
+                known.last_interaction = report.map_or(now, |report| report.heard);
+            }
+            (socket, _) => {
+                let words = socket.map(|(peer, own, number)| (peer.to_string(), own.to_string(), number));
+                shard.server.set_master_client(words, now);
+            }
+        }
+    }
+
+    /// Cuts the link and begins another one at once.
+    fn reconnect(&mut self, shard: &mut Shard, now: Millis) {
+        if self.link.is_some() {
+            self.give_up(shard, "it was cut by a command".to_owned(), now);
+            self.retry_at = now;
+        }
+        shard.server.set_master_client(None, now);
     }
 
     fn connect(&mut self, shard: &mut Shard, folder: &StoreFolder) -> Result<(), StoreError> {
         let Some(persistence) = shard.persistence() else { return Ok(()) };
         let position = Position { history: persistence.replication_id(), offset: persistence.log().end() };
+        let histories = Histories { begun: persistence.histories(), end: position.offset };
         let shared = &mut shard.server.shared;
         let settings = &shared.settings;
         let Some(master) = shared.replication.master() else { return Ok(()) };
@@ -285,6 +350,7 @@ impl Replicator {
             address,
             options,
             position,
+            histories,
             settings: settings.clone(),
             root: folder.root().to_owned(),
             waker: Arc::clone(&self.waker),
@@ -341,13 +407,14 @@ impl Replicator {
         self.replicas.drop_all(shard);
         let waker = &self.waker;
         let old = shard.replace(now, |settings: &Settings| {
-            let old = copied.install(folder)?;
+            copied.install(folder)?;
             let opened = opening::open(folder, ShardNumber::FIRST, settings, None, Arc::clone(waker))?;
-            // It has been given up by now.
-            copy::remove_later(old);
             Ok::<_, StoreError>(opened)
         });
         old?;
+        // What was open of it has been closed by now.
+        copy::give_up_later(folder.root());
+        self.looks_for_files_at = Some(now);
         let Position { offset, history } = copied.position;
         messages::notice(&format!(
             "{} keys are there as of the master's offset {offset}, history {history}",
@@ -400,4 +467,14 @@ fn new_history() -> Result<ReplicationId, StoreError> {
     let mut random = [0; 20];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).map_err(io::Error::from)?;
     Ok(ReplicationId::from_random(random))
+}
+
+/// Closes clients whose replies wait for replicas of this master, which is a replica itself from now on: what they wrote may be given
+/// up, so it is not acknowledged.
+fn forsake_those_who_wait(shard: &mut Shard, sockets: &mut Sockets) {
+    for session in shard.take_unreleased() {
+        if let Some(token) = sockets.tokens.get(&session).copied() {
+            sockets.close(token, &mut shard.server);
+        }
+    }
 }

@@ -34,12 +34,14 @@ pub struct Replicas {
     awaited: Vec<Attach>,
     /// Those who wait for the tables.
     behind: Vec<Behind>,
+    /// Where those are who follow the log by a name.
+    followers: Vec<(String, Offset)>,
     waker: Arc<Waker>,
 }
 
 impl Replicas {
     pub fn new(waker: Arc<Waker>) -> Self {
-        Self { feeds: Vec::new(), awaited: Vec::new(), behind: Vec::new(), waker }
+        Self { feeds: Vec::new(), awaited: Vec::new(), behind: Vec::new(), followers: Vec::new(), waker }
     }
 
     /// Gives a connection the log.
@@ -60,7 +62,8 @@ impl Replicas {
     /// Who gets no log behind the copy wants it as of now: the tables are brought there first.
     fn arrived(&mut self, shard: &mut Shard, stream: Stream, folder: &StoreFolder, attach: Attach, now: Millis) {
         let end = shard.persistence().map_or(Offset(0), |persistence| persistence.log().end());
-        if attach.traits.copy_only && shard.server.shared.persistence.applied < end.0 {
+        // So does one of old who asks with SYNC: it has no offset that what it gets could be counted from.
+        if (attach.traits.copy_only || attach.from.is_none()) && shard.server.shared.persistence.applied < end.0 {
             if let Some(persistence) = shard.persistence_mut() {
                 persistence.press();
             }
@@ -193,6 +196,12 @@ impl Replicas {
         self.keep_log(shard);
     }
 
+    fn name_of(&self, shard: &Shard, id: SessionId) -> String {
+        let replicas = &shard.server.shared.replication.replicas;
+        let found = replicas.iter().find(|(other, _)| *other == id);
+        found.map(|(_, replica)| format!("at {}:{}", replica.address, replica.port)).unwrap_or_default()
+    }
+
     fn forget(&self, shard: &mut Shard, id: SessionId) {
         let replicas = &mut shard.server.shared.replication.replicas;
         if let Some(place) = replicas.iter().position(|(other, _)| *other == id) {
@@ -210,9 +219,48 @@ impl Replicas {
         self.keep_log(shard);
     }
 
-    /// What replicas are still to be given stays in the log.
-    fn keep_log(&self, shard: &mut Shard) {
-        let from = self.feeds.iter().map(|(_, feed)| feed.position()).min();
+    /// Those who follow the log by a name, and where they are by now.
+    pub fn set_followers(&mut self, shard: &mut Shard, followers: Vec<(String, Offset)>) {
+        let bound = shard.server.shared.settings.replica_log_size_max.0;
+        let end = shard.persistence().map_or(Offset(0), |persistence| persistence.log().end());
+        let (near, far): (Vec<_>, Vec<_>) =
+            followers.into_iter().partition(|(_, at)| bound == 0 || end.0.saturating_sub(at.0) <= bound);
+        for (name, _) in far {
+            if self.followers.iter().any(|(known, _)| *known == name) {
+                messages::warn(&format!(
+                    "'{name}', which follows the log, is behind by more than replica-log-size-max, {bound} bytes: the log is \
+                     kept for it no more"
+                ));
+            }
+        }
+        if near != self.followers {
+            self.followers = near;
+            shard.server.shared.replication.log_followers =
+                self.followers.iter().map(|(name, at)| (name.clone(), at.0)).collect();
+            self.keep_log(shard);
+        }
+    }
+
+    /// What replicas are still to be given stays in the log, up to a bound.
+    fn keep_log(&mut self, shard: &mut Shard) {
+        let bound = shard.server.shared.settings.replica_log_size_max.0;
+        let end = shard.persistence().map_or(Offset(0), |persistence| persistence.log().end());
+        if bound > 0 {
+            let is_too_far = |feed: &FeedThread| end.0.saturating_sub(feed.position().0) > bound;
+            let given_up: Vec<SessionId> =
+                self.feeds.iter().filter(|(_, feed)| is_too_far(feed)).map(|(id, _)| *id).collect();
+            self.feeds.retain(|(id, _)| !given_up.contains(id));
+            for id in given_up {
+                messages::warn(&format!(
+                    "the replica {} is behind by more of the log than replica-log-size-max, {bound} bytes: it is given up, and \
+                     needs a copy when it comes again",
+                    self.name_of(shard, id)
+                ));
+                self.forget(shard, id);
+            }
+        }
+        let followers = self.followers.iter().map(|(_, at)| *at);
+        let from = self.feeds.iter().map(|(_, feed)| feed.position()).chain(followers).min();
         if let Some(persistence) = shard.persistence_mut() {
             persistence.keep_log_from(from);
         }

@@ -78,6 +78,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct Mover {
     shared: Arc<Shared>,
+    thread: thread::JoinHandle<()>,
 }
 
 /// Begins a move.
@@ -88,12 +89,12 @@ pub struct Mover {
 pub fn start(task: Move) -> io::Result<Mover> {
     let shared = Arc::new(Shared::default());
     let own = Arc::clone(&shared);
-    thread::Builder::new().name("slots".into()).spawn(move || {
+    let thread = thread::Builder::new().name("slots".into()).spawn(move || {
         if let Err(reason) = stream::run(&task, &own) {
             *own.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Failed(reason.to_string());
         }
     })?;
-    Ok(Mover { shared })
+    Ok(Mover { shared, thread })
 }
 
 impl Mover {
@@ -112,6 +113,18 @@ impl Mover {
     /// Ends it.
     pub fn stop(self) {
         drop(self);
+    }
+
+    /// Asks it to end. It may still hand on what comes until [`Mover::has_ended`]: before that, nothing of the slots may be removed at
+    /// the source, as the target would remove it too.
+    pub fn ask_to_end(&self) {
+        self.shared.stops.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it has ended: the target gets nothing more from it.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.thread.is_finished()
     }
 }
 

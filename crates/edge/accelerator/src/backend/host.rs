@@ -1,6 +1,6 @@
 //! What VCL sees and changes on the backend's side.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use cache::{index::Digest, object::Object};
 use http::{Headers, RequestHead, ResponseHead};
@@ -8,13 +8,13 @@ use telemetry::vsl::VslTag;
 use vcl::{
     modules::{Function, Method},
     pattern::TooHard,
-    program::{HeaderRef, ObjectIndex, StorageIndex},
+    program::{Endpoint, HeaderRef, ObjectIndex, StorageIndex},
     run::{Backend, Failure, Host, Value, Workspace},
     variables::{Message, StorageVariable, Variable},
 };
 
 use crate::{
-    common::{Asked, Common, bytes_of, seconds, set_field, status_of, text, unset_field},
+    common::{Asked, Common, bytes_of, is_first_line, seconds, set_field, status_of, text, unset_field},
     fields,
     log::{BEREQ, BERESP, Log, MessageTags},
     modules::{self, Exchange},
@@ -59,6 +59,8 @@ pub(crate) struct BackendHost {
     pub(crate) body: Vec<u8>,
     pub(crate) drops_body: bool,
     pub(crate) hint: Option<Backend>,
+    /// Who the client is, if its program has said so.
+    pub(crate) identity: Option<Vec<u8>>,
     pub(crate) asked: Option<Backend>,
     pub(crate) digest: Option<Digest>,
     pub(crate) decisions: Decisions,
@@ -125,7 +127,7 @@ impl BackendHost {
             Variable::BereqRetries => Value::Int(i64::from(self.retries)),
             Variable::BereqTime => Value::Time(self.started),
             Variable::BereqBackend => Value::Backend(self.hint),
-            Variable::BereqUncacheable => Value::Bool(self.is_pass || self.is_hitmiss),
+            Variable::BereqUncacheable => Value::Bool(self.is_pass),
             Variable::BereqIsBgfetch => Value::Bool(self.is_background),
             Variable::BereqIsHitmiss => Value::Bool(self.is_hitmiss),
             Variable::BereqIsHitpass => Value::Bool(self.is_hitpass),
@@ -147,7 +149,7 @@ impl BackendHost {
             Variable::BerespStatus => Value::Int(i64::from(self.response.status())),
             Variable::BerespReason => text(workspace, self.response.reason())?,
             Variable::BerespProto | Variable::BerespProtoOld => text(workspace, self.response.version_bytes())?,
-            Variable::BerespTtl => Value::Duration(decisions.ttl - decisions.age),
+            Variable::BerespTtl => Value::Duration(decisions.ttl.max(0.0) - decisions.age),
             Variable::BerespGrace => Value::Duration(decisions.grace),
             Variable::BerespKeep => Value::Duration(decisions.keep),
             Variable::BerespAge => Value::Duration(decisions.age),
@@ -163,8 +165,10 @@ impl BackendHost {
                 let name = self.asked.and_then(|backend| self.common.loaded.name_of(backend)).unwrap_or_default();
                 text(workspace, name.as_bytes())?
             }
-            Variable::BerespStorage => Value::Storage(decisions.storage),
+            Variable::BerespBackendIp => Value::Ip(self.backend_address()),
+            Variable::BerespStorage => Value::Storage(decisions.storage.or_else(|| self.standard_storage())),
             Variable::BerespFilters => text(workspace, self.filters().as_bytes())?,
+            Variable::ClientIdentity if let Some(identity) = &self.identity => text(workspace, identity)?,
             Variable::ClientIdentity => {
                 let client = self
                     .common
@@ -179,6 +183,25 @@ impl BackendHost {
 }
 
 impl BackendHost {
+    /// The address of the backend that was asked, where its declaration says it as a number.
+    fn backend_address(&self) -> Option<(IpAddr, u16)> {
+        let Some(Backend::Declared(index)) = self.asked else { return None };
+        match &self.common.loaded.program.backends.get(index.0 as usize)?.endpoint {
+            Endpoint::Host { host, port } => Some((host.parse().ok()?, port.parse().ok()?)),
+            Endpoint::Path(_) => Some(([0, 0, 0, 0].into(), 0)),
+            Endpoint::None | Endpoint::Given => None,
+        }
+    }
+
+    /// Where the response is kept if its program does not say.
+    fn standard_storage(&self) -> Option<StorageIndex> {
+        let storages = &self.common.loaded.storages;
+        let storage = if self.is_pass { &storages.transient } else { storages.default_one() };
+        let named = &self.common.loaded.program.storages;
+        let place = named.iter().position(|name| name == storage.name())?;
+        u32::try_from(place).ok().map(StorageIndex)
+    }
+
     /// What is done to the body, in Varnish's words (`beresp.filters`).
     fn filters(&self) -> &'static str {
         let (decisions, settings) = (&self.decisions, &self.common.loaded.settings);
@@ -237,6 +260,9 @@ impl Host for BackendHost {
 
     fn set_variable(&mut self, variable: Variable, value: Value<'_>) -> Result<(), Failure> {
         let written = value.text().unwrap_or_default();
+        if written.is_empty() && is_first_line(variable) {
+            return Err(Failure::Host(format!("Setting {} to empty string", variable.name())));
+        }
         let decisions = &mut self.decisions;
         match variable {
             Variable::BereqMethod => {
@@ -257,8 +283,9 @@ impl Host for BackendHost {
             Variable::BereqBetweenBytesTimeout => self.timeouts.between_bytes = seconds(value),
             Variable::BerespStatus => {
                 let status = status_of(value)?;
-                self.common.log.status(BERESP, status);
                 self.response.set_status(status);
+                self.common.log.status(BERESP, status);
+                self.common.record(VslTag::BerespReason, self.response.reason());
             }
             Variable::BerespReason => {
                 self.common.record(VslTag::BerespReason, written);

@@ -87,7 +87,7 @@ impl Backend {
 
     /// Notes what is done to the body, and what follows for the head.
     pub(super) fn record_filters(&mut self, recoding: Recoding) {
-        let BackendHost { common: Common { log, .. }, response, .. } = &mut self.host;
+        let BackendHost { common: Common { log, .. }, response, decisions, .. } = &mut self.host;
         if !log.is_on() {
             return;
         }
@@ -97,7 +97,7 @@ impl Backend {
             }
         };
         match recoding {
-            Recoding::None => log.record(VslTag::Filters, b""),
+            Recoding::None => log.record(VslTag::Filters, if decisions.has_includes { b" esi" } else { b"" }),
             Recoding::Gzip => {
                 log.count(Main::n_gzip);
                 log.record(VslTag::Filters, b" gzip");
@@ -107,7 +107,8 @@ impl Backend {
             }
             Recoding::Gunzip => {
                 log.count(Main::n_gunzip);
-                log.record(VslTag::Filters, b" gunzip");
+                let filters: &[u8] = if decisions.has_includes { b" gunzip esi" } else { b" gunzip" };
+                log.record(VslTag::Filters, filters);
                 unset(log, b"Content-Encoding");
                 unset(log, b"Content-Length");
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cache::{
-    esi::Parser,
+    esi::{Note, Parser},
     index::Fetch,
     object::{Filler, Object, Page},
 };
@@ -61,14 +61,15 @@ impl IncludeFinder {
         self.parser.parse(bytes);
     }
 
-    /// The body is over.
+    /// The body is over; what was wrong with it is told too.
     #[must_use]
-    pub fn finish(mut self) -> Reading {
-        match self.parser.finish() {
+    pub fn finish(mut self) -> (Reading, Vec<Note>) {
+        let reading = match self.parser.finish() {
             Some(plan) => Reading::Page(Page { plan, is_gzip: self.is_gzip }),
             None if self.is_gzip => Reading::Packed,
             None => Reading::Plain,
-        }
+        };
+        (reading, self.parser.take_notes())
     }
 }
 

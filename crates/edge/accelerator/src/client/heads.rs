@@ -37,9 +37,9 @@ impl Client {
         let headers = &mut self.host.response.headers;
         let (mut room, mut other_room) = ([0; 20], [0; 20]);
         let own = numbers::decimal(xid, &mut room);
-        match object.filter(|_| is_hit) {
-            Some(object) => {
-                let of_object = numbers::decimal(object.xid(), &mut other_room);
+        match object.filter(|_| is_hit).map(|object| object.xid()).or(self.passed_xid) {
+            Some(number) => {
+                let of_object = numbers::decimal(number, &mut other_room);
                 headers.set_named(HeaderId::Other, b"X-Varnish", &[own, b" ", of_object]);
             }
             None => headers.set_named(HeaderId::Other, b"X-Varnish", &[own]),

@@ -15,7 +15,7 @@ use vcl::{
 };
 
 use crate::{
-    common::{Asked, Common, bytes_of, seconds, set_field, status_of, text, unset_field},
+    common::{Asked, Common, bytes_of, is_first_line, seconds, set_field, status_of, text, unset_field},
     fields,
     log::{BEREQ, Log, MessageTags, REQ, RESP},
     modules::{self, Exchange},
@@ -108,6 +108,17 @@ impl ClientHost {
             (Some(identity), _) => identity.clone(),
             (None, Some(client)) => client.ip().to_string().into_bytes(),
             (None, None) => b"0.0.0.0".to_vec(),
+        }
+    }
+
+    /// How long the connection may be silent, in one of its ways.
+    fn session_timeout(&self, variable: Variable) -> f64 {
+        let [idle, linger, send, idle_send] = self.common.loaded.settings.session_timeouts;
+        match variable {
+            Variable::SessTimeoutIdle => self.common.wishes.timeout_idle.unwrap_or(idle),
+            Variable::SessTimeoutLinger => linger,
+            Variable::SessSendTimeout => send,
+            _ => idle_send,
         }
     }
 
@@ -206,11 +217,11 @@ impl ClientHost {
                 Some(digest) => Value::Blob(Some(workspace.keep(&digest.0)?)),
                 None => Value::Blob(None),
             },
-            Variable::BereqConnectTimeout
-            | Variable::SessTimeoutIdle
+            Variable::SessTimeoutIdle
             | Variable::SessTimeoutLinger
             | Variable::SessSendTimeout
-            | Variable::SessIdleSendTimeout => Value::Duration(0.0),
+            | Variable::SessIdleSendTimeout => Value::Duration(self.session_timeout(variable)),
+            Variable::BereqConnectTimeout => Value::Duration(0.0),
             other => return Err(Failure::Host(format!("{} is not there yet", other.name()))),
         })
     }
@@ -258,6 +269,9 @@ impl Host for ClientHost {
 
     fn set_variable(&mut self, variable: Variable, value: Value<'_>) -> Result<(), Failure> {
         let written = value.text().unwrap_or_default();
+        if written.is_empty() && is_first_line(variable) {
+            return Err(Failure::Host(format!("Setting {} to empty string", variable.name())));
+        }
         match variable {
             Variable::ReqMethod => {
                 self.common.record(VslTag::ReqMethod, written);
@@ -288,8 +302,9 @@ impl Host for ClientHost {
             Variable::ClientIdentity => self.identity = Some(written.to_vec()),
             Variable::RespStatus => {
                 let status = status_of(value)?;
-                self.common.log.status(RESP, status);
                 self.response.set_status(status);
+                self.common.log.status(RESP, status);
+                self.common.record(VslTag::RespReason, self.response.reason());
             }
             Variable::RespReason => {
                 self.common.record(VslTag::RespReason, written);
@@ -299,12 +314,14 @@ impl Host for ClientHost {
                 self.body.clear();
                 self.body.extend_from_slice(bytes_of(value));
             }
+            // NOTE: who is included cannot turn off what its page does, as in Varnish.
+            Variable::ReqEsi if self.esi_level > 0 => {}
             Variable::ReqEsi | Variable::RespDoEsi => self.leaves_includes = !value.is_true(),
+            Variable::SessTimeoutIdle => self.common.wishes.timeout_idle = Some(seconds(value).max(0.0)),
             // These are the listener's; a program that sets them to what it likes changes nothing else.
             Variable::ReqProtoOld
             | Variable::RespProtoOld
             | Variable::BereqProtoOld
-            | Variable::SessTimeoutIdle
             | Variable::SessTimeoutLinger
             | Variable::SessSendTimeout
             | Variable::SessIdleSendTimeout
@@ -339,7 +356,10 @@ impl Host for ClientHost {
     fn hash_data(&mut self, data: &[u8]) {
         self.common.record(VslTag::Hash, data);
         self.hasher.update(data);
-        self.hasher.update(b"#");
+    }
+
+    fn end_hash_data(&mut self) {
+        self.hasher.update(b"\0");
     }
 
     fn ban(&mut self, expression: &[u8]) -> Result<(), Failure> {

@@ -86,7 +86,7 @@ impl Includes {
         }
         let numbers = Rc::clone(&self.numbers);
         let mut client = Client::new(&self.loaded, request, self.connection.clone(), now, numbers, false);
-        client.log_include(self.sink.as_ref(), self.xid, self.level + 1);
+        client.log_include(self.sink.as_ref(), self.xid);
         client.host.esi_level = self.level + 1;
         client.host.top = Some(Arc::clone(&self.top));
         client

@@ -14,14 +14,6 @@ pub(super) fn said_length(object: &Object) -> Option<u64> {
     std::str::from_utf8(said).ok()?.parse().ok()
 }
 
-/// What has been taken out of gzip is not the same, byte by byte.
-pub(super) fn weaken_tag(headers: &mut http::Headers) {
-    let tag = headers.first(b"etag").map(<[u8]>::to_vec);
-    if let Some(tag) = tag.filter(|tag| !tag.starts_with(b"W/")) {
-        headers.set(b"ETag", &[b"W/", tag.as_slice()].concat());
-    }
-}
-
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds of a date")]
 pub(super) fn seconds_of(now: f64) -> u64 {
     now as u64

@@ -25,15 +25,26 @@ impl Client {
         self.host.common.log = log;
     }
 
-    /// Has it logged as a request for what the page of another one includes, so many pages deep.
-    pub(super) fn log_include(&mut self, sink: Option<&Rc<LogSink>>, page: u64, level: u32) {
+    /// Has it logged as a request for what the page of another one includes.
+    pub(super) fn log_include(&mut self, sink: Option<&Rc<LogSink>>, page: u64) {
         let Some(sink) = sink else { return };
         let (number, now) = (self.host.xid, self.host.common.now);
-        let mut log = Log::request(Some(sink), number, page, &format!("esi {level}"));
-        sink.link(page, number, level);
+        let mut log = Log::request(Some(sink), number, page, "esi");
+        sink.link(page, number);
         log.count(Main::esi_req);
         log.timestamp("Start", now);
+        log.record(VslTag::ReqURL, self.host.request.target());
         self.host.common.log = log;
+    }
+
+    /// Notes that a backend has answered, and before it that the request's body has gone there.
+    pub(super) fn record_fetched(&mut self, now: f64) {
+        let log = &mut self.host.common.log;
+        if self.has_body && self.is_passing {
+            log.record(VslTag::Storage, b"malloc Transient");
+            log.timestamp("ReqBody", now);
+        }
+        log.timestamp("Fetch", now);
     }
 
     /// Notes the request as it comes, or comes again.
@@ -43,12 +54,7 @@ impl Client {
             return;
         }
         let socket = connection.socket.as_deref().unwrap_or("-");
-        match connection.client {
-            Some(client) => {
-                log.write(VslTag::ReqStart, format_args!("{} {} {socket}", client.ip(), client.port()));
-            }
-            None => log.write(VslTag::ReqStart, format_args!("0.0.0.0 0 {socket}")),
-        }
+        log.request_start(connection.client, socket);
         log.request_head(REQ, &self.host.request);
     }
 

@@ -9,6 +9,7 @@ use vcl::run::Backend as Target;
 use super::Includes;
 use crate::{
     backend::{Backend, Order, Recoding},
+    log::Log,
     output::Part,
 };
 
@@ -36,6 +37,8 @@ pub struct Pipe {
     pub backend: Option<Target>,
     /// What is sent first.
     pub request: RequestHead,
+    /// The log of what goes to the backend.
+    pub log: Log,
 }
 
 /// A response for the client.

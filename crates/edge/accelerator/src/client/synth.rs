@@ -9,12 +9,16 @@ use super::{Client, DeliveredBody, Step, Wrong, object::seconds_of, record::reco
 use crate::{
     common::Common,
     log::RESP,
+    note::Note,
     output::{self, Part},
 };
 
 impl Client {
     pub(super) fn synth(&mut self, status: u16, why: &[u8]) -> Step {
         self.fetch = None;
+        if self.note.what.is_empty() {
+            self.note = Note::SYNTH;
+        }
         self.host.object = None;
         self.host.body.clear();
         self.host.response = ResponseHead::default();
@@ -27,10 +31,12 @@ impl Client {
         headers.add(b"X-Varnish", self.host.xid.to_string().as_bytes());
         if why == b"VCL failed" {
             self.has_failed = true;
-            headers.add(b"Connection", b"close");
         }
         self.host.common.log.count(Main::s_synth);
         self.host.common.log.response_head(RESP, &self.host.response);
+        if why == b"VCL failed" {
+            self.host.response.headers.add(b"Connection", b"close");
+        }
         let outcome = self.run(Subroutine::Synth);
         let Common { log, now, .. } = &mut self.host.common;
         log.timestamp("Process", *now);

@@ -17,6 +17,7 @@ use super::{LogSink, line::Line, vxid};
 pub enum CloseReason {
     RemClose,
     ReqClose,
+    ReqHttp10,
     RxBad,
     RxBody,
     RxJunk,
@@ -35,6 +36,7 @@ impl CloseReason {
         match self {
             Self::RemClose => ("REM_CLOSE", "Client Closed", Main::sc_rem_close, false),
             Self::ReqClose => ("REQ_CLOSE", "Client requested close", Main::sc_req_close, false),
+            Self::ReqHttp10 => ("REQ_HTTP10", "Proto < HTTP.1.1", Main::sc_req_http10, true),
             Self::RxBad => ("RX_BAD", "Received bad req/resp", Main::sc_rx_bad, true),
             Self::RxBody => ("RX_BODY", "Failure receiving req.body", Main::sc_rx_body, true),
             Self::RxJunk => ("RX_JUNK", "Received junk data", Main::sc_rx_junk, true),
@@ -102,7 +104,7 @@ impl SessionLog {
 
     /// Writes a record.
     pub fn write(&self, tag: VslTag, text: fmt::Arguments<'_>) {
-        let mut line = Line::default();
+        let mut line = Line::<256>::default();
         // A line takes what fits.
         let _ = line.write_fmt(text);
         self.sink.write(tag, LogId::client(vxid(self.number)), line.bytes());

@@ -53,6 +53,11 @@ pub(super) fn call<'w>(
             }
             Ok(Value::Void)
         }
+        FunctionId::StdBan if matches!(arguments.first(), Some(Some(Value::String(None)))) => {
+            common.record(VslTag::VCL_Error, b"ban(): Null argument");
+            common.ban_error = Some("Null argument".to_owned());
+            Ok(Value::Bool(false))
+        }
         FunctionId::StdBan => Ok(Value::Bool(common.ban(text_at(arguments, 0)))),
         FunctionId::StdBanError => {
             let error = common.ban_error.clone().unwrap_or_default();

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     backend::Recoding,
     client::{DeliveredBody, Delivery, Fetched, Pipe},
+    log::Log,
     output::{self, Part},
 };
 
@@ -66,7 +67,11 @@ impl Client {
     pub fn begin(&mut self) -> Step {
         let method = self.request.method_kind();
         if http::wants_upgrade(&self.request) || method == Method::Connect {
-            return Step::Pipe(Box::new(Pipe { backend: None, request: std::mem::take(&mut self.request) }));
+            return Step::Pipe(Box::new(Pipe {
+                backend: None,
+                request: std::mem::take(&mut self.request),
+                log: Log::default(),
+            }));
         }
         if !matches!(method, Method::Get | Method::Head) {
             return self.pass(Forward::Method);

@@ -138,6 +138,22 @@ class Card {
     const listens = (proxy.front?.listeners || []).join(", ");
     if (listens && isBackend(proxy)) this.number("Listens on", listens);
     if (!http) this.number("Mode", "tcp");
+    if (state.cache) this.updateCache(state.cache);
+  }
+
+  updateCache(seen) {
+    const { more } = seen;
+    this.number("From the cache", seen.lookups ? `${percent(seen.hits, seen.lookups)} of ${short(seen.lookups)}` : "–");
+    if (!more) return;
+    this.number("Bytes from the cache", bytes(more.saved));
+    this.number("Objects", short(more.objects));
+    if (more.bans) this.number("Bans", short(more.bans));
+    for (const [name, used, whole] of more.storages) this.number(`Storage ${name}`, `${bytes(used)} of ${bytes(whole)}`);
+    if (!this.uncached) {
+      this.uncached = new Uncached(this.proxy.name);
+      this.details.append(this.uncached.element);
+    }
+    this.uncached.update(more.uncached);
   }
 
   number(label, value, alarming = false) {

@@ -130,8 +130,8 @@ fn clear_traffic(traffic: &Traffic, all: bool) {
         [taken, made, bypassed, responses].into_iter().for_each(telemetry::Counter::reset);
     }
     if let Some(cache) = cache.get() {
-        let CacheTraffic { lookups, hits } = &**cache;
-        [lookups, hits].into_iter().for_each(telemetry::Counter::reset);
+        let CacheTraffic { lookups, hits, saved } = &**cache;
+        [lookups, hits, saved].into_iter().for_each(telemetry::Counter::reset);
     }
     if let Some(page) = page.get() {
         let PageTraffic { requests, responses } = &**page;

@@ -8,7 +8,8 @@ use std::{
 
 use haproxycfg::model::{BindAddress, Config, LogForward, Mode, ServerAddress, ServerPort};
 use live::{
-    Instance, LiveListener, LiveProxy, LiveServer, Shared, SideCounters, counters::Traffic, limits::hard_maxconn,
+    Instance, LiveListener, LiveProxy, LiveServer, Shared, SideCounters, cache_state::CacheState, counters::Traffic,
+    limits::hard_maxconn,
 };
 use net::{Splice, Target};
 
@@ -178,6 +179,7 @@ fn proxy_view(proxy: &LiveProxy, now_ms: u64, limit: u32, detail: Detail) -> Pro
         listeners_shown: settings.options.socket_stats,
         servers: proxy.servers.iter().filter_map(|server| server_view(proxy, &server, http, now_ms, detail)).collect(),
         backend: settings.kind.has_backend().then(|| backend_view(proxy, http, now_ms)),
+        cache: CacheState::of(proxy),
     }
 }
 

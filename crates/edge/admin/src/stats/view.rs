@@ -3,7 +3,7 @@
 use std::{borrow::Cow, net::SocketAddr, sync::Arc, time::Duration};
 
 use balance::OperationalState;
-use live::{counters::Traffic, rates::RateWindow};
+use live::{cache_state::CacheState, counters::Traffic, rates::RateWindow};
 use telemetry::PerWorker;
 
 /// How much a snapshot takes.
@@ -181,6 +181,8 @@ pub struct ProxyView {
     pub servers: Vec<ServerView>,
     /// Its server side.
     pub backend: Option<BackendView>,
+    /// Its cache.
+    pub cache: Option<CacheState>,
 }
 
 impl ProxyView {
@@ -226,6 +228,7 @@ pub struct Totals {
     pub compressed_responses: u64,
     pub cache_lookups: u64,
     pub cache_hits: u64,
+    pub cache_saved: u64,
 }
 
 impl Totals {
@@ -250,6 +253,7 @@ impl Totals {
         if let Some(cache) = part.cache.get() {
             self.cache_lookups += cache.lookups.value();
             self.cache_hits += cache.hits.value();
+            self.cache_saved += cache.saved.value();
         }
         self.sessions += part.sessions.value();
         self.balanced += part.balanced.value();

@@ -68,7 +68,7 @@ pub fn ask_about(request: &mut Headers, response: &Headers) -> bool {
     }
     let mut asks = false;
     if let Some(etag) = response.first(b"etag") {
-        request.add(b"if-none-match", etag);
+        request.add(b"If-None-Match", etag);
         asks = true;
     }
     if let Some(modified) = response.first_known(HeaderId::LastModified) {

@@ -68,7 +68,7 @@ pub(super) struct Managed {
 }
 
 /// What instances are made with.
-pub(super) type Assemble<'a> = dyn Fn(haproxycfg::model::Config) -> Arc<Instance> + 'a;
+pub(super) type Assemble<'a> = dyn Fn(haproxycfg::model::Config, &[Arc<Instance>]) -> Arc<Instance> + 'a;
 
 impl Managed {
     /// The programs of an instance, if it has a proxy whose programs are managed. What the manager says first is done.
@@ -82,7 +82,8 @@ impl Managed {
         let mut managed = Self { management, process, accelerator, watched: HashMap::new() };
         let first = Arc::clone(&managed.management.first);
         for order in first.iter() {
-            if let Answer::Failed(failure) = managed.obey(order, &|config| assembly.apart(config)) {
+            if let Answer::Failed(failure) = managed.obey(order, &|config, beside| assembly.with(beside).apart(config))
+            {
                 managed.say_at_once(&Answer::Failed(failure.clone()));
                 return Err(failure.text);
             }
@@ -223,7 +224,8 @@ impl Managed {
         );
         let said = super::render(&parsed);
         let config = parsed.config.ok_or_else(|| Failure::cannot(format!("backends of {name}:\n{said}")))?;
-        let instance = assemble(config);
+        let beside: Vec<Arc<Instance>> = self.watched.values().map(|watched| Arc::clone(&watched.instance)).collect();
+        let instance = assemble(config, &beside);
         checks::prepare(&instance);
         let targets = Targets::at(places(name, &program, &instance));
         self.accelerator

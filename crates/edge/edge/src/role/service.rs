@@ -121,7 +121,7 @@ impl EdgeService {
     fn assembler(&self, workers: usize) -> Box<Assemble<'static>> {
         let observer: Arc<dyn FarmObserver> = Arc::<FarmEvents>::clone(&self.events);
         let (process, identity, seed) = (Arc::clone(&self.process), self.identity.clone(), self.seed);
-        Box::new(move |config| {
+        Box::new(move |config, beside| {
             let assembly = Assembly {
                 process: &process,
                 observer: &observer,
@@ -129,6 +129,7 @@ impl EdgeService {
                 generation: 0,
                 workers,
                 previous: None,
+                beside,
                 seed,
             };
             assembly.apart(config)
@@ -271,6 +272,7 @@ impl Service for EdgeService {
             generation: load.generation,
             workers: load.workers,
             previous: previous.as_deref(),
+            beside: &[],
             seed: self.seed,
         };
         let instance = assembly.build(config);

@@ -3,7 +3,7 @@
 use memchr::memchr;
 
 use super::Line;
-use crate::bytes::{AUTHORITY, TARGET_RELAXED, TOKEN, VERSION, find_target_end};
+use crate::bytes::{AUTHORITY, TARGET_RELAXED, TOKEN, VERSION, find_target_end, is_blank};
 use crate::error::{ParseError, ParseErrorKind};
 use crate::headers::Span;
 use crate::limits::Limits;
@@ -25,6 +25,9 @@ pub(super) enum Kind {
 /// Takes in a request line: method, target and version, parted by exactly one space each.
 pub(super) fn request_line(line: &Line<'_>, limits: &Limits, head: &mut RequestHead) -> Result<Kind, ParseError> {
     let fail = |kind, at: usize| ParseError::new(kind, line.start + at);
+    if limits.as_varnish {
+        return loose_request_line(line, limits, head).map_err(|(kind, at)| fail(kind, at)).map(|()| Kind::Head);
+    }
     if line.bytes == b"PRI * HTTP/2.0" {
         return Err(fail(ParseErrorKind::Http2Preface, 0));
     }
@@ -66,6 +69,50 @@ pub(super) fn request_line(line: &Line<'_>, limits: &Limits, head: &mut RequestH
     head.version = version;
     head.odd_version = if odd { Span::between(version_start, line.bytes.len()) } else { Span::default() };
     Ok(if old { Kind::Http09 } else { Kind::Head })
+}
+
+/// The words of a line, as Varnish parts them: by any number of blanks, the third up to the end of the line.
+fn words(bytes: &[u8]) -> [(usize, &[u8]); 3] {
+    let word = |from: usize| {
+        let rest = bytes.get(from..).unwrap_or_default();
+        let blanks = rest.iter().take_while(|byte| is_blank(**byte)).count();
+        let rest = rest.get(blanks..).unwrap_or_default();
+        (
+            from + blanks,
+            rest.get(..rest.iter().position(|byte| is_blank(*byte)).unwrap_or(rest.len())).unwrap_or_default(),
+        )
+    };
+    let first = word(0);
+    let second = word(first.0 + first.1.len());
+    let (third, _) = word(second.0 + second.1.len());
+    [first, second, (third, bytes.get(third..).unwrap_or_default().trim_ascii_end())]
+}
+
+fn span(word: (usize, &[u8])) -> Span {
+    Span::between(word.0, word.0 + word.1.len())
+}
+
+/// Takes in a request line as Varnish reads it.
+fn loose_request_line(line: &Line<'_>, limits: &Limits, head: &mut RequestHead) -> Result<(), (ParseErrorKind, usize)> {
+    let [method, target, version] = words(line.bytes);
+    for word in [method, target] {
+        if let Some(at) = TARGET_RELAXED.first_outside(word.1) {
+            return Err((ParseErrorKind::InvalidTargetByte, word.0 + at));
+        }
+        if word.1.is_empty() {
+            return Err((ParseErrorKind::RequestLine, word.0));
+        }
+    }
+    if method.1.len() > limits.name_bytes_max {
+        return Err((ParseErrorKind::MethodTooLong, method.0));
+    }
+    head.version = match version.1 {
+        b"HTTP/1.1" => Version::Http11,
+        b"HTTP/1.0" => Version::Http10,
+        _ => return Err((ParseErrorKind::InvalidVersion, version.0)),
+    };
+    (head.method, head.target, head.odd_version) = (span(method), span(target), Span::default());
+    Ok(())
 }
 
 /// Up to where the target goes: to a space or the end. Err: where a byte is that may not stand in it.
@@ -136,6 +183,9 @@ fn parse_other_version(version: &[u8], limits: &Limits) -> Result<(Version, bool
 /// Takes in a status line: version, three digits, and a reason phrase that may be missing with its space.
 pub(super) fn status_line(line: &Line<'_>, limits: &Limits, head: &mut ResponseHead) -> Result<(), ParseError> {
     let fail = |kind, at: usize| ParseError::new(kind, line.start + at);
+    if limits.as_varnish {
+        return loose_status_line(line, head).map_err(|(kind, at)| fail(kind, at));
+    }
     let version_end = if line.bytes.starts_with(b"HTTP/1.1 ") {
         "HTTP/1.1".len()
     } else {
@@ -166,6 +216,24 @@ pub(super) fn status_line(line: &Line<'_>, limits: &Limits, head: &mut ResponseH
     head.odd_version = if odd { Span::between(0, version_end) } else { Span::default() };
     head.status = status;
     head.reason = Span::between(reason_start, line.bytes.len());
+    Ok(())
+}
+
+/// Takes in a status line as Varnish reads it; a later version is read as HTTP/1.1.
+fn loose_status_line(line: &Line<'_>, head: &mut ResponseHead) -> Result<(), (ParseErrorKind, usize)> {
+    let [version, status, reason] = words(line.bytes);
+    head.version = match version.1 {
+        b"HTTP/1.0" => Version::Http10,
+        [b'H', b'T', b'T', b'P', b'/', b'1'..=b'9', b'.', b'0'..=b'9'] => Version::Http11,
+        _ => return Err((ParseErrorKind::InvalidVersion, version.0)),
+    };
+    head.status = match status.1 {
+        [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'] => {
+            [a, b, c].iter().fold(0, |number, digit| number * 10 + u16::from(**digit - b'0'))
+        }
+        _ => return Err((ParseErrorKind::InvalidStatus, status.0)),
+    };
+    (head.reason, head.odd_version) = (span(reason), Span::default());
     Ok(())
 }
 

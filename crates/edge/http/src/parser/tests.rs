@@ -393,3 +393,55 @@ fn errors_say_what_and_where() {
     names.dedup();
     assert_eq!(names.len(), Kind::ALL.len());
 }
+
+/// What Varnish takes.
+fn varnish() -> Limits {
+    Limits { as_varnish: true, name_bytes_max: 30, line_bytes_max: 40, ..limits() }
+}
+
+#[test]
+fn a_lone_lf_ends_a_line_where_that_is_allowed() {
+    accepts(
+        "GET / HTTP/1.1\nHost: a\nB:  c \r\n\n",
+        &varnish(),
+        ("GET", "/", "HTTP/1.1", &[("Host", "a"), ("B", "c")]),
+    );
+    refuses("GET / HTTP/1.1\nHost: a\rB: c\n\n", &varnish(), Kind::BareCr, 22);
+    let both = "GET / HTTP/1.1\nContent-Length: 1\nTransfer-Encoding: chunked\n\n";
+    refuses(both, &varnish(), Kind::LengthAndEncoding, 52);
+    let mut head = RequestHead::new();
+    let parsed = RequestParser::new().parse(b"GET / HTTP/1.1\nHost: a\n\n", &varnish(), &mut head);
+    assert!(matches!(parsed, Ok(Parsed::Complete { .. })));
+    let mut sent = Vec::new();
+    head.write_to(&mut sent);
+    assert_eq!(sent, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+}
+
+#[test]
+fn a_field_goes_on_in_the_next_line_where_that_is_allowed() {
+    accepts("GET / HTTP/1.1\r\nA: b\r\n \tc\r\n\r\n", &varnish(), ("GET", "/", "HTTP/1.1", &[("A", "b    c")]));
+    refuses("GET / HTTP/1.1\r\n A: b\r\n\r\n", &varnish(), Kind::ObsoleteFold, 16);
+    refuses("GET / HTTP/1.1\r\nContent-Length: 1\r\n 2\r\n\r\n", &varnish(), Kind::ObsoleteFold, 35);
+    refuses(
+        "GET / HTTP/1.1\r\nA: 345678901234567890\r\n 3456789012345678901\r\n\r\n",
+        &varnish(),
+        Kind::LineTooLong,
+        39,
+    );
+}
+
+#[test]
+fn the_first_line_is_looser_as_varnish_reads_it() {
+    accepts("GET   from_vcl  HTTP/1.0 \r\n\r\n", &varnish(), ("GET", "from_vcl", "HTTP/1.0", &[]));
+    accepts(
+        "GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n",
+        &varnish(),
+        ("GET", "http://a/", "HTTP/1.1", &[("Host", "b")]),
+    );
+    for (line, at) in [("GET / HTTP/1.2", 6), ("GET / http/1.1", 6), ("GET /", 5)] {
+        refuses(&format!("{line}\r\n\r\n"), &varnish(), Kind::InvalidVersion, at);
+    }
+    refuses("GET    \nHost: a\n\n", &varnish(), Kind::RequestLine, 7);
+    refuses("HEAD / HTTP/1.1\r\nContent-Length: 1\r\n\r\n", &varnish(), Kind::InvalidLength, 37);
+    refuses("POST / HTTP/1.0\r\n\r\n", &varnish(), Kind::InvalidLength, 18);
+}

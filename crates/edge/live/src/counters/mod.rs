@@ -75,7 +75,7 @@ pub struct Traffic {
     pub total_time: SlidingAverage,
     /// What compression did, where there is any.
     pub compression: OnceLock<Box<CompressionTraffic>>,
-    /// What `cache` sections did, where there are any.
+    /// What caches did, where there are any.
     pub cache: OnceLock<Box<CacheTraffic>>,
     /// What of all this the statistics page asked for itself, where there is one.
     pub page: OnceLock<Box<PageTraffic>>,
@@ -89,13 +89,15 @@ pub struct Traffic {
     pub in_flight: WorkerGauge,
 }
 
-/// What `cache` sections did for a frontend or backend.
+/// What a cache did for a frontend or backend.
 #[derive(Debug, Default)]
 pub struct CacheTraffic {
     /// `cache_lookups`: requests that were looked up.
     pub lookups: Counter,
     /// `cache_hits`: those that were answered.
     pub hits: Counter,
+    /// Bytes that clients got of them.
+    pub saved: Counter,
 }
 
 /// What compression did for a frontend or backend.

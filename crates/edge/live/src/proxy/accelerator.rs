@@ -25,7 +25,7 @@ use vcl::{
 };
 
 use super::{
-    LiveProxy,
+    ConnectionSettings, LiveProxy,
     storages::{self, Upkeep},
 };
 use crate::background::Background;
@@ -45,6 +45,8 @@ pub struct Accelerator {
     specs: Vec<StorageSpec>,
     /// Whether programs come from a manager.
     is_managed: bool,
+    /// Under a manager: what its parameters say of connections.
+    connections: ConnectionSettings,
 }
 
 /// A program of VCL that runs. Who holds one runs a request in it.
@@ -204,6 +206,7 @@ impl Accelerator {
             upkeep,
             specs: described.storages.clone(),
             is_managed: described.is_managed,
+            connections: ConnectionSettings::default(),
         };
         if let Some(program) = &described.program {
             // It has been tried when the configuration was checked.
@@ -227,6 +230,12 @@ impl Accelerator {
     pub fn tend(&self, background: &Background) -> Duration {
         let disks: Vec<_> = self.storages.named.iter().filter_map(|storage| storage.disk().cloned()).collect();
         self.upkeep.tend(&self.cache, &disks, self.settings().lurker, background)
+    }
+
+    /// Whether programs come from a manager, varnishd's: then its parameters say how connections are served.
+    #[must_use]
+    pub fn connections(&self) -> Option<&ConnectionSettings> {
+        self.is_managed.then_some(&self.connections)
     }
 
     /// The number of the next transaction.
@@ -344,8 +353,12 @@ impl Accelerator {
     /// # Errors
     /// Why it cannot be set.
     pub fn set(&self, name: &str, value: &str) -> Result<(), NotSet> {
+        let is_known = self.connections.set(name, value).transpose()?.is_some();
         let mut programs = self.write();
-        programs.settings.set(name, value)?;
+        match programs.settings.set(name, value) {
+            Err(NotSet::Unknown) if is_known => return Ok(()),
+            set => set?,
+        }
         let active = programs.active.as_ref().map(|active| active.loaded.name.clone());
         let settings = programs.settings.clone();
         for program in &mut programs.loaded {

@@ -1,6 +1,7 @@
 //! A proxy that runs: its farm, its servers, its numbers.
 
 mod accelerator;
+mod connection_settings;
 mod dynamic_cookie;
 mod servers;
 mod shared_cache;
@@ -19,6 +20,7 @@ use logs::LogTargets;
 
 pub use self::{
     accelerator::{Accelerator, Place, Running, Targets, Verdict},
+    connection_settings::{ConnectionSettings, ConnectionTimeouts},
     dynamic_cookie::DynamicCookie,
     servers::Servers,
     shared_cache::SharedCache,
@@ -26,6 +28,7 @@ pub use self::{
 use crate::{
     capture::LastCapture,
     counters::{SideCounters, Traffic},
+    insight::CacheInsight,
     process::Process,
     server::LiveServer,
 };
@@ -102,6 +105,8 @@ pub struct LiveProxy {
     pub accelerator: Option<Arc<Accelerator>>,
     /// `shared-cache`: what answers its requests.
     pub shared_cache: Option<Arc<SharedCache>>,
+    /// What these did not answer lately, and why.
+    pub insight: CacheInsight,
     /// The last invalid request of a client.
     pub invalid_request: LastCapture,
     /// The last invalid response of a server.
@@ -135,6 +140,27 @@ impl LiveProxy {
     #[must_use]
     pub fn has_cache(&self) -> bool {
         self.accelerator.is_some() || self.shared_cache.is_some()
+    }
+
+    /// What heads from this side may be where a program of VCL runs: names of fields stay as they are, and under varnishd's manager
+    /// they are read as Varnish reads them.
+    #[must_use]
+    #[inline]
+    pub fn relaxed(&self, limits: http::Limits, from: http::Sender) -> http::Limits {
+        match &self.accelerator {
+            Some(accelerator) => {
+                let limits = http::Limits { keeps_case: true, ..limits };
+                accelerator.connections().map_or(limits, |connections| connections.relax(limits, from))
+            }
+            None => limits,
+        }
+    }
+
+    /// What varnishd's parameters say of its connections, if they are varnishd's.
+    #[must_use]
+    #[inline]
+    pub fn varnishd(&self) -> Option<&ConnectionSettings> {
+        self.accelerator.as_ref().and_then(|accelerator| accelerator.connections())
     }
 
     /// What the configuration says of it.

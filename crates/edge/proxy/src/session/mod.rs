@@ -228,6 +228,7 @@ fn begin(
         first: true,
         stays_awake: false,
         idle_since: accepted,
+        idle_wish: None,
         kept: PinnedConnections::default(),
         held,
     });

@@ -21,6 +21,7 @@ use accelerator::{
 use bytes::Bytes;
 use cache::{
     body::Cursor,
+    esi::Note,
     index,
     object::{Filler, Object},
 };
@@ -92,6 +93,14 @@ impl Origin {
         }
     }
 
+    /// The name of the program, if one runs.
+    pub(super) fn program(&self) -> Option<&str> {
+        match self {
+            Self::Program { program, .. } => Some(&program.loaded.name),
+            Self::Shared { .. } => None,
+        }
+    }
+
     /// How long neither side of a pipe may say anything; `None` where only one exchange goes through it.
     pub(super) fn pipe_timeout(&self) -> Option<Duration> {
         match self {
@@ -122,6 +131,14 @@ pub(super) struct Place {
     pub origin: Origin,
     /// The proxy whose cache it is.
     pub proxy: Arc<LiveProxy>,
+}
+
+/// A fetch whose body broke off before anybody saw anything of it.
+pub(super) struct Broken {
+    /// Who has ordered it.
+    pub told: Told,
+    /// What its machine wants now.
+    pub next: Step,
 }
 
 /// What a fetch tells who has ordered it.
@@ -167,7 +184,7 @@ impl Place {
         reports
     }
 
-    async fn run(self, order: Order, told: Told) {
+    async fn run(self, order: Order, mut told: Told) {
         let hears = order.tells_interim().then(|| told.clone());
         let mut nobody = Nobody { body: Vec::new(), interim: hears.map(tell_interim) };
         let mut backend = order.begin(wall_clock());
@@ -195,21 +212,33 @@ impl Place {
                             match backend.responded(head, wall_clock()) {
                                 Step::Accept(accepted) => {
                                     let answer = Some((answer, &exchange, &proxy));
-                                    return self.keep(*accepted, answer, told, (&mut backend, account)).await;
+                                    let kept = self.keep(*accepted, answer, told, (&mut backend, account)).await;
+                                    let Some(broken) = kept else { return };
+                                    told = broken.told;
+                                    broken.next
                                 }
-                                other => other,
+                                other => {
+                                    self.leave(answer, &proxy);
+                                    other
+                                }
                             }
                         }
                         Err(why) => {
-                            varnish_log::left_alone(&self.worker, &mut backend, name, &exchange, &why);
+                            let sent = varnish_log::left_alone(&self.worker, &mut backend, name, &exchange, &why);
+                            account = account.and(sent);
                             let next = backend.failed(&words(name, &why), wall_clock());
                             failure = backend.hands_on_failures().then_some(why);
                             next
                         }
                     }
                 }
-                Step::Accept(accepted) => return self.keep(*accepted, None, told, (&mut backend, account)).await,
+                Step::Accept(accepted) => {
+                    let Some(broken) = self.keep(*accepted, None, told, (&mut backend, account)).await else { return };
+                    told = broken.told;
+                    broken.next
+                }
                 Step::Abandon => {
+                    varnish_log::abandoned(&mut backend, account);
                     let _ = told.send(match failure {
                         Some(why) => Report::Unfetched(Box::new(why)),
                         None => Report::Fetched(Fetched::Nothing),
@@ -234,25 +263,22 @@ impl Place {
         exchange
     }
 
-    /// Puts what was accepted into the cache, or hands it on.
+    /// Puts what was accepted into the cache, or hands it on; how it goes on where the body broke off before anybody saw it.
     pub(super) async fn keep(
         &self,
         accepted: Accepted,
         answer: Option<(Answer<'_>, &Transaction, &Arc<LiveProxy>)>,
         told: Told,
         (backend, account): (&mut Backend, Account),
-    ) {
+    ) -> Option<Broken> {
         let Accepted { stored, head, body } = accepted;
         let Some(stored) = stored else {
-            return match (body, answer) {
-                (AcceptedBody::Stale(object), _) => {
-                    let _ = told.send(Report::Fetched(Fetched::Own(object, Box::new(head))));
-                }
-                (_, Some(answer)) => self.relay(head, answer, told).await,
-                (_, None) => {}
-            };
+            self.hand_on(head, body, answer, told).await;
+            return None;
         };
         let Stored { object, filler, fetch, streams, includes } = stored;
+        // NOTE: what has been made here is an error's page already.
+        let backend_breaks = backend.has_error_page() && !matches!(body, AcceptedBody::Made(_));
         let mut logged =
             varnish_log::Fetched::begin(backend, account, answer.as_ref().map(|(answer, ..)| answer), &body);
         logged.streams(streams);
@@ -260,16 +286,23 @@ impl Place {
         let mut news = News { object: Some(object), fetch, own, told };
         // Nobody else would want it.
         if !news.is_wanted(&filler) {
-            return;
+            logged.end(None);
+            return None;
         }
         if streams && matches!(body, AcceptedBody::Backend(_)) {
             news.tell();
         }
         let recoding = if let AcceptedBody::Backend(recoding) = body { recoding } else { Recoding::None };
-        let mut filling = Filling { filler, recoder: Recoder::new(recoding), includes, news, pulled: 0 };
+        let mut filling =
+            Filling { filler, recoder: Recoder::new(recoding), includes, notes: Vec::new(), news, pulled: 0 };
         let filled = match (body, answer) {
             (AcceptedBody::Made(bytes), _) => write(&mut filling.filler, &bytes),
-            (AcceptedBody::Stale(before), _) => filling.copy(&before).await,
+            (AcceptedBody::Stale(before), answer) => {
+                if let Some((answer, _, proxy)) = answer {
+                    self.leave(answer, proxy);
+                }
+                filling.copy(&before).await
+            }
             (AcceptedBody::Backend(_), Some((answer, exchange, proxy))) => {
                 if let BodyLength::Exact(length) = answer.length {
                     filling.filler.expect(length);
@@ -279,6 +312,7 @@ impl Place {
                     Ok(is_reusable) => (is_reusable, filling.end()),
                     Err(error) => (false, Err(error)),
                 };
+                logged.page_notes(&filling.notes);
                 logged.pulled(filling.pulled, is_reusable, filled.is_ok().then(|| filling.filler.written()));
                 filled
             }
@@ -291,6 +325,11 @@ impl Place {
                 filler.finish();
                 logged.end(Some(length));
             }
+            Err(why) if news.object.is_some() && news.is_wanted(&filler) && backend_breaks => {
+                drop((filler, logged));
+                let next = backend.body_failed(news.fetch.take(), &failed_body(&why), wall_clock())?;
+                return Some(Broken { told: news.told, next });
+            }
             Err(_) => {
                 news.fetch = None;
                 drop(filler);
@@ -298,6 +337,44 @@ impl Place {
             }
         }
         news.tell();
+        None
+    }
+
+    /// Puts what was accepted for one client into an object; `Err` says how it goes on where the body broke off.
+    pub(super) async fn keep_passed(
+        &self,
+        accepted: Accepted,
+        answer: (Answer<'_>, &Transaction, &Arc<LiveProxy>),
+        backend: (&mut Backend, Account),
+    ) -> Result<Fetched, Step> {
+        let (told, mut reports) = mpsc::unbounded_channel();
+        if let Some(broken) = self.keep(accepted, Some(answer), told, backend).await {
+            return Err(broken.next);
+        }
+        match reports.recv().await {
+            Some(Report::Fetched(fetched)) => Ok(fetched),
+            _ => Ok(Fetched::Nothing),
+        }
+    }
+
+    /// Hands on what is not stored, or is already.
+    async fn hand_on(
+        &self,
+        head: ResponseHead,
+        body: AcceptedBody,
+        answer: Option<(Answer<'_>, &Transaction, &Arc<LiveProxy>)>,
+        told: Told,
+    ) {
+        match (body, answer) {
+            (AcceptedBody::Stale(object), answer) => {
+                if let Some((answer, _, proxy)) = answer {
+                    self.leave(answer, proxy);
+                }
+                let _ = told.send(Report::Fetched(Fetched::Own(object, Box::new(head))));
+            }
+            (_, Some(answer)) => self.relay(head, answer, told).await,
+            (_, None) => {}
+        }
     }
 
     /// Hands a response on to who has ordered it, no faster than it is taken.
@@ -309,6 +386,15 @@ impl Place {
         let mut sink = Relaying { pieces, waiting: None };
         if self.pull_all(answer, &mut sink).await.is_ok() {
             let _ = sink.pieces.send(None).await;
+        }
+    }
+
+    /// Gives the connection of a response back that nobody reads, if nothing more comes of it.
+    fn leave(&self, answer: Answer<'_>, proxy: &LiveProxy) {
+        if answer.length.is_empty()
+            && let Some(upstream) = answer.body.into_reusable()
+        {
+            give_back(&self.worker, upstream, proxy);
         }
     }
 
@@ -395,6 +481,8 @@ struct Filling {
     filler: Filler,
     recoder: Recoder,
     includes: Option<IncludeFinder>,
+    /// What is wrong with the page.
+    notes: Vec<Note>,
     news: News,
     /// Bytes that came.
     pulled: u64,
@@ -412,10 +500,12 @@ impl Filling {
         let rest = self.recoder.finish()?;
         self.store(&rest)?;
         self.filler.flush();
-        match self.includes.take().map(IncludeFinder::finish) {
-            Some(Reading::Page(page)) => self.filler.set_page(page).map_err(io::Error::other),
-            Some(Reading::Packed) => self.pack(),
-            Some(Reading::Plain) | None => Ok(()),
+        let Some((reading, notes)) = self.includes.take().map(IncludeFinder::finish) else { return Ok(()) };
+        self.notes = notes;
+        match reading {
+            Reading::Page(page) => self.filler.set_page(page).map_err(io::Error::other),
+            Reading::Packed => self.pack(),
+            Reading::Plain => Ok(()),
         }
     }
 
@@ -573,6 +663,14 @@ async fn pull(
         }
         let more = poll_fn(|context| intake.poll_more(wire, context).map_err(failure));
         while_wanted(|| sink.is_wanted(), patience, more).await?;
+    }
+}
+
+/// What the log says of a body that broke off.
+fn failed_body(why: &io::Error) -> String {
+    match why.kind() {
+        io::ErrorKind::UnexpectedEof => "straight insufficient bytes".to_owned(),
+        _ => why.to_string(),
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerator::log::SessionLog;
+use accelerator::{log::SessionLog, note::Note};
 use http::{RequestHead, ResponseHead};
 use live::{Instance, LiveProxy, LiveServer, counters::Traffic};
 use net::Stream;
@@ -289,6 +289,8 @@ pub struct Answered {
     pub status: u16,
     /// What answered in place of a server, as the log names it (`<STATS>`).
     pub by: Option<&'static str>,
+    /// What became of it in the cache of a program of VCL.
+    pub cache: Note,
     /// Whether it is for the statistics page's own sake: for itself, its files and the numbers that it draws.
     pub is_for_page: bool,
     /// Its body.
@@ -597,7 +599,7 @@ impl Transaction {
     #[inline]
     pub fn response_limits(&self, backend: &haproxycfg::model::Proxy) -> http::Limits {
         let limits = self.instance.limits(backend.options.accept_invalid_http_response);
-        http::Limits { keeps_case: self.client.frontend.accelerator.is_some(), ..limits }
+        self.client.frontend.relaxed(limits, http::Sender::Server)
     }
 
     /// The limits on the head of a response of this server.

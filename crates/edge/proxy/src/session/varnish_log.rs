@@ -4,7 +4,7 @@
 use std::{
     os::fd::{AsFd as _, AsRawFd as _},
     rc::Rc,
-    sync::atomic::Ordering::Relaxed,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
 };
 
@@ -14,14 +14,15 @@ use accelerator::{
     log::{Account, BackendConnection, CloseReason, Log, SessionLog},
     machine::{self, Backend},
 };
+use cache::esi::{Note, Severity};
 use http::{BodyLength, HeaderId, ResponseHead};
 use net::Stream;
 use telemetry::vsl::VslTag;
-use vsm::counters::Main;
+use vsm::counters::{Counters, Main, Vbe};
 
 use super::{
-    fetch::{Answer, AnswerBody, HeadEnd, Unfetched, Unreachable},
-    object_fetch::wall_clock,
+    fetch::{Answer, AnswerBody, HeadEnd, Unfetched, Unreachable, Upstream},
+    object_fetch::{Origin, wall_clock},
     transaction::{ClientSide, Transaction},
 };
 use crate::worker::Worker;
@@ -41,6 +42,7 @@ impl VarnishLog {
 
     /// The response's head has been written, in so many bytes; the client's connection is kept or not.
     pub fn head_written(&mut self, response: &ResponseHead, keeps: bool, bytes: usize) {
+        self.account.response_head += bytes as u64;
         if !self.log.is_on() {
             return;
         }
@@ -48,7 +50,6 @@ impl VarnishLog {
         if let Some(coding) = response.headers.first_known(HeaderId::TransferEncoding) {
             self.log.field(VslTag::RespHeader, b"Transfer-Encoding", coding);
         }
-        self.account.response_head += bytes as u64;
     }
 
     /// Adds the bodies to the account of a fetch that was for this request alone.
@@ -106,16 +107,37 @@ pub fn begin(worker: &Worker, transaction: &Transaction, client: &mut Client) {
     if let Some(session) = session(worker, &transaction.client) {
         session.link(client.xid());
         if !transaction.asked.wants_keep_alive {
-            session.closes(CloseReason::ReqClose);
+            let is_old = transaction.asked.version == http::Version::Http10
+                && !transaction.request.headers.contains_known(HeaderId::Connection);
+            session.closes(if is_old { CloseReason::ReqHttp10 } else { CloseReason::ReqClose });
         }
     }
     let first_byte = transaction.timeline.first_byte.unwrap_or_else(|| worker.now());
     client.log_to(Some(&sink), "rxreq", wall_clock_at(worker, first_byte));
 }
 
+/// Notes what came instead of a request, and what was answered.
+pub fn refused(worker: &Worker, transaction: &Transaction, bytes: &[u8], status: u16) {
+    let Some(sink) = worker.log_sink().filter(|_| transaction.client.frontend.accelerator.is_some()) else { return };
+    let Some(session) = session(worker, &transaction.client) else { return };
+    let number = worker.shared.process.transaction_numbers.fetch_add(1, Relaxed);
+    session.link(number);
+    session.closes(CloseReason::RxJunk);
+    let mut log = Log::request(Some(&sink), number, session.number(), "rxreq");
+    let first_byte = transaction.timeline.first_byte.unwrap_or_else(|| worker.now());
+    log.timestamp("Start", wall_clock_at(worker, first_byte));
+    log.timestamp("Req", wall_clock());
+    log.count(Main::client_req);
+    if status == 400 {
+        log.count(Main::client_req_400);
+    }
+    log.end_refused(bytes, status, transaction.log.varnish.account.response_head);
+}
+
 /// Takes over the log of a request whose response is about to go out.
 pub fn response(transaction: &mut Transaction, client: &mut machine::Client, closes: bool) {
     let Some(client) = client.program() else { return };
+    transaction.answered.cache = client.note();
     if let Some(Some(session)) = transaction.client.session_log.get() {
         if client.has_failed() {
             session.closes(CloseReason::VclFailure);
@@ -133,7 +155,9 @@ fn wall_clock_at(worker: &Worker, when: Instant) -> f64 {
 
 /// Notes the connection on which a request went to a backend.
 pub fn reached(worker: &Worker, backend: &mut Backend, name: &str, exchange: &Transaction, answer: &Answer<'_>) {
+    let counters = counters(worker, backend, name);
     let (Some(log), AnswerBody::Server { upstream, .. }) = (backend.log(), &answer.body) else { return };
+    log.asks(counters);
     let connected = exchange.timeline.connected.unwrap_or_else(|| worker.now());
     let connection = BackendConnection {
         name,
@@ -144,20 +168,123 @@ pub fn reached(worker: &Worker, backend: &mut Backend, name: &str, exchange: &Tr
     log.backend_opened(connection, wall_clock_at(worker, connected));
 }
 
-/// Notes the connection of a request that got no response.
-pub fn left_alone(worker: &Worker, backend: &mut Backend, name: &str, exchange: &Transaction, why: &Unfetched) {
-    let Some(log) = backend.log() else { return };
+/// The published counters of a backend.
+fn counters(worker: &Worker, backend: &Backend, name: &str) -> Option<Arc<Counters<Vbe>>> {
+    worker.shared.process.published()?.backend(backend.program()?, name)
+}
+
+/// Notes the connection of a request that got no response; gives what was sent.
+#[must_use]
+pub fn left_alone(
+    worker: &Worker,
+    backend: &mut Backend,
+    name: &str,
+    exchange: &Transaction,
+    why: &Unfetched,
+) -> Account {
+    let counters = counters(worker, backend, name);
+    let Some(log) = backend.log() else { return Account::default() };
+    log.asks(counters);
+    if let (Some(counters), Unfetched::Unreachable(why)) = (log.backend_counters(), why) {
+        count_unreachable(counters, why);
+    }
     match why {
         Unfetched::NoResponse { reused, .. } => {
             let connected = exchange.timeline.connected.unwrap_or_else(|| worker.now());
             let ends = (exchange.route.destination, exchange.route.source);
             let connection = BackendConnection { name, descriptor: -1, ends, is_reused: *reused };
             log.backend_opened(connection, wall_clock_at(worker, connected));
+            return Account { response_head: 0, ..account_of(exchange) };
         }
         Unfetched::Unreachable(Unreachable::Refused(_) | Unreachable::ConnectTimeout) => log.count(Main::backend_fail),
         Unfetched::Unreachable(Unreachable::QueueFull | Unreachable::QueueTimeout) => log.count(Main::backend_busy),
         Unfetched::Unreachable(Unreachable::NoServer) => log.count(Main::backend_unhealthy),
         _ => {}
+    }
+    Account::default()
+}
+
+/// Counts why no connection to a backend was to be had.
+fn count_unreachable(counters: &Counters<Vbe>, why: &Unreachable) {
+    let reason = match why {
+        Unreachable::NoServer => Vbe::unhealthy,
+        Unreachable::QueueFull | Unreachable::QueueTimeout => Vbe::busy,
+        Unreachable::ConnectTimeout => Vbe::fail_etimedout,
+        Unreachable::Refused(error) => match rustix::io::Errno::from_io_error(error) {
+            Some(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => Vbe::fail_eacces,
+            Some(rustix::io::Errno::ADDRNOTAVAIL) => Vbe::fail_eaddrnotavail,
+            Some(rustix::io::Errno::CONNREFUSED) => Vbe::fail_econnrefused,
+            Some(rustix::io::Errno::NETUNREACH | rustix::io::Errno::HOSTUNREACH) => Vbe::fail_enetunreach,
+            Some(rustix::io::Errno::TIMEDOUT) => Vbe::fail_etimedout,
+            _ => Vbe::fail_other,
+        },
+        _ => return,
+    };
+    counters.add(reason, 1);
+}
+
+/// A fetch ends with nothing.
+pub fn abandoned(backend: &mut Backend, account: Account) {
+    if let Some(log) = backend.log() {
+        log.backend_closed(Some(CloseReason::RespClose));
+        log.end_fetch(account, None);
+    }
+}
+
+/// The logs of a pipe: the client's request and what goes to the backend.
+pub struct Piped {
+    log: Log,
+    /// Bytes of the heads: as it came, and as it goes.
+    heads: (u64, u64),
+    /// Bytes that had been counted before.
+    before: (u64, u64),
+}
+
+impl Piped {
+    /// A connection to the backend stands, with the head of the request about to go out.
+    pub fn begin(
+        worker: &Worker,
+        transaction: &mut Transaction,
+        (log, origin, name): (Log, &Origin, &str),
+        upstream: &Upstream<'_>,
+    ) -> Self {
+        let mut piped = Self {
+            log,
+            heads: (transaction.asked.head_bytes, upstream.connection.wire.output.len() as u64),
+            before: (transaction.bytes_in, transaction.bytes_out),
+        };
+        if piped.log.is_on() {
+            let published = worker.shared.process.published();
+            let counters =
+                published.zip(origin.program()).and_then(|(published, program)| published.backend(program, name));
+            piped.log.asks(counters);
+            let connection = BackendConnection {
+                name,
+                descriptor: descriptor(&upstream.connection.wire.stream),
+                ends: (transaction.route.destination, transaction.route.source),
+                is_reused: upstream.reused,
+            };
+            piped.log.backend_opened(connection, wall_clock());
+            transaction.log.varnish.log.timestamp("Pipe", wall_clock());
+        }
+        piped
+    }
+
+    /// Both sides have ended.
+    pub fn end(mut self, transaction: &mut Transaction) {
+        let (head, to_backend) = self.heads;
+        let (up, down) = (transaction.bytes_in - self.before.0, transaction.bytes_out - self.before.1);
+        if let Some(counters) = self.log.backend_counters() {
+            counters.add(Vbe::pipe_hdrbytes, to_backend);
+            counters.add(Vbe::pipe_out, up);
+            counters.add(Vbe::pipe_in, down);
+        }
+        self.log.backend_closed(Some(CloseReason::TxPipe));
+        self.log.end_fetch(Account::default(), None);
+        transaction.log.varnish.log.end_pipe([head, to_backend, up, down], wall_clock());
+        if let Some(Some(session)) = transaction.client.session_log.get() {
+            session.closes(CloseReason::TxPipe);
+        }
     }
 }
 
@@ -231,6 +358,10 @@ pub struct Fetched<'l> {
     account: Account,
     length: Option<BodyLength>,
     recoding: Recoding,
+    /// Whether the body is made here, instead of what the backend sent.
+    is_made: bool,
+    /// Whether the body is that of the object before.
+    is_stale: bool,
 }
 
 impl<'l> Fetched<'l> {
@@ -238,13 +369,25 @@ impl<'l> Fetched<'l> {
     pub fn begin(backend: &'l mut Backend, account: Account, answer: Option<&Answer<'_>>, body: &AcceptedBody) -> Self {
         let length = answer.filter(|_| matches!(body, AcceptedBody::Backend(_))).map(|answer| answer.length);
         let recoding = if let AcceptedBody::Backend(recoding) = body { *recoding } else { Recoding::None };
-        Self { log: backend.log(), account, length, recoding }
+        let is_made = matches!(body, AcceptedBody::Made(_));
+        let is_stale = matches!(body, AcceptedBody::Stale(_));
+        Self { log: backend.log(), account, length, recoding, is_made, is_stale }
     }
 
     /// Whether it is delivered while it comes.
     pub fn streams(&mut self, streams: bool) {
         if let (Some(log), Some(length)) = (&mut self.log, self.length) {
             log.fetch_body(length, streams);
+        }
+    }
+
+    /// What is wrong with the page that has come.
+    pub fn page_notes(&mut self, notes: &[Note]) {
+        if let Some(log) = &mut self.log {
+            for note in notes {
+                log.count(if note.severity == Severity::Error { Main::esi_errors } else { Main::esi_warnings });
+                log.write(VslTag::ESI_xmlerror, format_args!("{note}"));
+            }
         }
     }
 
@@ -259,6 +402,16 @@ impl<'l> Fetched<'l> {
                 Recoding::Gunzip if is_whole => log.gzip("U F", both, both.0),
                 _ => {}
             }
+            if !is_whole {
+                log.record(
+                    VslTag::FetchError,
+                    match self.length {
+                        Some(BodyLength::Exact(_)) => b"straight insufficient bytes",
+                        Some(BodyLength::Chunked) => b"chunked read err",
+                        _ => b"eof socket fail",
+                    },
+                );
+            }
             log.backend_closed(match (is_reusable, is_whole) {
                 (true, _) => None,
                 (false, true) => Some(CloseReason::RespClose),
@@ -271,10 +424,10 @@ impl<'l> Fetched<'l> {
     pub fn end(self, length: Option<u64>) {
         let Some(log) = self.log else { return };
         // A response that was not modified has its connection still.
-        log.backend_closed(None);
+        log.backend_closed(if self.is_made { Some(CloseReason::RespClose) } else { None });
         if length.is_none() {
             log.count(Main::fetch_failed);
-        } else if self.length.is_some() {
+        } else if self.length.is_some() || self.is_stale {
             log.timestamp("BerespBody", wall_clock());
         }
         log.end_fetch(self.account, length);

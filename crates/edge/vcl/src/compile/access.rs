@@ -24,6 +24,8 @@ pub enum Verb {
     Set,
     /// It is removed.
     Unset,
+    /// It is a statement.
+    Do,
 }
 
 impl Verb {
@@ -32,6 +34,7 @@ impl Verb {
             Self::Read => "Not available",
             Self::Set => "Cannot be set",
             Self::Unset => "Cannot be unset",
+            Self::Do => "Not a valid action",
         }
     }
 }
@@ -81,6 +84,10 @@ impl Compiler<'_> {
     /// Goes from each subroutine of the cache through all that it calls.
     pub(super) fn check_access(&self) -> Outcome<()> {
         let every = (0..self.drafts.len()).map(|index| RoutineIndex(u32::try_from(index).unwrap_or(u32::MAX)));
+        // NOTE: a circle is shown without the way that leads to it.
+        let is_entry = |index: &RoutineIndex| self.draft(*index).is_some_and(|draft| draft.name.starts_with("vcl_"));
+        let (entries, others): (Vec<_>, Vec<_>) = every.partition(is_entry);
+        let every = others.into_iter().chain(entries);
         let mut colours = vec![Colour::New; self.drafts.len()];
         for index in every {
             self.check_recursion(index, &mut colours, None, 0)?;
@@ -109,7 +116,8 @@ impl Compiler<'_> {
             Colour::Done => return Ok(()),
             Colour::Open => {
                 let error = Diagnostic::new("Subroutine recurses on");
-                return Err(show_way(draft.defined.map_or(error.clone(), |span| error.show(span)), way));
+                let error = draft.defined.map_or(error.clone(), |span| error.show(span));
+                return Err(show_way(error, way).say(""));
             }
             Colour::New => *colour = Colour::Open,
         }

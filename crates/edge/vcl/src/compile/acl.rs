@@ -27,9 +27,10 @@ impl Compiler<'_> {
         self.declare(symbol, "ACL", &name, span)?;
         let mut flags = Flags { logs: false, pedantic: true };
         while self.is(Sign::Plus) || self.is(Sign::Minus) {
-            let on = self.next().kind == Kind::Sign(Sign::Plus);
+            let sign = self.next();
+            let on = sign.kind == Kind::Sign(Sign::Plus);
             let token = self.peek();
-            if token.kind != Kind::Identifier {
+            if token.kind != Kind::Identifier || token.span.start != sign.span.end {
                 return Err(Diagnostic::at("Expected a flag at:", token.span));
             }
             match self.next_text() {

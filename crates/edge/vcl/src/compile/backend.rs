@@ -139,6 +139,9 @@ impl Compiler<'_> {
             return Err(Diagnostic::at(format!("Expected '{{' or name of probe, got '{found}'"), token.span));
         }
         let name = self.next_text().to_owned();
+        if name == "default" && !self.symbols.contains_key("default") {
+            return Err(Diagnostic::at("No default probe defined", token.span));
+        }
         match self.refer(&name, token.span) {
             // A probe stands before what uses it.
             Some(symbol @ Symbol::Probe(_)) if self.version() > Version::V3 && !self.declared.contains_key(&symbol) => {

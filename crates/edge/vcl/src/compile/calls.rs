@@ -39,12 +39,15 @@ impl Compiler<'_> {
     }
 
     /// `object.method(...)`, behind the object's name.
-    pub(super) fn method_call(&mut self, object: ObjectIndex, token: Token) -> Outcome<Typed> {
+    pub(super) fn method_call(&mut self, object: ObjectIndex, token: Token, wanted: Type) -> Outcome<Typed> {
         let class = self.program.objects.get(object.0 as usize).map(|object| object.class);
         let Some(class) = class else { return Err(Diagnostic::at("Symbol not found.", token.span)) };
         if !self.is(Sign::Period) {
-            let words = format!("Expression has type {}, which has no value: call one of its methods.", class.name);
-            return Err(Diagnostic::at(words, token.span).say(methods_of(class)));
+            let words = match wanted {
+                Type::Void => self.unexpected(Kind::Sign(Sign::Period)),
+                wanted => Diagnostic::at(format!("Expression has type {}, expected {wanted}", class.name), token.span),
+            };
+            return Err(words.say(methods_of(class)));
         }
         self.next();
         let name = self.expect_kind(Kind::Identifier)?;

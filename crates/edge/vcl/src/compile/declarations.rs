@@ -76,7 +76,9 @@ impl Compiler<'_> {
             return Err(Diagnostic::at(words, word.span.to(token.span)));
         }
         self.set_version(token.span.source, version);
-        self.expect(Sign::Semicolon)?;
+        if !self.take(Sign::Semicolon) {
+            return Err(Diagnostic::at("Expected 'vcl N.N;' found no semi-colon", word.span.to(token.span)));
+        }
         Ok(())
     }
 

@@ -87,28 +87,30 @@ impl Compiler<'_> {
         let mut left = self.product(wanted)?;
         loop {
             let token = self.peek();
+            // What stands beside a number with a unit has one too.
+            let beside = if matches!(left.kind, Type::Bytes | Type::Duration) { left.kind } else { wanted };
             let adds = self.is(Sign::Plus);
-            if adds
-                && (is_text(left.kind) || wanted == Type::String && left.kind.is_printable())
-                && !self.stays_number(&left)
-            {
-                left = self.concatenation(left)?;
+            if adds && is_text(left.kind) {
+                left = self.concatenation(left, None)?;
+            } else if adds && wanted == Type::String && left.kind.is_printable() {
+                // NOTE: what can be counted is counted; the rest stands behind one another.
+                self.next();
+                let right = self.product(beside)?;
+                left = if super::operators::can_be_added(left.kind, right.kind) {
+                    super::operators::arithmetic(left, token, right)?
+                } else {
+                    self.concatenation(left, Some(right))?
+                };
             } else if adds || self.is(Sign::Minus) {
                 self.next();
-                let right = self.product(wanted)?;
+                let right = self.product(beside)?;
                 left = super::operators::arithmetic(left, token, right)?;
             } else if self.version() <= crate::variables::Version::V3 && is_text(left.kind) && self.continues_text() {
-                left = self.concatenation(left)?;
+                left = self.concatenation(left, None)?;
             } else {
                 return Ok(left);
             }
         }
-    }
-
-    /// Whether `left + ...` is counted: both are numbers.
-    fn stays_number(&self, left: &Typed) -> bool {
-        use crate::token::Kind;
-        left.kind.is_number() && matches!(self.look(1).kind, Kind::Integer | Kind::Real)
     }
 
     /// VCL 3 puts strings behind one another without a sign.
@@ -117,10 +119,14 @@ impl Compiler<'_> {
         matches!(self.peek().kind, Kind::String | Kind::Identifier)
     }
 
-    /// The pieces of a string.
-    fn concatenation(&mut self, first: Typed) -> Outcome<Typed> {
+    /// The pieces of a string; the second one may have been read already.
+    fn concatenation(&mut self, first: Typed, second: Option<Typed>) -> Outcome<Typed> {
         let mut span = first.span;
         let mut pieces = vec![text(first)?];
+        if let Some(second) = second {
+            span = span.to(second.span);
+            pieces.push(text(second)?);
+        }
         let is_old = self.version() <= crate::variables::Version::V3;
         while self.take(Sign::Plus) || is_old && self.continues_text() {
             let piece = self.product(Type::String)?;

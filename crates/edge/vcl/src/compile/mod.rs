@@ -161,6 +161,8 @@ struct Compiler<'a> {
     chosen_default: Option<BackendIndex>,
     notes: Vec<Diagnostic>,
     /// How deep statements and expressions are nested.
+    /// Why a routine may not set what it sets, whoever calls it.
+    read_only: Option<Diagnostic>,
     depth: usize,
 }
 
@@ -186,7 +188,7 @@ impl<'a> Compiler<'a> {
                 acls: Vec::new(),
                 directors: Vec::new(),
                 objects: Vec::new(),
-                storages: Vec::new(),
+                storages: options.storages.to_vec(),
                 labels: Vec::new(),
                 modules: Vec::new(),
                 functions: Vec::new(),
@@ -197,6 +199,7 @@ impl<'a> Compiler<'a> {
             declared: FxHashMap::default(),
             chosen_default: None,
             notes: Vec::new(),
+            read_only: None,
             depth: 0,
         }
     }
@@ -218,6 +221,9 @@ impl<'a> Compiler<'a> {
         self.check_references()?;
         self.choose_default_backend()?;
         self.check_access()?;
+        if let Some(error) = self.read_only.take() {
+            return Err(error);
+        }
         let mut program = std::mem::replace(&mut self.program, Compiler::new(self.options).program);
         program.entries = Subroutine::ALL
             .iter()

@@ -31,6 +31,11 @@ fn result(operator: Arithmetic, left: Type, right: Type) -> Option<Type> {
     }
 }
 
+/// Whether a sum of two values is counted.
+pub(super) fn can_be_added(left: Type, right: Type) -> bool {
+    result(Arithmetic::Add, left, right).is_some()
+}
+
 /// Two values and a sign of counting.
 pub(super) fn arithmetic(left: Typed, sign: Token, right: Typed) -> Outcome<Typed> {
     let operator = match sign.kind {
@@ -130,13 +135,30 @@ impl Compiler<'_> {
             return Err(Diagnostic::at(words, sign.span));
         }
         let begin = self.peek();
-        if !matches!(begin.kind, Kind::String | Kind::Identifier | Kind::Sign(Sign::ParenthesisOpen)) {
-            let words = format!("Unknown token '{}' when looking for REGEX:", self.text(begin));
-            return Err(Diagnostic::at(words, begin.span));
+        let mut text_of_pattern = String::new();
+        loop {
+            let token = self.peek();
+            if token.kind != Kind::String {
+                if text_of_pattern.is_empty() && matches!(token.kind, Kind::Sign(_)) {
+                    let words = format!("Unknown token '{}' when looking for REGEX:", self.text(token));
+                    return Err(Diagnostic::at(words, token.span));
+                }
+                let words = match text_of_pattern.is_empty() {
+                    true => "Expression has type STRING, expected REGEX".to_owned(),
+                    false => format!("Expected CSTR got '{}'", self.text(token)),
+                };
+                return Err(Diagnostic::at(words, token.span)
+                    .say("A regular expression must be known when the program is compiled: write it as a string."));
+            }
+            text_of_pattern.push_str(self.string_text(token.span));
+            self.next();
+            if !self.take(Sign::Plus) {
+                break;
+            }
         }
-        let right = self.sum(Type::String)?;
-        let span = left.span.to(right.span);
-        let pattern = self.pattern(right)?;
+        let written = begin.span.to(self.last_span());
+        let span = left.span.to(written);
+        let pattern = compiled(&text_of_pattern, written)?;
         let subject = Box::new(text(left)?);
         Ok(Typed { expression: Expression::Match { subject, pattern, negated }, kind: Type::Bool, span })
     }

@@ -200,7 +200,7 @@ impl Compiler<'_> {
                 }
                 Constant::Routine(self.routine(name, token.span))
             }
-            Symbol::Object(index) => return self.method_call(index, token),
+            Symbol::Object(index) => return self.method_call(index, token, wanted),
         };
         Ok(constant(of, symbol.as_type(), token))
     }

@@ -156,6 +156,15 @@ impl Compiler<'_> {
                 return Err(Diagnostic::default().show_range(span).say(words));
             }
             let words = if access.read.is_empty() { "Variable cannot be set." } else { "Variable is read only." };
+            if place.is_none() && !access.read.is_empty() {
+                // NOTE: where the routine is called from may forbid the variable altogether: that is said first.
+                self.note_use(access.read, Verb::Read, span);
+                self.read_only.get_or_insert_with(|| Diagnostic::default().show_range(span).say(words));
+                while !self.is(Sign::Semicolon) && self.peek().kind != Kind::End {
+                    self.next();
+                }
+                return Ok(Statement::Leave);
+            }
             return Err(Diagnostic::default().show_range(span).say(words));
         }
         self.note_use(access.write, Verb::Set, span);
@@ -266,7 +275,7 @@ impl Compiler<'_> {
         let is_old = self.version() <= Version::V3;
         let action = if is_old { self.modern_action(&name, token.span) } else { Action::of_name(&name) };
         let Some(action) = action else {
-            return Err(Diagnostic::at(format!("Unknown return action: '{name}'"), token.span).say(
+            return Err(Diagnostic::at("Expected return action name.", token.span).say(
                 self.legacy_place
                     .map_or_else(String::new, |place| format!("Legal returns are: {}", Action::legal_in(place))),
             ));
@@ -317,6 +326,15 @@ impl Compiler<'_> {
 
     fn label(&mut self, token: Token) -> Outcome<LabelIndex> {
         let name = self.text(token).to_owned();
+        if let Some(symbol) = self.symbols.get(&name)
+            && !self.options.labels.contains(&name)
+        {
+            let words = match self.version() {
+                Version::V4_1 => format!("Symbol '{name}' has wrong type ({}), expected vcl:", symbol.kind()),
+                _ => format!("Symbol not found: '{name}'"),
+            };
+            return Err(Diagnostic::at(words, token.span));
+        }
         if !self.options.labels.contains(&name) {
             return Err(Diagnostic::at(format!("No VCL labeled {name}"), token.span));
         }
@@ -363,7 +381,7 @@ impl Compiler<'_> {
             "synthetic" => Subroutine::Synth.alone() | Subroutine::BackendError.alone(),
             _ => Subroutines::ALL,
         };
-        self.note_use(places, Verb::Read, token.span);
+        self.note_use(places, Verb::Do, token.span);
         // VCL 3 has `synthetic "text" "more";`.
         let has_parenthesis = self.version() > Version::V3 || self.is(Sign::ParenthesisOpen);
         if has_parenthesis {
@@ -380,7 +398,7 @@ impl Compiler<'_> {
             _ => {
                 // The place decides which body; a routine of both is asked at run time.
                 let in_fetch = self.legacy_place == Some(Subroutine::BackendError);
-                Statement::Set(if in_fetch { Variable::BerespBody } else { Variable::RespBody }, value)
+                Statement::AppendBody(if in_fetch { Variable::BerespBody } else { Variable::RespBody }, value)
             }
         })
     }
@@ -450,6 +468,9 @@ impl Compiler<'_> {
             }
             Found::Derived(expression, kind) => (expression, kind, Subroutines::BOTH),
         };
+        if kind == Type::Body {
+            return Err(Diagnostic::new(format!("Expression has type BODY, expected {wanted}")).show_range(span));
+        }
         if places.is_empty() {
             return Err(Diagnostic::default().show_range(span).say("Variable cannot be read."));
         }

@@ -164,9 +164,11 @@ impl Compiler<'_> {
     /// Notes that a name is declared here; an error says that it is declared already, or is something else.
     pub(super) fn declare(&mut self, symbol: Symbol, what: &str, name: &str, span: Span) -> Outcome<()> {
         if let Some(first) = self.declared.insert(symbol, span) {
-            return Err(Diagnostic::at(format!("{what} '{name}' redefined"), span)
-                .say("First definition:")
-                .show(first));
+            let words = match name {
+                "default" if what == "Backend" => "Only one default director possible.".to_owned(),
+                _ => format!("{what} '{name}' redefined"),
+            };
+            return Err(Diagnostic::at(words, span).say("First definition:").show(first));
         }
         Ok(())
     }

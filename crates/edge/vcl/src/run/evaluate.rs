@@ -152,7 +152,7 @@ impl<'w, H: Host> Run<'w, '_, H> {
             Value::String(text) => Ok(text),
             other => {
                 let mut out = Vec::new();
-                write_value(&mut out, other, self.program, self.host);
+                write_value(&mut out, other, self.program, self.host)?;
                 self.workspace.keep(&out).map(Some)
             }
         }
@@ -177,11 +177,11 @@ impl<'w, H: Host> Run<'w, '_, H> {
             Expression::Constant(Constant::String(text)) => out.extend_from_slice(text),
             Expression::Text(inner) => {
                 let value = self.value(inner)?;
-                write_value(out, value, self.program, self.host);
+                write_value(out, value, self.program, self.host)?;
             }
             other => {
                 let value = self.value(other)?;
-                write_value(out, value, self.program, self.host);
+                write_value(out, value, self.program, self.host)?;
             }
         }
         Ok(())
@@ -221,8 +221,8 @@ impl<'w, H: Host> Run<'w, '_, H> {
         right: &'w Expression,
     ) -> Result<bool, Failure> {
         if let (Expression::Header(header), Expression::Constant(Constant::String(text))) = (left, right) {
-            // What is not set is less than everything that is.
-            let ordering = self.host.header(header).cmp(&Some(&**text));
+            // NOTE: what is not set equals nothing, and is greater than everything, as in Varnish.
+            let ordering = self.host.header(header).map_or(Ordering::Greater, |value| value.cmp(text));
             return Ok(ordered(comparison, ordering));
         }
         if let (Expression::Variable(variable), Expression::Constant(Constant::String(text))) = (left, right)
@@ -232,7 +232,10 @@ impl<'w, H: Host> Run<'w, '_, H> {
         }
         let (left, right) = (self.value(left)?, self.value(right)?);
         let ordering = match (left, right) {
-            (Value::String(left), Value::String(right)) => left.cmp(&right),
+            (Value::String(left), Value::String(right)) => match left.zip(right) {
+                Some((left, right)) => left.cmp(right),
+                None => Ordering::Greater,
+            },
             (Value::Int(left), Value::Int(right)) | (Value::Bytes(left), Value::Bytes(right)) => left.cmp(&right),
             (Value::Ip(left), Value::Ip(right)) => {
                 same(left.map(|(address, _)| address) == right.map(|(address, _)| address))

@@ -95,6 +95,9 @@ pub trait Host {
     /// Adds to the key of the cache.
     fn hash_data(&mut self, data: &[u8]);
 
+    /// What has been added since the last time is one thing, apart from what follows.
+    fn end_hash_data(&mut self) {}
+
     /// Bans what the expression says.
     ///
     /// # Errors

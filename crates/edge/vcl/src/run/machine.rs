@@ -115,19 +115,31 @@ impl<'w, H: Host> Run<'w, '_, H> {
                 self.host.set_variable(*variable, value)
             }
             Statement::AppendBody(variable, value) => {
-                let value = self.value(value)?;
-                self.host.append_body(*variable, value)
+                for piece in texts(value) {
+                    // NOTE: as in Varnish, a page shows what is not set.
+                    match self.value(piece)? {
+                        Value::String(None) => self.host.append_body(*variable, Value::String(Some(b"(null)")))?,
+                        value @ (Value::String(_) | Value::Blob(_)) => self.host.append_body(*variable, value)?,
+                        _ => {
+                            let text = self.text(piece)?;
+                            self.host.append_body(*variable, Value::String(text))?;
+                        }
+                    }
+                }
+                Ok(())
             }
             Statement::Unset(variable) => {
                 self.host.unset_variable(*variable);
                 Ok(())
             }
             Statement::HashData(value) => {
-                // Each piece is told apart, so that "a" and "b" are not "ab".
+                // NOTE: each call is told apart from the next one, so that "a" and "b" are not "ab"; its pieces are not.
                 for piece in texts(value) {
-                    let text = self.text(piece)?.unwrap_or_default();
-                    self.host.hash_data(text);
+                    if let Some(text) = self.text(piece)? {
+                        self.host.hash_data(text);
+                    }
                 }
+                self.host.end_hash_data();
                 Ok(())
             }
             Statement::Ban(value) => {

@@ -5,18 +5,32 @@ use std::io::Write as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HTTP_DATE_LEN, http_date};
 
-use super::{host::Host, value::Value};
+use super::{
+    host::{Failure, Host},
+    value::Value,
+};
 use crate::program::Program;
 
+/// What the numbers of a header may be (RFC 8941 sections 3.3.1 and 3.3.2), and with them those of a text.
+const INT_MAX: i64 = 999_999_999_999_999;
+const REAL_MAX: f64 = 999_999_999_999.999;
+
+/// The first second of the year that the form of a date has no room for.
+const YEAR_10000: f64 = 253_402_300_800.0;
+
 /// Puts a value's text behind `out`.
-pub fn write_value(out: &mut Vec<u8>, value: Value<'_>, program: &Program, host: &impl Host) {
+///
+/// # Errors
+/// It is a number or a time that has no text.
+pub fn write_value(out: &mut Vec<u8>, value: Value<'_>, program: &Program, host: &impl Host) -> Result<(), Failure> {
+    check(value)?;
     // Writing to memory cannot fail.
     let _ = match value {
         Value::Void | Value::Message(_) | Value::Regex(_) | Value::Routine(_) => Ok(()),
         Value::Bool(value) => write!(out, "{value}"),
         Value::Int(value) => write!(out, "{value}"),
         Value::Real(value) | Value::Duration(value) => write!(out, "{value:.3}"),
-        Value::Bytes(value) => write!(out, "{:.3}", value as f64),
+        Value::Bytes(value) => write!(out, "{value}"),
         Value::Time(value) => {
             out.extend_from_slice(&format_time(value));
             Ok(())
@@ -52,8 +66,7 @@ pub fn write_value(out: &mut Vec<u8>, value: Value<'_>, program: &Program, host:
         }
         Value::Storage(index) => {
             let name = index.and_then(|index| program.storages.get(index.0 as usize));
-            out.extend_from_slice(name.map(String::as_str).unwrap_or_default().as_bytes());
-            Ok(())
+            name.map_or(Ok(()), |name| write!(out, "storage.{name}"))
         }
         Value::Enum(word) => {
             out.extend_from_slice(word.as_bytes());
@@ -64,6 +77,23 @@ pub fn write_value(out: &mut Vec<u8>, value: Value<'_>, program: &Program, host:
             Ok(())
         }
     };
+    Ok(())
+}
+
+/// Whether a value has a text.
+fn check(value: Value<'_>) -> Result<(), Failure> {
+    let is_too_large = |number: f64| number.is_nan() || number.abs() > REAL_MAX;
+    let why = match value {
+        Value::Int(value) | Value::Bytes(value) if !(-INT_MAX..=INT_MAX).contains(&value) => {
+            format!("INT overflow converting to string (0x{value:x})")
+        }
+        Value::Real(value) | Value::Duration(value) if is_too_large(value) => {
+            format!("REAL overflow converting to string ({value:e})")
+        }
+        Value::Time(value) if !(0.0..YEAR_10000).contains(&value) => "Unformatable VCL_TIME".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(Failure::Host(why))
 }
 
 fn backend_name<'a>(backend: Option<super::Backend>, program: &'a Program, host: &'a impl Host) -> &'a str {

@@ -2,7 +2,7 @@
 
 use keyspace::{Bytes, Failure};
 
-use crate::{Context, Session, SessionId, client_info::ClientType, session::Close};
+use crate::{Context, Session, SessionId, client_info::ClientType, replication::Request, session::Close};
 
 use super::list::{sessions, type_of};
 
@@ -71,8 +71,11 @@ pub(super) fn kill(context: &mut Context<'_>) -> Result<(), Failure> {
     let all = sessions(context);
     let ids: Vec<SessionId> =
         all.into_iter().filter(|session| wanted.includes(session, own)).map(|session| session.id).collect();
+    let master = context.shared.replication.master_client.as_ref().map(|session| session.id);
     for id in &ids {
-        if *id == own {
+        if Some(*id) == master {
+            context.shared.replication.requests.push(Request::Reconnect);
+        } else if *id == own {
             context.session.close = Close::AfterOutput;
         } else {
             context.shared.kill(*id);

@@ -12,7 +12,9 @@ use crate::{
 pub(super) fn sessions<'a>(context: &'a Context<'_>) -> Vec<&'a Session> {
     let own: &Session = context.session;
     let others = context.shared.sessions.values().filter_map(Option::as_deref);
-    let mut all: Vec<&Session> = others.filter(|session| session.close != Close::Now).chain([own]).collect();
+    let master = context.shared.replication.master_client.as_deref();
+    let mut all: Vec<&Session> =
+        others.filter(|session| session.close != Close::Now).chain([own]).chain(master).collect();
     all.sort_unstable_by_key(|session| session.id);
     all
 }

@@ -87,8 +87,8 @@ pub const COMMANDS: &[Command] = &[
             of("HELP", 2, "5.0.0", show::help, "The subcommands.").flags(Flags::LOADING.union(Flags::STALE)),
             of("INFO", 2, "3.0.0", show::info, "The state of the cluster."),
             of("KEYSLOT", 3, "3.0.0", show::key_slot, "The slot of a key.").syntax("key"),
-            of("LEASE", 4, "7.0.0", steer::lease, "Lets the node serve for so many milliseconds more.")
-                .syntax("epoch:integer milliseconds:integer")
+            of("LEASE", -4, "7.0.0", steer::lease, "Lets the node serve for so many milliseconds more.")
+                .syntax("epoch:integer milliseconds:integer [SINCE/microseconds:integer]")
                 .flags(STEERS),
             of("LINKS", 2, "7.0.0", show::links, "The connections between nodes: there are none."),
             refused("MEET", -4, "3.0.0", "Has nodes join."),

@@ -24,7 +24,7 @@ pub(super) fn help(context: &mut Context<'_>) -> Result<(), Failure> {
         ("SHARDS", "The shards with their slots and nodes."),
         ("SLOTS", "Which node has which slots."),
         ("TOPOLOGY <epoch> <nodes> [LEASE <milliseconds>]", "Tells the node how the cluster is."),
-        ("LEASE <epoch> <milliseconds>", "Lets the node serve for so long."),
+        ("LEASE <epoch> <milliseconds> [SINCE <microseconds>]", "Lets the node serve for so long; tells its clock."),
         ("PAUSE <first> <last> <milliseconds> | PAUSE END", "Has commands on some slots wait."),
         ("DELKEYSINSLOT <first> <last> <count>", "Removes some keys of slots that are another node's."),
         ("CONNECTION CLIENT|PROXY|MOVER", "Says what the connection is."),

@@ -48,10 +48,29 @@ pub(super) fn topology(context: &mut Context<'_>) -> Result<(), Failure> {
 
 pub(super) fn lease(context: &mut Context<'_>) -> Result<(), Failure> {
     let epoch = number(context, 2, i64::MAX as u64)?;
-    let until = after(context, 3)?;
-    let membership = context.shared.cluster.as_mut().ok_or(DISABLED)?;
-    membership.prolong(epoch, until).map_err(|error| refused(&error))?;
-    context.reply.ok();
+    match context.words.len() {
+        4 => {
+            let until = after(context, 3)?;
+            let membership = context.shared.cluster.as_mut().ok_or(DISABLED)?;
+            membership.prolong(epoch, until).map_err(|error| refused(&error))?;
+            context.reply.ok();
+        }
+        6 if context.words.is(4, "SINCE") => {
+            // Counted from a moment that this node has told: a lease that has waited in its socket while the process was stopped gives
+            // it no time that nobody meant to give.
+            let (ms, since) = (number(context, 3, TIME_MAX)?, number(context, 5, i64::MAX as u64)?);
+            let now = context.shared.stopwatch();
+            let membership = context.shared.cluster.as_mut().ok_or(DISABLED)?;
+            if since > now {
+                return Err(Failure::text("ERR SINCE is later than this node's clock says"));
+            }
+            if since > 0 {
+                membership.prolong(epoch, since + ms * 1000).map_err(|error| refused(&error))?;
+            }
+            context.reply.integer(now as i64);
+        }
+        _ => return Err(Failure::Syntax),
+    }
     Ok(())
 }
 

@@ -47,6 +47,14 @@ pub(super) fn write(context: &mut Context<'_>, text: &mut String) {
     field(text, "master_replid2", former);
     field(text, "master_repl_offset", end);
     field(text, "second_repl_offset", until);
+    field(text, "log_histories", &replication.histories);
+    for (name, offset) in &replication.log_followers {
+        field(text, &format!("log_follower_{name}"), offset);
+    }
+    field(text, "set_aside_files", replication.set_aside.len());
+    if let Some(last) = replication.set_aside.last() {
+        field(text, "set_aside_last", last);
+    }
     field(text, "repl_backlog_active", u8::from(shared.persistence.enabled));
     field(text, "repl_backlog_size", shared.settings.repl_backlog_size.0);
     // The number of the first byte, and not of those before it.

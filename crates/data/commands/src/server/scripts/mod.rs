@@ -152,7 +152,7 @@ impl Server {
         }
         if !no_writes {
             if self.shared.replication.master().is_some() {
-                return Err(Failure::text("READONLY Can not run script with write flag on readonly replica"));
+                return Err(Failure::text("READONLY You can't write against a read only replica."));
             }
             if let Some(failure) = self.shared.lacks_replicas() {
                 return Err(failure);

@@ -21,6 +21,7 @@ const PAGE_SCRIPT: &str = concat!(
     include_str!("../../../assets/stats/answers.js"),
     include_str!("../../../assets/stats/tiles.js"),
     include_str!("../../../assets/stats/servers.js"),
+    include_str!("../../../assets/stats/cache.js"),
     include_str!("../../../assets/stats/card.js"),
     include_str!("../../../assets/stats/board.js"),
     include_str!("../../../assets/stats/flow.js"),

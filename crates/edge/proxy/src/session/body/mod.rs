@@ -114,6 +114,13 @@ impl BodyPump {
         self.intake.counted()
     }
 
+    /// Bytes of data received so far, without any framing.
+    #[must_use]
+    #[inline]
+    pub fn data(&self) -> u64 {
+        self.intake.data()
+    }
+
     /// The same, which is counted now.
     #[inline]
     pub fn take_counted(&mut self) -> u64 {

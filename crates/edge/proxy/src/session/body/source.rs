@@ -161,6 +161,13 @@ impl Intake {
         self.counted
     }
 
+    /// Bytes of data that have come so far, without any framing.
+    #[must_use]
+    #[inline]
+    pub fn data(&self) -> u64 {
+        self.counted - u64::from(self.is_chunked && self.tracker.has_ended() && self.counted > 0)
+    }
+
     /// The same, which is counted now.
     #[inline]
     pub fn take_counted(&mut self) -> u64 {

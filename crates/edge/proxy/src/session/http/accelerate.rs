@@ -20,7 +20,6 @@ use accelerator::{
 };
 use http::{BodyLength, ResponseHead};
 use live::LiveProxy;
-use tokio::sync::mpsc;
 
 use super::{Next, Session, exchange::InBackend};
 use crate::{
@@ -142,9 +141,12 @@ impl Session {
                     AfterPass::Go(step) => step,
                 },
                 Step::Switch(label) => switch(&label, &mut client, &mut road.origin),
-                Step::Pipe(pipe) => return Box::pin(self.pipe(transaction, *pipe, road)).await,
+                Step::Pipe(pipe) => {
+                    varnish_log::response(transaction, &mut client, false);
+                    return Box::pin(self.pipe(transaction, *pipe, road)).await;
+                }
                 Step::Deliver(delivery) => {
-                    obey(&client, transaction);
+                    obey(&client, transaction, &mut self.idle_wish);
                     varnish_log::response(transaction, &mut client, delivery.closes);
                     // The response's head comes with the delivery, in memory that was lent for it.
                     heads.response = std::mem::take(&mut transaction.response);
@@ -341,15 +343,12 @@ impl Session {
                             let head = std::mem::take(&mut transaction.response);
                             match backend.responded(head, wall_clock()) {
                                 FetchStep::Accept(accepted) if accepted.stored.is_some() => {
-                                    let (told, mut reports) = mpsc::unbounded_channel();
+                                    let answer = (answer, &*transaction, &proxy);
                                     let place = self.place(road);
-                                    let answer = Some((answer, &*transaction, &proxy));
-                                    place.keep(*accepted, answer, told, (&mut backend, account)).await;
-                                    let fetched = match reports.recv().await {
-                                        Some(Report::Fetched(fetched)) => fetched,
-                                        _ => Fetched::Nothing,
-                                    };
-                                    return AfterPass::Go(client.fetched(fetched, wall_clock()));
+                                    match place.keep_passed(*accepted, answer, (&mut backend, account)).await {
+                                        Ok(fetched) => return AfterPass::Go(client.fetched(fetched, wall_clock())),
+                                        Err(next) => next,
+                                    }
                                 }
                                 FetchStep::Accept(accepted) => {
                                     let length = match answer.length {
@@ -378,7 +377,7 @@ impl Session {
                             return AfterPass::Done(self.answer_unfetched(transaction, &mut road.up, &why).await);
                         }
                         Err(why) => {
-                            varnish_log::left_alone(&worker, &mut backend, name, transaction, &why);
+                            let _ = varnish_log::left_alone(&worker, &mut backend, name, transaction, &why);
                             backend.failed(&words(name, &why), wall_clock())
                         }
                     }
@@ -503,7 +502,8 @@ impl Session {
 
     /// Bytes both ways: the request goes to a server as it is, and all that follows it, until both sides have ended.
     async fn pipe(&mut self, transaction: &mut Transaction, pipe: Pipe, mut road: Road<'_>) -> Next {
-        let Some(proxy) = road.origin.proxy(Target::of_pipe(&pipe)) else {
+        let target = Target::of_pipe(&pipe);
+        let Some(proxy) = road.origin.proxy(target) else {
             transaction.end(Ending::NoServer);
             return self.answer_error(transaction, 503).await;
         };
@@ -522,25 +522,36 @@ impl Session {
                 handle: &self.registered.handle,
             };
             let mut kept = PinnedConnections::default();
-            let mut attempts = Attempts::new(&worker, &proxy, road.origin.wanted(), &mut kept, false);
+            let mut attempts = Attempts::new(&worker, &proxy, road.origin.wanted(), &mut kept, true);
             attempts.reach(transaction, &mut client).await
         };
         let mut upstream = match reached {
             Ok(upstream) => upstream,
             Err(why) => {
+                drop(pipe.log);
+                if road.proxy.varnishd().is_some() {
+                    // NOTE: as in Varnish, who asked for a pipe gets bytes of the other side or none.
+                    transaction.end(Ending::ServerFailed(Stage::Request));
+                    return Next::Close;
+                }
                 return self.answer_unfetched(transaction, &mut road.up, &Unfetched::Unreachable(why)).await;
             }
         };
         let wire = &mut upstream.connection.wire;
         transaction.request.write_to(&mut wire.output);
         wire.output.extend_from_slice(&road.kept_body.take().unwrap_or_default());
+        let name = road.origin.name_of(target);
+        let logged = varnish_log::Piped::begin(&worker, transaction, (pipe.log, &road.origin, name), &upstream);
+        let wire = &mut upstream.connection.wire;
         // NOTE: a fresh socket takes a head at once, or the connection is as good as broken.
         let sent = tokio::time::timeout(idle, poll_fn(|context| wire.poll_flush(context))).await;
         if !matches!(sent, Ok(Ok(()))) {
             transaction.end(Ending::ServerFailed(Stage::Request));
             return Next::Close;
         }
-        self.tunnel_bytes(transaction, &proxy, upstream, Some(idle)).await
+        let next = self.tunnel_bytes(transaction, &proxy, upstream, Some(idle)).await;
+        logged.end(transaction);
+        next
     }
 
     /// One request and its answer, each framed; the connections end with them.
@@ -648,8 +659,11 @@ fn client_of(
 }
 
 /// Does what the program has asked of the client's connection.
-fn obey(client: &Client, transaction: &Transaction) {
+fn obey(client: &Client, transaction: &Transaction, idle_wish: &mut Option<Duration>) {
     let Client::Program(client) = client else { return };
+    if let Some(time) = client.wishes().timeout_idle {
+        *idle_wish = Some(Duration::try_from_secs_f64(time).unwrap_or(Duration::MAX));
+    }
     if let (Some(tos), Some(stream)) = (client.wishes().tos, transaction.client.stream.as_ref()) {
         stream.set_tos(tos);
     }

@@ -34,7 +34,7 @@ use std::{
 };
 
 use http::Limits;
-use live::{Instance, counters::Traffic};
+use live::{ConnectionSettings, ConnectionTimeouts, Instance, counters::Traffic};
 use net::Deadline;
 
 use super::{
@@ -68,6 +68,8 @@ pub struct Session {
     pub stays_awake: bool,
     /// When the wait for the next request began.
     pub idle_since: Instant,
+    /// How long it may be silent, if a program has said so.
+    pub idle_wish: Option<Duration>,
     /// A server connection that only this client may use (`http-reuse never`).
     pub kept: PinnedConnections,
     /// What counts it as long as it lives.
@@ -156,7 +158,13 @@ impl Session {
     /// What a request may be.
     fn limits(&self) -> Limits {
         let limits = self.instance.limits(self.side.frontend.settings().options.accept_invalid_http_request);
-        Limits { keeps_case: self.side.frontend.accelerator.is_some(), ..limits }
+        self.side.frontend.relaxed(limits, http::Sender::Client)
+    }
+
+    /// How long the connection may be silent, if varnishd's parameters say so.
+    fn connection_timeouts(&self) -> Option<ConnectionTimeouts> {
+        let timeouts = self.side.frontend.varnishd().map(ConnectionSettings::timeouts)?;
+        Some(ConnectionTimeouts { idle: self.idle_wish.unwrap_or(timeouts.idle), ..timeouts })
     }
 
     /// Whether the connection should end as soon as nothing is in flight.
@@ -224,6 +232,9 @@ impl Session {
     /// When the wait for the next request has taken too long.
     fn idle_until(&self) -> Option<Instant> {
         let timeouts = &self.side.frontend.settings().timeouts;
+        if let Some(timeouts) = self.connection_timeouts() {
+            return Some(self.idle_since + timeouts.idle);
+        }
         let limit = if self.first {
             timeouts.http_request.or(timeouts.client)
         } else {

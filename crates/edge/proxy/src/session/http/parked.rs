@@ -55,6 +55,7 @@ struct ParkedExtras {
     received_proxy: bool,
     more: OnceCell<Rc<ConnectionExtras>>,
     variables: StreamVariables,
+    idle_wish: Option<Duration>,
 }
 
 impl Session {
@@ -82,6 +83,7 @@ impl Parked {
             first,
             stays_awake: _,
             idle_since,
+            idle_wish,
             kept,
             mut held,
         } = *session;
@@ -111,6 +113,7 @@ impl Parked {
             && changed_destination.is_none()
             && !received_proxy
             && more.get().is_none()
+            && idle_wish.is_none()
             && !variables.has_session_variables();
         let unusual = (!is_usual).then(|| {
             Box::new(ParkedExtras {
@@ -121,6 +124,7 @@ impl Parked {
                 received_proxy,
                 more,
                 variables,
+                idle_wish,
             })
         });
         registered.handle.frontend.replace(frontend);
@@ -187,6 +191,7 @@ impl Parked {
             received_proxy,
             more,
             variables,
+            idle_wish,
         } = unusual.map_or_else(
             || ParkedExtras {
                 source: handle.source.get(),
@@ -196,6 +201,7 @@ impl Parked {
                 received_proxy: false,
                 more: OnceCell::new(),
                 variables: instance.stream_variables(),
+                idle_wish: None,
             },
             |unusual| *unusual,
         );
@@ -228,6 +234,7 @@ impl Parked {
             first,
             stays_awake,
             idle_since,
+            idle_wish,
             kept,
             held,
         }))

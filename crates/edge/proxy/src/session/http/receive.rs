@@ -2,13 +2,14 @@
 
 use std::{future::poll_fn, task::Poll};
 
-use http::{BodyLength, BodyTracker, Parsed, RequestParser, Sender, request_body_length};
+use http::{BodyLength, BodyTracker, HeaderId, ParseErrorKind, Parsed, RequestParser, Sender, request_body_length};
 
 use super::{Next, Session};
 use crate::session::{
     ending::{Ending, Stage},
     size,
     transaction::{RequestStage, Transaction},
+    varnish_log,
 };
 
 /// Why there is no request.
@@ -21,6 +22,8 @@ pub(super) enum Failure {
     Timeout,
     /// It is malformed: the status to answer with.
     Malformed(u16),
+    /// It is larger than varnishd's parameters allow.
+    Overflow,
 }
 
 impl Session {
@@ -29,11 +32,17 @@ impl Session {
         transaction.timeline.first_byte = Some(self.worker.now());
         let consumed = self.receive_head(transaction).await?;
         let length = request_body_length(&transaction.request);
-        if length == BodyLength::Chunked {
+        if length == BodyLength::Chunked && self.side.frontend.varnishd().is_none() {
             // What is wrong with chunks that came along makes it no request at all, as in HAProxy.
             let chunks = self.client.received.bytes().get(consumed..).unwrap_or_default();
             let tracked = BodyTracker::new(length, &self.limits()).track(chunks);
             tracked.map_err(|_| Failure::Malformed(400))?;
+        }
+        let expects = transaction.request.headers.first_known(HeaderId::Expect);
+        if self.side.frontend.varnishd().is_some()
+            && expects.is_some_and(|expects| !expects.eq_ignore_ascii_case(b"100-continue"))
+        {
+            return Err(Failure::Malformed(417));
         }
         self.client.received.consume(consumed);
         transaction.asked.head_bytes = consumed as u64;
@@ -52,21 +61,35 @@ impl Session {
     async fn receive_head(&mut self, transaction: &mut Transaction) -> Result<usize, Failure> {
         let timeouts = &self.side.frontend.settings().timeouts;
         let first_byte = transaction.timeline.first_byte.unwrap_or(self.idle_since);
-        let began = if self.first { self.side.accepted } else { first_byte };
+        let began = match self.first {
+            true => self.side.accepted,
+            // NOTE: in Varnish a request has no more time than the silence before it.
+            false if self.side.frontend.varnishd().is_some() => self.idle_since,
+            false => first_byte,
+        };
         let limit = timeouts.http_request.or(timeouts.client);
+        let limit = self.connection_timeouts().map(|timeouts| timeouts.idle).or(limit);
         self.deadline.set(limit.map(|limit| began + limit));
         let (limits, mut parser) = (self.limits(), RequestParser::new());
         let (client, deadline) = (&mut self.client, &mut self.deadline);
         let request = &mut transaction.request;
+        let is_varnishd = limits.as_varnish;
         poll_fn(|context| {
             loop {
                 if !client.received.is_empty() {
                     match parser.parse(client.received.bytes(), &limits, request) {
                         Ok(Parsed::Complete { consumed }) => return Poll::Ready(Ok(consumed)),
                         Ok(Parsed::Incomplete) if client.received.is_full() => {
-                            return Poll::Ready(Err(Failure::Malformed(400)));
+                            return Poll::Ready(Err(if is_varnishd {
+                                Failure::Overflow
+                            } else {
+                                Failure::Malformed(400)
+                            }));
                         }
                         Ok(Parsed::Incomplete) => {}
+                        Err(error) if is_varnishd && error.kind == ParseErrorKind::HeadTooLarge => {
+                            return Poll::Ready(Err(Failure::Overflow));
+                        }
                         Err(error) => {
                             let status = error.status(Sender::Client);
                             return Poll::Ready(Err(Failure::Malformed(if status == 505 { 505 } else { 400 })));
@@ -146,6 +169,22 @@ impl Session {
                 transaction.log.level.set(Some(None));
                 Next::Close
             }
+            // NOTE: as Varnish has it, who sends no whole request is not answered.
+            Failure::Closed | Failure::Reset | Failure::Timeout if self.side.frontend.varnishd().is_some() => {
+                transaction.end(if matches!(failure, Failure::Timeout) {
+                    Ending::ClientTimedOut(Stage::Request)
+                } else {
+                    Ending::ClientLeft(Stage::Request)
+                });
+                self.count_unreadable(transaction, silent);
+                Next::Close
+            }
+            Failure::Overflow => {
+                transaction.keep_invalid_request(self.client.received.bytes(), &self.limits());
+                transaction.end(Ending::RequestMalformed(Stage::Request));
+                self.count_bad_request(transaction);
+                Next::Linger
+            }
             Failure::Closed | Failure::Reset => {
                 transaction.end(Ending::ClientLeft(Stage::Request));
                 self.count_unreadable(transaction, silent);
@@ -167,8 +206,10 @@ impl Session {
                 transaction.end(Ending::RequestMalformed(Stage::Request));
                 self.count_bad_request(transaction);
                 transaction.count_tracked_error();
-                let status = *status;
-                self.answer_error(transaction, status).await
+                let (status, bytes) = (*status, self.client.received.bytes().to_vec());
+                let next = self.answer_error(transaction, status).await;
+                varnish_log::refused(&self.worker, transaction, &bytes, status);
+                next
             }
         }
     }

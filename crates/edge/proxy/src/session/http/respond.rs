@@ -91,17 +91,19 @@ impl Session {
         if up.spliced + down.spliced > 0 {
             self.count_spliced(backend, up, &down);
         }
+        let data = (up.data(), down.data());
         let (sent, received) = (down.counted(), up.take_counted());
         transaction.bytes_out += sent;
         transaction.bytes_in += received;
         let given = match &body {
+            _ if framed.length == BodyLength::None => 0,
             AnswerBody::Object(object) => {
                 transaction.log.varnish.gunzipped(object.gunzipped());
                 object.given()
             }
-            _ => sent,
+            _ => data.1,
         };
-        transaction.log.varnish.bodies_moved(received, given);
+        transaction.log.varnish.bodies_moved(data.0, given);
         match transfer {
             Transfer::Done => self.delivered(transaction, backend, body, up, &framed),
             failed => self.broken_transfer(transaction, backend, body.server(), &failed),

@@ -1,6 +1,7 @@
 //! What the page draws, in a form that stays small: names and addresses come once, points only of what is unfolded,
 //! servers only where they are unfolded or not well, and what is 0 is left out.
 
+mod cache;
 mod points;
 mod servers;
 mod shape;
@@ -9,6 +10,7 @@ use live::changes::Change;
 use serde::Serialize;
 
 use self::{
+    cache::Cache,
     points::{Missing, Points},
     servers::{Kind, Kinds, Server, server_of},
 };
@@ -85,6 +87,8 @@ struct State {
     back: Option<Back>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     servers: Vec<Server>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache: Option<Cache>,
 }
 
 #[derive(Debug, Serialize)]
@@ -278,6 +282,7 @@ fn state_of(proxy: &ProxyView, sight: &Sight<'_>, missing: Missing) -> State {
             Back { down: is_down, kinds, ..back_of(backend, proxy.http, series, is_open.then_some(missing)) }
         }),
         servers: shown.into_iter().map(server).collect(),
+        cache: Cache::of(proxy, is_open),
     }
 }
 

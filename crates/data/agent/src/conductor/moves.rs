@@ -1,0 +1,265 @@
+//! Slots on their way: each range by a machine of its own, one at a time for each pair of groups.
+
+use std::collections::BTreeMap;
+
+use cluster::{
+    Address, GroupId,
+    migration::{CopyProgress, Migration, MoveStep, MoveView},
+    plan::Move,
+    slots::{Phase, SlotEvent},
+};
+
+use super::{Conductor, steps::Orders};
+use crate::{connection::command, link::Order, mover::Copying};
+
+/// Slots that one command walks: a server answers nobody meanwhile.
+const WALKED_AT_ONCE: u16 = 16;
+/// Keys that are removed by one command.
+const CLEARED_AT_ONCE: u32 = 500;
+/// Who gets the slots is told of it before the others; after so many milliseconds these are told in any case.
+const TOLD_FIRST_MS: u64 = 500;
+
+/// A range on its way.
+struct UnderWay {
+    machine: Migration,
+    copy: Option<Box<dyn Copying>>,
+    /// Copies that were asked to end and have not yet.
+    ending: Vec<Box<dyn Copying>>,
+    progress: Option<CopyProgress>,
+    failure: Option<String>,
+    /// The first slot of which the former group may still have keys.
+    clears_from: u16,
+}
+
+/// All that is on its way, by the first slot.
+#[derive(Default)]
+pub struct Moves {
+    all: BTreeMap<u16, UnderWay>,
+    /// Who is told of a change before others, and until when they wait for that.
+    first: Option<(Vec<Address>, u64)>,
+    held: Vec<GroupId>,
+    is_waiting: Vec<Address>,
+}
+
+/// How far a range is, for people and programs.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// What moves.
+    pub what: Move,
+    /// How far it is.
+    pub phase: Phase,
+    /// The copy.
+    pub progress: Option<CopyProgress>,
+    /// Why it does not go on, or went wrong last.
+    pub problem: Option<String>,
+}
+
+impl Moves {
+    /// Whether a group gets no leases for the moment.
+    pub(super) fn holds(&self, group: GroupId) -> bool {
+        self.held.contains(&group)
+    }
+
+    /// Whether a server may be told of the cluster now.
+    pub(super) fn may_tell(&self, server: &Address) -> bool {
+        !self.is_waiting.contains(server)
+    }
+
+    pub(super) fn handle_paused(&mut self, first: u16, now: u64, until: u64) {
+        if let Some(one) = self.all.get_mut(&first) {
+            one.machine.handle_paused(now, until);
+        }
+    }
+
+    pub(super) fn handle_cleared(&mut self, first: u16, count: u64) {
+        // An answer to a question that was asked twice says nothing new.
+        if let Some(one) = self.all.values_mut().find(|one| one.clears_from == first)
+            && count == 0
+        {
+            one.clears_from = first.saturating_add(WALKED_AT_ONCE);
+        }
+    }
+}
+
+impl UnderWay {
+    /// Takes over how far the copy is, and whether those that are to end have ended.
+    fn look_at_copy(&mut self, source_offset: Option<u64>) {
+        self.ending.retain(|copy| !copy.has_ended());
+        match self.copy.as_mut().map(|copy| copy.progress()) {
+            None => {}
+            Some(Ok(progress)) => {
+                let lag_bytes = source_offset.map_or(u64::MAX, |offset| offset.saturating_sub(progress.offset));
+                self.progress = Some(CopyProgress { lag_bytes, ..progress });
+            }
+            Some(Err(problem)) => {
+                self.end_copy();
+                self.failure = Some(problem);
+                self.machine.handle_copy_failed();
+            }
+        }
+    }
+
+    fn end_copy(&mut self) {
+        if let Some(mut copy) = self.copy.take() {
+            copy.ask_to_end();
+            self.ending.push(copy);
+        }
+        self.progress = None;
+    }
+}
+
+impl Conductor {
+    /// Every range that is on its way.
+    #[must_use]
+    pub fn shown_moves(&self) -> Vec<Shown> {
+        let shown = |(what, phase): (Move, Phase)| {
+            let one = self.moves.all.get(&what.slots.first).filter(|one| one.machine.what() == what);
+            let absent = self.mover.is_none().then(|| "this version cannot copy slots yet".to_owned());
+            Shown {
+                what,
+                phase,
+                progress: one.and_then(|one| one.progress.clone()),
+                problem: one.and_then(|one| one.failure.clone()).or(absent),
+            }
+        };
+        self.records.cluster.moving().into_iter().map(shown).collect()
+    }
+
+    pub(super) fn conduct_moves(&mut self, now: u64, orders: &mut Orders) {
+        let moving = self.records.cluster.moving();
+        self.moves.all.retain(|first, one| {
+            moving.iter().any(|(what, _)| what.slots.first == *first && one.machine.what() == *what)
+        });
+        self.note_who_is_told_first(now);
+        // One range at a time: the others wait for their turn.
+        if let Some((what, phase)) = moving.iter().find(|(_, phase)| *phase != Phase::Planned).or(moving.first()) {
+            self.conduct_move(now, *what, *phase, orders);
+        }
+        self.moves.held =
+            self.moves.all.values().filter(|one| one.machine.is_pausing()).map(|one| one.machine.what().from).collect();
+    }
+
+    /// Who gets slots knows it before who gives them, so that clients are sent back and forth as little as can be.
+    fn note_who_is_told_first(&mut self, now: u64) {
+        let epoch = self.records.cluster.epoch;
+        let knows = |conductor: &Self, address: &Address| {
+            let group = conductor.records.cluster.group_of(address);
+            let keeper = group.and_then(|group| conductor.keepers.get(&group));
+            keeper.and_then(|keeper| keeper.fresh(address, now)).is_some_and(|seen| seen.epoch >= epoch)
+        };
+        let is_over = self
+            .moves
+            .first
+            .as_ref()
+            .is_none_or(|(first, until)| now >= *until || first.iter().all(|address| knows(self, address)));
+        self.moves.is_waiting = match &self.moves.first {
+            Some((first, _)) if !is_over => {
+                let all = self.records.cluster.servers().map(|(_, server)| server.address.clone());
+                all.filter(|address| !first.contains(address)).collect()
+            }
+            _ => Vec::new(),
+        };
+        if is_over {
+            self.moves.first = None;
+        }
+    }
+
+    fn conduct_move(&mut self, now: u64, what: Move, phase: Phase, orders: &mut Orders) {
+        let cluster = &self.records.cluster;
+        let master = |group| cluster.groups.get(&group).map(|group| group.master.clone());
+        let (Some(source), Some(target)) = (master(what.from), master(what.to)) else { return };
+        let seen = |group: GroupId, address: &Address| self.keepers.get(&group)?.fresh(address, now);
+        let (from, to) = (seen(what.from, &source).cloned(), seen(what.to, &target).cloned());
+        let lease_until = self.keepers.get(&what.from).map_or(u64::MAX, |keeper| keeper.lease_until(&source));
+        let one = self.moves.all.entry(what.slots.first).or_insert_with(|| UnderWay {
+            machine: Migration::new(what),
+            copy: None,
+            ending: Vec::new(),
+            progress: None,
+            failure: None,
+            clears_from: what.slots.first,
+        });
+        one.look_at_copy(from.as_ref().map(|seen| seen.offset));
+        if !one.ending.is_empty() {
+            return;
+        }
+        let progress = one.progress.clone();
+        let view = MoveView {
+            source: &source,
+            target: &target,
+            both_serve: from.is_some() && to.is_some() && self.mover.is_some(),
+            copy: progress.as_ref(),
+            source_offset: from.as_ref().map(|seen| (seen.asked_at, seen.offset)),
+            lease_left_ms: lease_until.saturating_sub(now),
+        };
+        let steps = one.machine.poll_steps(now, phase, &view);
+        for step in steps {
+            self.conduct_step(what, step, orders);
+        }
+    }
+
+    fn conduct_step(&mut self, what: Move, step: MoveStep, orders: &mut Orders) {
+        let slots = (what.slots.first, what.slots.last);
+        let Some(one) = self.moves.all.get_mut(&what.slots.first) else { return };
+        match step {
+            MoveStep::StartCopy { source, target } => {
+                let Some(mover) = &self.mover else { return };
+                match mover.start(&source, &target, what.slots) {
+                    Ok(copy) => one.copy = Some(copy),
+                    Err(problem) => {
+                        one.machine.handle_copy_failed();
+                        one.failure = Some(problem);
+                    }
+                }
+            }
+            MoveStep::StopCopy => one.end_copy(),
+            MoveStep::Pause { source, ms } => {
+                orders.entry(source).or_default().push(Order::Pause { slots, ms });
+            }
+            MoveStep::EndPause { source } => {
+                orders.entry(source).or_default().push(Order::Do(command(&["CLUSTER", "PAUSE", "END"])));
+            }
+            MoveStep::Clear { source } => {
+                // What the copy would hand on is not removed.
+                if !one.ending.is_empty() {
+                    return;
+                }
+                let first = one.clears_from;
+                if first > slots.1 {
+                    self.write_move(what, SlotEvent::Cleared);
+                } else {
+                    let slots = (first, slots.1.min(first + (WALKED_AT_ONCE - 1)));
+                    orders.entry(source).or_default().push(Order::Clear { slots, count: CLEARED_AT_ONCE });
+                }
+            }
+            MoveStep::Write(event) => self.write_move(what, event),
+        }
+    }
+
+    fn write_move(&mut self, what: Move, event: SlotEvent) {
+        let Move { slots, from, to } = what;
+        let text = match event {
+            SlotEvent::Start => format!("slots {slots}: the copy from group {from} to group {to} begins"),
+            SlotEvent::Switch => format!("slots {slots} have moved from group {from} to group {to}"),
+            SlotEvent::Cleared => format!("slots {slots}: group {from} has nothing of them any more"),
+            _ => format!("slots {slots}: {event:?}"),
+        };
+        let next = self.records.cluster.with_slots(slots, event).map_err(Into::into);
+        match next.and_then(|next| self.records.change(next, "move", &text)) {
+            Ok(()) => {
+                self.note(&text);
+                if event == SlotEvent::Switch {
+                    let target = self.records.cluster.groups.get(&to);
+                    let first = target.map(|group| vec![group.master.clone()]).unwrap_or_default();
+                    self.moves.first = Some((first, self.now() + TOLD_FIRST_MS));
+                }
+            }
+            Err(error) => {
+                self.note(&format!("slots {slots}: {error}"));
+                if let Err(error) = self.records.refresh() {
+                    self.note(&format!("the coordinator cannot be read: {error}"));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! How things are, for programs as JSON.
+
+use std::net::TcpStream;
+
+use cluster::{GroupId, SLOTS, Server, SlotState, keeper::Role};
+use serde_json::{Value, json};
+
+use super::Conductor;
+
+/// Whether every slot that is given out is served, and a proxy takes clients.
+#[must_use]
+pub fn serves(conductor: &Conductor) -> bool {
+    let cluster = &conductor.records.cluster;
+    let all_serve = cluster.groups.keys().all(|group| group_serves(conductor, *group));
+    // The proxies are asked last: that costs a connection.
+    all_serve
+        && cluster.proxies.iter().all(|proxy| TcpStream::connect((proxy.address.host(), proxy.address.port())).is_ok())
+}
+
+/// Whether a group's master has a lease.
+fn group_serves(conductor: &Conductor, id: GroupId) -> bool {
+    let now = conductor.now();
+    let (Some(group), Some(keeper)) = (conductor.records.cluster.groups.get(&id), conductor.keepers.get(&id)) else {
+        return false;
+    };
+    let seen = keeper.fresh(&group.master, now);
+    let is_told = seen.is_some_and(|seen| seen.role == Role::Master && seen.epoch == conductor.records.cluster.epoch);
+    is_told && keeper.lease_until(&group.master) > now
+}
+
+/// What is said when the cluster serves.
+#[must_use]
+pub fn greeting(conductor: &Conductor) -> String {
+    let cluster = &conductor.records.cluster;
+    let servers = cluster.servers().count();
+    let proxy = cluster.proxies.first().map(|proxy| &proxy.address);
+    let dir = conductor.options.folder.path().display();
+    let connect =
+        proxy.map_or(String::new(), |address| format!("redis-cli -h {} -p {}", address.host(), address.port()));
+    format!(
+        "the cluster serves: {} groups, {servers} stores\n  clients   {connect}\n  status    tidegate cluster status --dir {dir}\n  \
+         end       Ctrl-C, or tidegate cluster down --dir {dir}",
+        cluster.groups.len()
+    )
+}
+
+fn server_status(conductor: &Conductor, group: GroupId, server: &Server) -> Value {
+    let now = conductor.now();
+    let address = &server.address;
+    let is_master = conductor.records.cluster.groups.get(&group).is_some_and(|group| group.master == *address);
+    let seen = conductor.keepers.get(&group).and_then(|keeper| keeper.fresh(address, now));
+    let in_sync = conductor.records.in_sync(group).members.contains(address);
+    let (state, link) = match seen {
+        None => ("down", Value::Null),
+        Some(seen) => match (&seen.role, is_master) {
+            (Role::Master, true) => ("up", Value::Null),
+            (Role::Replica { is_linked: true, .. }, false) => ("up", "up".into()),
+            (Role::Replica { .. }, false) => ("up", "down".into()),
+            _ => ("changing", Value::Null),
+        },
+    };
+    json!({
+        "address": address.to_string(),
+        "id": server.id,
+        "host": server.host,
+        "role": if is_master { "master" } else { "replica" },
+        "pid": conductor.processes.pid(address),
+        "state": state,
+        "link": link,
+        "in_sync": is_master || in_sync,
+        "offset": seen.map(|seen| seen.offset),
+        "epoch": seen.map(|seen| seen.epoch),
+        "starts": conductor.processes.starts(address),
+        "problem": conductor.silent.get(address),
+    })
+}
+
+/// Everything.
+#[must_use]
+pub fn whole(conductor: &Conductor) -> Value {
+    let cluster = &conductor.records.cluster;
+    let groups: Vec<Value> = cluster
+        .groups
+        .iter()
+        .map(|(id, group)| {
+            let servers: Vec<Value> =
+                group.servers.iter().map(|server| server_status(conductor, *id, server)).collect();
+            let ranges: Vec<Value> =
+                cluster.slots.owned_by(*id).iter().map(|range| json!([range.first, range.last])).collect();
+            json!({
+                "id": id,
+                "state": if group_serves(conductor, *id) { "ok" } else { "down" },
+                "master": group.master.to_string(),
+                "ack": group.ack,
+                "config_epoch": group.config_epoch,
+                "slots": cluster.slots.count_of(*id),
+                "ranges": ranges,
+                "servers": servers,
+            })
+        })
+        .collect();
+    let count = |wanted: fn(SlotState) -> bool| (0..SLOTS).filter(|slot| wanted(cluster.slots.state(*slot))).count();
+    let proxies: Vec<Value> = cluster
+        .proxies
+        .iter()
+        .map(|proxy| {
+            let pid = conductor.processes.pid(&proxy.address);
+            json!({ "address": proxy.address.to_string(), "host": proxy.host, "pid": pid })
+        })
+        .collect();
+    let all_ok = cluster.groups.keys().all(|id| group_serves(conductor, *id) || cluster.slots.count_of(*id) == 0);
+    let offline = count(|state| state == SlotState::Offline);
+    json!({
+        "state": if all_ok && offline == 0 { "ok" } else { "down" },
+        "epoch": cluster.epoch,
+        "groups": groups,
+        "proxies": proxies,
+        "slots": {
+            "online": count(|state| matches!(state, SlotState::Online { .. })),
+            "migrating": count(|state| matches!(state, SlotState::Migrating { .. })),
+            "offline": offline,
+        },
+        "moves": moves(conductor),
+        "agent": { "pid": std::process::id(), "dir": conductor.options.folder.path().display().to_string() },
+    })
+}
+
+/// Slots on their way.
+#[must_use]
+pub fn moves(conductor: &Conductor) -> Value {
+    let shown = conductor.shown_moves().into_iter().map(|shown| {
+        json!({
+            "first": shown.what.slots.first,
+            "last": shown.what.slots.last,
+            "from": shown.what.from,
+            "to": shown.what.to,
+            "phase": shown.phase,
+            "progress": shown.progress,
+            "problem": shown.problem,
+        })
+    });
+    shown.collect()
+}

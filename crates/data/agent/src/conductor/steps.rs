@@ -1,0 +1,103 @@
+//! What keepers and moves say is to be done, as commands to servers and records of the coordinator.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cluster::{Address, GroupId, keeper::Step, nodes};
+
+use super::Conductor;
+use crate::{connection::command, link::Order};
+
+/// Orders for servers, gathered in a turn.
+pub(super) type Orders = BTreeMap<Address, Vec<Order>>;
+
+impl Conductor {
+    /// Asks everybody what is to be done, and has it done.
+    pub(super) fn conduct(&mut self) {
+        self.keep_links();
+        let now = self.now();
+        let groups: Vec<GroupId> = self.records.cluster.groups.keys().copied().collect();
+        self.keepers.retain(|group, _| groups.contains(group));
+        let mut orders = Orders::new();
+        let mut decisions = Vec::new();
+        for group in groups {
+            let in_sync = self.records.in_sync(group);
+            let is_held = self.moves.holds(group);
+            let cluster = self.records.cluster.clone();
+            let keeper = self.keeper(group, now);
+            keeper.hold_leases(is_held);
+            for step in keeper.poll_steps(now, &cluster, &in_sync) {
+                match step {
+                    Step::WriteInSync(_) | Step::Elect { .. } => decisions.push((group, step)),
+                    step => self.order(step, &mut orders),
+                }
+            }
+        }
+        self.conduct_moves(now, &mut orders);
+        let servers: Vec<Address> = self.records.cluster.servers().map(|(_, server)| server.address.clone()).collect();
+        for server in servers {
+            let orders = orders.remove(&server).unwrap_or_default();
+            self.begin_round(&server, orders, now);
+        }
+        for (group, decision) in decisions {
+            self.decide(group, decision);
+        }
+    }
+
+    fn order(&self, step: Step, orders: &mut Orders) {
+        let (server, order) = match step {
+            Step::Tell { server } => {
+                if !self.moves.may_tell(&server) {
+                    return;
+                }
+                let cluster = &self.records.cluster;
+                let text = nodes::render(cluster, Some(&server), &BTreeSet::new());
+                // No lease, but from now on it needs one.
+                let words = ["CLUSTER", "TOPOLOGY", &cluster.epoch.to_string(), &text, "LEASE", "0"];
+                (server, Order::Do(command(&words)))
+            }
+            Step::Follow { server, master } => {
+                let words = ["REPLICAOF", master.host(), &master.port().to_string()];
+                (server, Order::Do(command(&words)))
+            }
+            Step::Promote { server } => (server, Order::Do(command(&["REPLICAOF", "NO", "ONE"]))),
+            Step::SetAck { server, ack } => {
+                (server, Order::Do(command(&["CONFIG", "SET", "replica-ack", &ack.to_string()])))
+            }
+            Step::Grant { server, epoch, since_us, ms } => {
+                let words = ["CLUSTER", "LEASE", &epoch.to_string(), &ms.to_string(), "SINCE", &since_us.to_string()];
+                (server, Order::Do(command(&words)))
+            }
+            Step::Pause { server, ms } => (server, Order::Pause { slots: (0, cluster::SLOTS - 1), ms }),
+            Step::EndPause { server } => (server, Order::Do(command(&["CLUSTER", "PAUSE", "END"]))),
+            Step::WriteInSync(_) | Step::Elect { .. } => return,
+        };
+        orders.entry(server).or_default().push(order);
+    }
+
+    fn decide(&mut self, group: GroupId, decision: Step) {
+        let done = match decision {
+            Step::WriteInSync(in_sync) => {
+                let names: Vec<String> = in_sync.members.iter().map(ToString::to_string).collect();
+                let names = if names.is_empty() { "nobody".to_owned() } else { names.join(", ") };
+                let text = format!("group {group}: in sync with its master: {names}");
+                self.records.write_in_sync(group, in_sync).map(|()| text)
+            }
+            Step::Elect { master, reason } => {
+                let what = format!("group {group}: {master} is the master: {reason}");
+                let next = self.records.cluster.with_master(group, &master).map_err(Into::into);
+                next.and_then(|next| self.records.change(next, "failover", &what)).map(|()| what)
+            }
+            _ => return,
+        };
+        match done {
+            Ok(text) => self.note(&text),
+            Err(error) => {
+                self.note(&format!("group {group}: nothing is decided: {error}"));
+                // Somebody may have been quicker.
+                if let Err(error) = self.records.refresh() {
+                    self.note(&format!("the coordinator cannot be read: {error}"));
+                }
+            }
+        }
+    }
+}

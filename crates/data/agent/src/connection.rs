@@ -1,0 +1,93 @@
+//! A connection to a server, for several commands at once.
+
+use std::{
+    io::{self, Read, Write},
+    net::{TcpStream, ToSocketAddrs as _},
+    time::{Duration, Instant},
+};
+
+use cluster::Address;
+use resp::{ReplyLimits, ReplyParser, ReplyProgress, Value};
+
+/// A command's words.
+pub type Command = Vec<String>;
+
+/// A command of some words.
+#[must_use]
+pub fn command<W: ToString>(words: &[W]) -> Command {
+    words.iter().map(ToString::to_string).collect()
+}
+
+/// A connection.
+pub struct Connection {
+    stream: TcpStream,
+    parser: ReplyParser,
+    received: Vec<u8>,
+    patience: Duration,
+}
+
+impl Connection {
+    /// Connects within a time, which is also what a round of commands may take.
+    ///
+    /// # Errors
+    ///
+    /// Nobody listens there.
+    pub fn open(address: &Address, patience: Duration) -> io::Result<Self> {
+        let found = (address.host(), address.port()).to_socket_addrs()?.next();
+        let stream = TcpStream::connect_timeout(&found.ok_or(io::ErrorKind::AddrNotAvailable)?, patience)?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, parser: ReplyParser::new(), received: Vec::new(), patience })
+    }
+
+    /// Sends commands and gives their replies in order; errors of the server are among them.
+    ///
+    /// # Errors
+    ///
+    /// The connection is lost, or not all replies come in time.
+    pub fn ask(&mut self, commands: &[Command]) -> io::Result<Vec<Value>> {
+        let end = Instant::now() + self.patience;
+        let mut bytes = Vec::new();
+        commands.iter().for_each(|words| resp::encode_command(&mut bytes, words));
+        self.stream.set_write_timeout(Some(self.patience))?;
+        self.stream.write_all(&bytes)?;
+        commands.iter().map(|_| self.reply(end)).collect()
+    }
+
+    fn reply(&mut self, end: Instant) -> io::Result<Value> {
+        let wrong = |error: resp::ReplyError| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
+        loop {
+            match self.parser.parse(&self.received, &ReplyLimits::default()).map_err(wrong)? {
+                ReplyProgress::Complete { consumed, value } => {
+                    self.received.drain(..consumed);
+                    return Ok(value);
+                }
+                ReplyProgress::Incomplete { consumed, .. } => drop(self.received.drain(..consumed)),
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            let silent = || io::Error::new(io::ErrorKind::TimedOut, "it does not answer");
+            if left.is_zero() {
+                return Err(silent());
+            }
+            self.stream.set_read_timeout(Some(left))?;
+            let mut piece = [0; 16 << 10];
+            match self.stream.read(&mut piece) {
+                Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection")),
+                Ok(len) => self.received.extend_from_slice(piece.get(..len).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(silent()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// A reply as text: what it says, or its error.
+#[must_use]
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::Integer(number) => number.to_string(),
+        other => {
+            String::from_utf8_lossy(other.as_bytes().or_else(|| other.as_error()).unwrap_or_default()).into_owned()
+        }
+    }
+}

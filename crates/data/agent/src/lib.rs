@@ -1,0 +1,29 @@
+//! The role that looks after a cluster's servers on a machine: starts them, gives masters their leases, replaces those that die, moves
+//! slots. What is decided is decided in `cluster`; here are sockets, processes, the clock.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`options`] | where the cluster's folder is and how it is begun |
+//! | [`connection`] | a connection to a server |
+//! | [`link`] | a thread for each server: one round of commands after the other |
+//! | [`processes`] | programs that run, as the folder says |
+//! | [`beginning`] | a new cluster: ports, groups, the first change |
+//! | [`records`] | the cluster as the coordinator has it |
+//! | [`conductor`] | the loop that all comes together in, how things are, and what can be asked |
+//! | [`http`] | requests on the folder's socket, and who asks them |
+//! | [`mover`] | the seam to what copies slots |
+
+pub mod beginning;
+pub mod conductor;
+pub mod connection;
+pub mod error;
+pub mod http;
+pub mod link;
+pub mod mover;
+pub mod options;
+pub mod processes;
+pub mod records;
+
+pub use conductor::run;
+pub use error::AgentError;
+pub use options::Options;

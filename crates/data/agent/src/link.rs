@@ -1,0 +1,207 @@
+//! A thread for each server. It does one round at a time: the commands of some steps, then questions how the server is. A server
+//! that hangs holds up nobody but its own thread.
+
+use std::{
+    io,
+    sync::mpsc::{self, Receiver, Sender},
+    thread,
+    time::{Duration, Instant},
+};
+
+use cluster::{
+    Address,
+    keeper::{Observation, Role},
+};
+use resp::Value;
+
+use crate::connection::{Command, Connection, command, text};
+
+/// What a round may take.
+const ROUND_PATIENCE: Duration = Duration::from_millis(400);
+
+/// Commands, by what their replies are for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Must be done; an error is told.
+    Do(Command),
+    /// Have commands on slots wait, for so many milliseconds.
+    Pause {
+        /// The first and the last slot.
+        slots: (u16, u16),
+        /// How long.
+        ms: u64,
+    },
+    /// Remove keys of slots that are another server's.
+    Clear {
+        /// The first and the last slot.
+        slots: (u16, u16),
+        /// How many at most.
+        count: u32,
+    },
+}
+
+/// What came of a round.
+#[derive(Debug)]
+pub struct Report {
+    /// Whose.
+    pub server: Address,
+    /// How it is; nothing if it did not answer.
+    pub observation: Result<Observation, String>,
+    /// Errors of what it was told.
+    pub failures: Vec<String>,
+    /// Pauses that it has confirmed: the first slot, and until when.
+    pub paused: Vec<(u16, u64)>,
+    /// Removals: the first slot, and how many keys.
+    pub cleared: Vec<(u16, u64)>,
+}
+
+/// A server's thread, as others see it.
+#[derive(Debug)]
+pub struct Link {
+    orders: Sender<Vec<Order>>,
+    /// Whether a round is under way.
+    pub is_busy: bool,
+    /// When the last round began, in milliseconds.
+    pub began_at: u64,
+}
+
+impl Link {
+    /// Starts a server's thread. It ends when this goes.
+    ///
+    /// # Errors
+    ///
+    /// The system has no thread left.
+    pub fn start(
+        server: Address,
+        clock: Instant,
+        report: impl Fn(Report) -> bool + Send + 'static,
+    ) -> io::Result<Self> {
+        let (orders, given) = mpsc::channel();
+        let name = format!("server {}", server.port());
+        thread::Builder::new().name(name).spawn(move || serve(&server, clock, &given, &report))?;
+        Ok(Self { orders, is_busy: false, began_at: 0 })
+    }
+
+    /// Begins a round.
+    pub fn begin(&mut self, orders: Vec<Order>, now: u64) {
+        self.is_busy = self.orders.send(orders).is_ok();
+        self.began_at = now;
+    }
+}
+
+fn serve(server: &Address, clock: Instant, orders: &Receiver<Vec<Order>>, report: &impl Fn(Report) -> bool) {
+    let mut connection = None;
+    while let Ok(orders) = orders.recv() {
+        let mut round = Report {
+            server: server.clone(),
+            observation: Err(String::new()),
+            failures: Vec::new(),
+            paused: Vec::new(),
+            cleared: Vec::new(),
+        };
+        let result = go_round(server, clock, &mut connection, &orders, &mut round);
+        if result.is_err() {
+            connection = None;
+        }
+        round.observation = result;
+        if !report(round) {
+            return;
+        }
+    }
+}
+
+fn go_round(
+    server: &Address,
+    clock: Instant,
+    connection: &mut Option<Connection>,
+    orders: &[Order],
+    round: &mut Report,
+) -> Result<Observation, String> {
+    let now = || clock.elapsed().as_millis() as u64;
+    if connection.is_none() {
+        *connection = Some(Connection::open(server, ROUND_PATIENCE).map_err(|error| error.to_string())?);
+    }
+    let Some(open) = connection else { return Err("no connection".into()) };
+    let asked_at = now();
+    let mut commands: Vec<Command> = orders.iter().map(command_of).collect();
+    commands.extend([
+        command(&["INFO", "replication"]),
+        command(&["CLUSTER", "INFO"]),
+        command(&["CONFIG", "GET", "replica-ack"]),
+        command(&["CLUSTER", "LEASE", "0", "0", "SINCE", "0"]),
+    ]);
+    let replies = open.ask(&commands).map_err(|error| error.to_string())?;
+    let answered_at = now();
+    let (done, answers) = replies.split_at(orders.len().min(replies.len()));
+    for (order, reply) in orders.iter().zip(done) {
+        match (order, reply.as_error()) {
+            (_, Some(error)) => round.failures.push(format!("{}: {}", name_of(order), String::from_utf8_lossy(error))),
+            // Counted from before it was asked: it is not over sooner.
+            (Order::Pause { slots, ms }, None) => round.paused.push((slots.0, asked_at + ms)),
+            (Order::Clear { slots, .. }, None) => {
+                round
+                    .cleared
+                    .push((slots.0, reply.as_integer().and_then(|count| u64::try_from(count).ok()).unwrap_or(0)));
+            }
+            (Order::Do(_), None) => {}
+        }
+    }
+    observed(answers, asked_at, answered_at)
+}
+
+fn command_of(order: &Order) -> Command {
+    match order {
+        Order::Do(words) => words.clone(),
+        Order::Pause { slots: (first, last), ms } => {
+            command(&["CLUSTER", "PAUSE", &first.to_string(), &last.to_string(), &ms.to_string()])
+        }
+        Order::Clear { slots: (first, last), count } => {
+            command(&["CLUSTER", "DELKEYSINSLOT", &first.to_string(), &last.to_string(), &count.to_string()])
+        }
+    }
+}
+
+fn name_of(order: &Order) -> String {
+    command_of(order).iter().take(2).cloned().collect::<Vec<_>>().join(" ")
+}
+
+/// A field of what `INFO` and its like say.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
+}
+
+fn number(text: &str, name: &str) -> Result<u64, String> {
+    let found = field(text, name).and_then(|value| value.parse().ok());
+    found.ok_or_else(|| format!("its answer has no {name}: {}", text.lines().next().unwrap_or_default()))
+}
+
+/// What a server has said of itself.
+fn observed(answers: &[Value], asked_at: u64, answered_at: u64) -> Result<Observation, String> {
+    let [replication, info, ack, clock] = answers else { return Err("it gave too few answers".into()) };
+    let replication = text(replication);
+    let ack = ack.as_slice().and_then(|words| words.get(1)).map(text).and_then(|number| number.parse().ok());
+    let clock = clock.as_integer().and_then(|clock| u64::try_from(clock).ok());
+    Ok(Observation {
+        asked_at,
+        answered_at,
+        role: role_of(&replication)?,
+        // NOTE: not what ROLE says: there, a replica without its master has no offset, and that is when it matters.
+        offset: number(&replication, "master_repl_offset")?,
+        epoch: number(&text(info), "cluster_current_epoch")?,
+        ack: ack.ok_or("it has no setting replica-ack: is it a Tidegate store?")?,
+        clock_us: clock.ok_or("it does not tell its clock: is it an older Tidegate store?")?,
+    })
+}
+
+fn role_of(replication: &str) -> Result<Role, String> {
+    match field(replication, "role") {
+        Some("master") => Ok(Role::Master),
+        Some("slave") => {
+            let port = u16::try_from(number(replication, "master_port")?).unwrap_or(0);
+            let master = Address::new(field(replication, "master_host").unwrap_or_default(), port);
+            let is_linked = field(replication, "master_link_status") == Some("up");
+            Ok(Role::Replica { master, is_linked })
+        }
+        _ => Err(format!("INFO replication has no role: {}", replication.lines().next().unwrap_or_default())),
+    }
+}

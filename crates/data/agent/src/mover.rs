@@ -1,0 +1,38 @@
+//! The seam to what copies slots from one store to another while they serve.
+
+use std::fmt;
+
+use cluster::{Address, SlotRange, migration::CopyProgress};
+
+/// A copy that runs; it ends when this goes.
+pub trait Copying: Send {
+    /// How far it is.
+    ///
+    /// # Errors
+    ///
+    /// It has failed, and why.
+    fn progress(&mut self) -> Result<CopyProgress, String>;
+
+    /// Asks it to end.
+    fn ask_to_end(&mut self);
+
+    /// Whether it has ended, so that the target gets nothing more from it. Before that nothing of the slots may be removed at the source:
+    /// it would be removed at the target too.
+    fn has_ended(&self) -> bool;
+}
+
+/// What can copy slots.
+pub trait Mover: Send {
+    /// Begins to copy slots from a master to another one.
+    ///
+    /// # Errors
+    ///
+    /// It cannot begin, and why.
+    fn start(&self, source: &Address, target: &Address, slots: SlotRange) -> Result<Box<dyn Copying>, String>;
+}
+
+impl fmt::Debug for dyn Mover {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Mover")
+    }
+}

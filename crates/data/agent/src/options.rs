@@ -1,0 +1,104 @@
+//! Where a cluster's folder is, what is in it, and how a new cluster begins.
+
+use std::path::{Path, PathBuf};
+
+use cluster::keeper::Patience;
+
+/// How an agent runs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The folder of everything.
+    pub folder: Folder,
+    /// The address that stores and the proxy listen on.
+    pub host: String,
+    /// The proxy's port. Stores get those above it.
+    pub port: u16,
+    /// What a new cluster has; nothing: as many as it has, or the usual.
+    pub shape: Shape,
+    /// The program that stores and proxies are run by.
+    pub program: PathBuf,
+    /// How patient it is with silent servers.
+    pub patience: Patience,
+    /// How often servers are asked, in milliseconds.
+    pub ask_each_ms: u64,
+}
+
+/// What a new cluster has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shape {
+    /// Groups.
+    pub groups: Option<u32>,
+    /// Replicas of each group's master.
+    pub replicas: Option<u32>,
+    /// How many of them must have a write.
+    pub ack: Option<u32>,
+}
+
+impl Shape {
+    /// Groups of a cluster of which nothing else was said.
+    pub const GROUPS: u32 = 2;
+    /// Replicas likewise.
+    pub const REPLICAS: u32 = 1;
+    /// Acknowledgements likewise.
+    pub const ACK: u32 = 1;
+}
+
+/// A cluster's folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// The folder at a path.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The coordinator's folder.
+    #[must_use]
+    pub fn coordinator(&self) -> PathBuf {
+        self.0.join("coordinator")
+    }
+
+    /// The list of programs that are to run.
+    #[must_use]
+    pub fn processes(&self) -> PathBuf {
+        self.0.join("processes.json")
+    }
+
+    /// What proxies read.
+    #[must_use]
+    pub fn topology(&self) -> PathBuf {
+        self.0.join("topology.nodes")
+    }
+
+    /// The agent's socket.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.0.join("agent.sock")
+    }
+
+    /// What the agent has to say.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.0.join("logs").join("agent.log")
+    }
+
+    /// What a program has to say.
+    #[must_use]
+    pub fn log_of(&self, name: &str) -> PathBuf {
+        self.0.join("logs").join(format!("{name}.log"))
+    }
+
+    /// The data of a store.
+    #[must_use]
+    pub fn store(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}

@@ -1,0 +1,354 @@
+//! Programs that are to run: they are started, and started again when they end, after a pause that grows. The list is a file of the
+//! folder (`processes.json`). A program that runs already is adopted, so they outlive their agent: it is known by its command line,
+//! which names the folder.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use cluster::Address;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+
+use crate::{error::AgentError, options::Folder};
+
+/// The first pause before a program is started again, in milliseconds.
+const PAUSE_MIN_MS: u64 = 100;
+/// The longest.
+const PAUSE_MAX_MS: u64 = 10_000;
+/// One that has run for so long did not fail at its start.
+const STEADY_MS: u64 = 10_000;
+/// How long a program may take to end before it is killed: a store writes what is in memory alone.
+const END_PATIENCE_MS: u64 = 30_000;
+
+/// What a program is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Program {
+    /// `tidegate store`.
+    Store,
+    /// `tidegate proxy`.
+    Proxy,
+}
+
+/// A program that is to run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Declared {
+    /// Its name, which no other one has: that of its log, and of a store's folder.
+    pub name: String,
+    /// What it is.
+    pub program: Program,
+    /// Where it listens.
+    pub address: Address,
+    /// Further words of its command line.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+}
+
+impl Declared {
+    /// All words of its command line after the program's name.
+    fn words(&self, folder: &Folder) -> Vec<String> {
+        let (host, port) = (self.address.host().to_owned(), self.address.port().to_string());
+        let path = |path: PathBuf| path.display().to_string();
+        let own: Vec<String> = match self.program {
+            Program::Store => {
+                let dir = path(folder.store(&self.name));
+                let words = ["store", "--bind", &host, "--port", &port, "--dir", &dir, "--cluster-enabled", "yes"];
+                words.map(str::to_owned).into()
+            }
+            Program::Proxy => {
+                let (listen, topology) = (self.address.to_string(), path(folder.topology()));
+                ["proxy", "--listen", &listen, "--topology", &topology, "--stats-port", "0"].map(str::to_owned).into()
+            }
+        };
+        own.into_iter().chain(self.arguments.iter().cloned()).collect()
+    }
+}
+
+#[derive(Debug)]
+enum State {
+    /// It is to be started then.
+    Waiting { until: u64 },
+    /// It runs.
+    Running { process: Process, since: u64 },
+    /// It was told to end, and is killed then.
+    Ending { process: Process, until: u64 },
+    /// It has ended as it was told to.
+    Ended,
+}
+
+#[derive(Debug)]
+enum Process {
+    Own(Child),
+    /// Another agent has started it.
+    Adopted(Pid),
+}
+
+#[derive(Debug)]
+struct Supervised {
+    what: Declared,
+    state: State,
+    pause_ms: u64,
+    starts: u64,
+}
+
+/// Something that has happened to a program.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// It runs, by an agent before this one.
+    Adopted(Address, u32),
+    /// It was started.
+    Started(Address, u32),
+    /// It has ended by itself.
+    Ended(Address, String),
+    /// It cannot be started.
+    Failed(Address, String),
+}
+
+/// The programs of a folder.
+#[derive(Debug)]
+pub struct Processes {
+    folder: Folder,
+    program: PathBuf,
+    all: Vec<Supervised>,
+}
+
+/// Reads the list of programs; one that is not there is empty.
+///
+/// # Errors
+///
+/// The file cannot be read.
+pub fn declared(folder: &Folder) -> Result<Vec<Declared>, AgentError> {
+    let path = folder.processes();
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(AgentError::File { path, source }),
+    };
+    let unreadable = |error: serde_json::Error| AgentError::Unreadable {
+        place: path.display().to_string(),
+        problem: error.to_string(),
+    };
+    serde_json::from_str(&text).map_err(unreadable)
+}
+
+/// Writes the list of programs.
+///
+/// # Errors
+///
+/// The disk fails.
+pub fn declare(folder: &Folder, all: &[Declared]) -> Result<(), AgentError> {
+    let path = folder.processes();
+    let text = serde_json::to_string_pretty(all).unwrap_or_default();
+    replace(&path, text.as_bytes()).map_err(|source| AgentError::File { path, source })
+}
+
+/// Puts a file in the place of another one, so that whoever reads gets one of the two.
+///
+/// # Errors
+///
+/// The disk fails.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    use io::Write as _;
+    let new = path.with_extension("new");
+    let mut file = File::create(&new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&new, path)
+}
+
+impl Processes {
+    /// Those of a list, none of which runs as far as is known.
+    #[must_use]
+    pub fn new(folder: Folder, program: PathBuf, declared: Vec<Declared>) -> Self {
+        let mut processes = Self { folder, program, all: Vec::new() };
+        declared.into_iter().for_each(|what| processes.add(what));
+        processes
+    }
+
+    /// One more.
+    pub fn add(&mut self, what: Declared) {
+        self.all.push(Supervised { what, state: State::Waiting { until: 0 }, pause_ms: PAUSE_MIN_MS, starts: 0 });
+    }
+
+    /// The process of a program that listens there.
+    #[must_use]
+    pub fn pid(&self, address: &Address) -> Option<u32> {
+        let found = self.all.iter().find(|one| one.what.address == *address)?;
+        match &found.state {
+            State::Running { process, .. } | State::Ending { process, .. } => Some(process.pid()),
+            State::Waiting { .. } | State::Ended => None,
+        }
+    }
+
+    /// How often a program was started by this agent.
+    #[must_use]
+    pub fn starts(&self, address: &Address) -> u64 {
+        self.all.iter().find(|one| one.what.address == *address).map_or(0, |one| one.starts)
+    }
+
+    /// All that are to run.
+    pub fn declared(&self) -> impl Iterator<Item = &Declared> {
+        self.all.iter().map(|one| &one.what)
+    }
+
+    /// Tells one to end; it is not started again.
+    pub fn stop(&mut self, address: &Address, now: u64) {
+        for one in self.all.iter_mut().filter(|one| one.what.address == *address) {
+            one.stop(now);
+        }
+    }
+
+    /// Tells all to end.
+    pub fn stop_all(&mut self, now: u64) {
+        self.all.iter_mut().for_each(|one| one.stop(now));
+    }
+
+    /// Whether all have ended that were told to.
+    #[must_use]
+    pub fn all_ended(&self) -> bool {
+        self.all.iter().all(|one| matches!(one.state, State::Ended))
+    }
+
+    /// Takes those off that have ended as they were told to.
+    pub fn forget_ended(&mut self) {
+        self.all.retain(|one| !matches!(one.state, State::Ended));
+    }
+
+    /// Looks after all of them.
+    pub fn check(&mut self, now: u64) -> Vec<Happening> {
+        let mut happenings = Vec::new();
+        for one in &mut self.all {
+            if let Some(happening) = one.check(now, &self.folder, &self.program) {
+                happenings.push(happening);
+            }
+        }
+        happenings
+    }
+}
+
+impl Process {
+    fn pid(&self) -> u32 {
+        match self {
+            Self::Own(child) => child.id(),
+            Self::Adopted(pid) => pid.as_raw_nonzero().get().unsigned_abs(),
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = Pid::from_raw(self.pid().cast_signed()) {
+            // One that has just ended is what was wanted.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// How it ended; nothing while it runs.
+    fn ended(&mut self) -> Option<String> {
+        match self {
+            Self::Own(child) => match child.try_wait() {
+                Ok(None) => None,
+                Ok(Some(status)) => Some(status.to_string()),
+                Err(error) => Some(error.to_string()),
+            },
+            Self::Adopted(pid) => (!is_running(*pid)).then(|| "it is gone".to_owned()),
+        }
+    }
+}
+
+/// Whether a process is there and no mere entry that nobody has fetched.
+fn is_running(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+impl Supervised {
+    fn stop(&mut self, now: u64) {
+        let state = std::mem::replace(&mut self.state, State::Ended);
+        if let State::Running { process, .. } = state {
+            process.signal(Signal::TERM);
+            self.state = State::Ending { process, until: now + END_PATIENCE_MS };
+        } else if let State::Ending { .. } = state {
+            self.state = state;
+        }
+    }
+
+    fn check(&mut self, now: u64, folder: &Folder, program: &Path) -> Option<Happening> {
+        let address = self.what.address.clone();
+        match &mut self.state {
+            State::Ended => None,
+            State::Waiting { until } if now < *until => None,
+            State::Waiting { .. } => {
+                if let Some(pid) = running(&self.what.words(folder)) {
+                    self.state = State::Running { process: Process::Adopted(pid), since: now };
+                    return Some(Happening::Adopted(address, pid.as_raw_nonzero().get().unsigned_abs()));
+                }
+                match start(&self.what, folder, program) {
+                    Ok(child) => {
+                        let pid = child.id();
+                        self.starts += 1;
+                        self.state = State::Running { process: Process::Own(child), since: now };
+                        Some(Happening::Started(address, pid))
+                    }
+                    Err(error) => {
+                        self.wait(now);
+                        Some(Happening::Failed(address, error.to_string()))
+                    }
+                }
+            }
+            State::Running { process, since } => {
+                let how = process.ended()?;
+                if now >= *since + STEADY_MS {
+                    self.pause_ms = PAUSE_MIN_MS;
+                }
+                self.wait(now);
+                Some(Happening::Ended(address, how))
+            }
+            State::Ending { process, until } => {
+                if process.ended().is_some() {
+                    self.state = State::Ended;
+                } else if now >= *until {
+                    process.signal(Signal::KILL);
+                    *until = now + END_PATIENCE_MS;
+                }
+                None
+            }
+        }
+    }
+
+    fn wait(&mut self, now: u64) {
+        self.state = State::Waiting { until: now + self.pause_ms };
+        self.pause_ms = (self.pause_ms * 2).min(PAUSE_MAX_MS);
+    }
+}
+
+/// The process with these words behind its program's name.
+fn running(words: &[String]) -> Option<Pid> {
+    let entries = fs::read_dir("/proc").ok()?;
+    entries.filter_map(Result::ok).find_map(|entry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let mut found = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0).skip(1);
+        let is_same = words.iter().all(|word| found.next() == Some(word.as_bytes())) && found.next().is_none();
+        Pid::from_raw(pid).filter(|pid| is_same && is_running(*pid))
+    })
+}
+
+fn start(what: &Declared, folder: &Folder, program: &Path) -> io::Result<Child> {
+    let log_path = folder.log_of(&what.name);
+    if let Some(parent) = log_path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    if what.program == Program::Store {
+        fs::create_dir_all(folder.store(&what.name))?;
+    }
+    let log = OpenOptions::new().create(true).append(true).open(&log_path)?;
+    let mut command = Command::new(program);
+    command.args(what.words(folder)).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    // What the terminal sends to its foreground does not reach it: the agent ends it, in order.
+    command.process_group(0);
+    command.spawn()
+}

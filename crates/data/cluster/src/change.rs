@@ -1,0 +1,308 @@
+//! What an operator may change about a cluster. Each change gives the cluster after it, one epoch later, or says why not.
+
+use crate::{
+    model::{Address, Cluster, Group, GroupId, Server},
+    slots::{Move, NoRange, NoStep, SLOTS, SlotEvent, SlotRange, SlotState},
+};
+
+/// The most servers that a cluster has.
+const SERVERS_MAX: usize = 4_096;
+
+/// Why a cluster is not changed so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no such group.
+    #[error("there is no group {0} (see `tidegate cluster status`)")]
+    NoGroup(GroupId),
+    /// The number is taken.
+    #[error("group {0} is there already")]
+    GroupExists(GroupId),
+    /// The group has slots.
+    #[error(
+        "group {group} still has to do with {slots} slots, {first} the first: move them to another group first (slot migrate, rebalance)"
+    )]
+    HasSlots {
+        /// Which.
+        group: GroupId,
+        /// How many.
+        slots: u16,
+        /// The first.
+        first: u16,
+    },
+    /// There is no such server.
+    #[error("there is no server {0} in the cluster")]
+    NoServer(Address),
+    /// It is in another group.
+    #[error("{server} is in group {group}")]
+    OtherGroup {
+        /// Which.
+        server: Address,
+        /// Where it is.
+        group: GroupId,
+    },
+    /// It is the master.
+    #[error("{0} is the master of its group: promote another server first")]
+    IsMaster(Address),
+    /// Something is not right with a slot.
+    #[error("slot {slot}: {problem}")]
+    Slot {
+        /// Which.
+        slot: u16,
+        /// What.
+        #[source]
+        problem: NoStep,
+    },
+    /// Not a range of slots.
+    #[error(transparent)]
+    Range(#[from] NoRange),
+    /// Slots have been given out.
+    #[error("{0} slots are given out already: `slot rebalance` changes who has them")]
+    Initialised(u16),
+    /// There is nothing to do it with.
+    #[error("there are no groups yet: add one first (server add-group)")]
+    NoGroups,
+    /// Enough.
+    #[error("a cluster has {SERVERS_MAX} servers at most")]
+    TooMany,
+    /// Moves are under way.
+    #[error("slots {0} are on their way already: wait for that (`slot info`), or cancel it (`slot cancel`)")]
+    MovesUnderWay(SlotRange),
+}
+
+impl Cluster {
+    fn next(&self) -> Self {
+        Self { epoch: self.epoch + 1, ..self.clone() }
+    }
+
+    fn group(&self, id: GroupId) -> Result<&Group, Refusal> {
+        self.groups.get(&id).ok_or(Refusal::NoGroup(id))
+    }
+
+    /// With one more group: its first server is the master.
+    ///
+    /// # Errors
+    ///
+    /// The number is taken, or a server is in the cluster already.
+    pub fn with_group(&self, id: GroupId, servers: Vec<Server>, ack: u32) -> Result<Self, Refusal> {
+        if self.groups.contains_key(&id) {
+            return Err(Refusal::GroupExists(id));
+        }
+        for server in &servers {
+            self.is_new(&server.address)?;
+        }
+        let master = servers.first().ok_or(Refusal::NoGroup(id))?.address.clone();
+        let mut next = self.next();
+        let config_epoch = next.epoch;
+        next.groups.insert(id, Group { servers, master, ack, is_strict: false, config_epoch });
+        Ok(next)
+    }
+
+    fn is_new(&self, address: &Address) -> Result<(), Refusal> {
+        if let Some(group) = self.group_of(address) {
+            return Err(Refusal::OtherGroup { server: address.clone(), group });
+        }
+        if self.servers().count() >= SERVERS_MAX { Err(Refusal::TooMany) } else { Ok(()) }
+    }
+
+    /// Without a group that has no slots.
+    ///
+    /// # Errors
+    ///
+    /// It has some, or is not there.
+    pub fn without_group(&self, id: GroupId) -> Result<Self, Refusal> {
+        self.group(id)?;
+        let concerned: Vec<u16> = (0..SLOTS).filter(|slot| self.slots.state(*slot).concerns(id)).collect();
+        if let Some(first) = concerned.first() {
+            return Err(Refusal::HasSlots { group: id, slots: concerned.len() as u16, first: *first });
+        }
+        let mut next = self.next();
+        next.groups.remove(&id);
+        Ok(next)
+    }
+
+    /// With one more replica in a group.
+    ///
+    /// # Errors
+    ///
+    /// The group is not there, or the server is in the cluster already.
+    pub fn with_server(&self, id: GroupId, server: Server) -> Result<Self, Refusal> {
+        self.group(id)?;
+        self.is_new(&server.address)?;
+        let mut next = self.next();
+        if let Some(group) = next.groups.get_mut(&id) {
+            group.servers.push(server);
+        }
+        Ok(next)
+    }
+
+    /// Without a replica.
+    ///
+    /// # Errors
+    ///
+    /// It is not there, or a master.
+    pub fn without_server(&self, id: GroupId, address: &Address) -> Result<Self, Refusal> {
+        self.member(id, address)?;
+        if self.group(id)?.master == *address {
+            return Err(Refusal::IsMaster(address.clone()));
+        }
+        let mut next = self.next();
+        if let Some(group) = next.groups.get_mut(&id) {
+            group.servers.retain(|server| server.address != *address);
+        }
+        Ok(next)
+    }
+
+    fn member(&self, id: GroupId, address: &Address) -> Result<(), Refusal> {
+        self.group(id)?;
+        match self.group_of(address) {
+            None => Err(Refusal::NoServer(address.clone())),
+            Some(group) if group != id => Err(Refusal::OtherGroup { server: address.clone(), group }),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// With another master of a group. Whether it has the data is not looked at here.
+    ///
+    /// # Errors
+    ///
+    /// It is not in the group.
+    pub fn with_master(&self, id: GroupId, address: &Address) -> Result<Self, Refusal> {
+        self.member(id, address)?;
+        let mut next = self.next();
+        let epoch = next.epoch;
+        if let Some(group) = next.groups.get_mut(&id) {
+            group.master = address.clone();
+            group.config_epoch = epoch;
+        }
+        Ok(next)
+    }
+
+    /// With all slots given to the groups in equal shares.
+    ///
+    /// # Errors
+    ///
+    /// Some are given out already, or there is no group.
+    pub fn with_slots_shared_out(&self) -> Result<Self, Refusal> {
+        let given = (0..SLOTS).filter(|slot| self.slots.state(*slot) != SlotState::Offline).count() as u16;
+        if given > 0 {
+            return Err(Refusal::Initialised(given));
+        }
+        let count = u32::try_from(self.groups.len()).ok().filter(|count| *count > 0).ok_or(Refusal::NoGroups)?;
+        let mut next = self.next();
+        // The bounds as redis-cli and CLUSTER have them: shares differ by one slot at most.
+        let bound = |index: u32| (u32::from(SLOTS) * index / count) as u16;
+        for (index, id) in (0..).zip(self.groups.keys()) {
+            if bound(index) < bound(index + 1) {
+                let range = SlotRange::new(bound(index), bound(index + 1) - 1)?;
+                next = next.after(range, SlotEvent::Assign(*id))?;
+            }
+        }
+        Ok(next)
+    }
+
+    /// With something having happened to slots, in the same epoch.
+    fn after(mut self, slots: SlotRange, event: SlotEvent) -> Result<Self, Refusal> {
+        self.slots = self.slots.after(slots, event).map_err(|(slot, problem)| Refusal::Slot { slot, problem })?;
+        Ok(self)
+    }
+
+    /// With something having happened to slots.
+    ///
+    /// # Errors
+    ///
+    /// It cannot happen to one of them, or there is no such group.
+    pub fn with_slots(&self, slots: SlotRange, event: SlotEvent) -> Result<Self, Refusal> {
+        let slots = SlotRange::new(slots.first, slots.last)?;
+        if let SlotEvent::Assign(id) | SlotEvent::Begin(id) = event {
+            self.group(id)?;
+        }
+        self.next().after(slots, event)
+    }
+
+    /// With slots that are to move, all or none; slots in another group's hands than the move says are refused.
+    ///
+    /// # Errors
+    ///
+    /// Some are on their way already.
+    pub fn with_moves(&self, moves: &[Move]) -> Result<Self, Refusal> {
+        let mut next = self.next();
+        for one in moves {
+            self.group(one.to)?;
+            next = next.after(one.slots, SlotEvent::Begin(one.to))?;
+        }
+        Ok(next)
+    }
+
+    /// Slots that are on their way.
+    #[must_use]
+    pub fn moving(&self) -> Vec<(Move, crate::slots::Phase)> {
+        let runs = self.slots.runs().into_iter();
+        runs.filter_map(|run| match run.state {
+            SlotState::Migrating { from, to, phase } => Some((Move { slots: run.slots, from, to }, phase)),
+            _ => None,
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn server(number: u16) -> Server {
+        Server { address: Address::new("127.0.0.1", number), id: format!("n{number}"), host: "here".into() }
+    }
+
+    /// Groups 1 (servers 1 and 2) and 2 (servers 3 and 4), each with half of the slots.
+    pub(crate) fn two_groups() -> Cluster {
+        let mut cluster = Cluster::default();
+        cluster = cluster.with_group(1, vec![server(1), server(2)], 1).unwrap();
+        cluster = cluster.with_group(2, vec![server(3), server(4)], 1).unwrap();
+        cluster = cluster.with_slots_shared_out().unwrap();
+        cluster.groups.values_mut().for_each(|group| group.config_epoch = 1);
+        cluster.epoch = 1;
+        cluster
+    }
+
+    #[test]
+    fn bad_operators_are_told_why_not() {
+        let cluster = two_groups();
+        let address = |port| Address::new("127.0.0.1", port);
+        for (result, expected) in [
+            (cluster.without_group(1), "group 1 still has to do with 8192 slots, 0 the first"),
+            (cluster.without_group(9), "there is no group 9"),
+            (cluster.with_group(1, vec![server(9)], 1), "group 1 is there already"),
+            (cluster.with_group(3, vec![server(4)], 1), "127.0.0.1:4 is in group 2"),
+            (cluster.with_server(1, server(3)), "127.0.0.1:3 is in group 2"),
+            (cluster.without_server(1, &address(1)), "127.0.0.1:1 is the master of its group"),
+            (cluster.without_server(1, &address(7)), "there is no server 127.0.0.1:7"),
+            (cluster.with_master(1, &address(4)), "127.0.0.1:4 is in group 2"),
+            (cluster.with_slots_shared_out(), "16384 slots are given out already"),
+            (Cluster::default().with_slots_shared_out(), "there are no groups yet"),
+            (cluster.with_slots(SlotRange { first: 9, last: 16_384 }, SlotEvent::Begin(2)), "9 to 16384 are no slots"),
+            (cluster.with_slots(SlotRange::ALL, SlotEvent::Begin(2)), "slot 8192: group 2 has it already"),
+            (cluster.with_slots(SlotRange::ALL, SlotEvent::Begin(7)), "there is no group 7"),
+        ] {
+            let text = result.unwrap_err();
+            let text = match &text {
+                Refusal::Slot { slot, problem } => format!("slot {slot}: {problem}"),
+                other => other.to_string(),
+            };
+            assert!(text.starts_with(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_change_is_one_epoch() {
+        let cluster = two_groups();
+        let changed = cluster.with_master(1, &Address::new("127.0.0.1", 2)).unwrap();
+        assert_eq!((changed.epoch, changed.groups[&1].config_epoch), (2, 2));
+        let range = SlotRange::new(5, 7).unwrap();
+        let moved = changed.with_moves(&[Move { slots: range, from: 1, to: 2 }]).unwrap();
+        assert_eq!(moved.epoch, 3);
+        assert_eq!(moved.moving().len(), 1);
+        assert!(moved.with_moves(&[Move { slots: range, from: 1, to: 2 }]).is_err());
+        let text = serde_json::to_string(&moved).unwrap();
+        assert_eq!(serde_json::from_str::<Cluster>(&text).unwrap(), moved);
+    }
+}

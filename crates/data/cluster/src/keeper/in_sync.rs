@@ -1,0 +1,86 @@
+//! Who has all that was acknowledged: how a replica gets among those, and how it leaves them.
+
+use std::collections::BTreeMap;
+
+use super::{Keeper, Observation, Role, Step};
+use crate::model::{Address, Group, InSync};
+
+/// A replica that is farther behind, in bytes, is not waited for yet.
+const LAG_MAX: u64 = 1 << 20;
+
+/// Replicas that are about to be in sync.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Joining(BTreeMap<Address, Option<u64>>);
+
+impl Joining {
+    /// How many they are.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Keeper {
+    /// How many replicas the master is to wait for.
+    pub(super) fn wanted_ack(&self, group: &Group, in_sync: &InSync) -> u32 {
+        if group.is_strict {
+            return group.ack;
+        }
+        let there = in_sync.members.len() + self.joining.count();
+        group.ack.min(u32::try_from(there).unwrap_or(u32::MAX))
+    }
+
+    /// A replica's answer, if it follows this master now.
+    fn linked<'a>(&'a self, replica: &Address, master: &Address, now: u64) -> Option<&'a Observation> {
+        let seen = self.heard_within(replica, now, self.patience.replica_ms)?;
+        let follows = matches!(&seen.role, Role::Replica { master: followed, is_linked: true } if followed == master);
+        follows.then_some(seen)
+    }
+
+    pub(super) fn keep_in_sync(&mut self, now: u64, group: &Group, in_sync: &InSync, steps: &mut Vec<Step>) {
+        // While the master is silent those in sync may be needed to take its place.
+        let Some(master) = self.fresh(&group.master, now).filter(|seen| seen.role == Role::Master).cloned() else {
+            self.joining = Joining::default();
+            return;
+        };
+        let (staying, leaving): (Vec<Address>, Vec<Address>) =
+            in_sync.members.iter().cloned().partition(|member| self.linked(member, &group.master, now).is_some());
+        if !leaving.is_empty() {
+            // The next poll tells the master.
+            steps.push(Step::WriteInSync(InSync { config_epoch: group.config_epoch, members: staying }));
+            return;
+        }
+        let candidates: Vec<Address> = group
+            .replicas()
+            .map(|server| server.address.clone())
+            .filter(|address| !staying.contains(address))
+            .collect();
+        let mut joined = None;
+        for replica in candidates {
+            let Some(offset) = self.linked(&replica, &group.master, now).map(|seen| seen.offset) else {
+                self.joining.0.remove(&replica);
+                continue;
+            };
+            let Some(goal) = self.joining.0.get(&replica).copied() else {
+                if master.offset.saturating_sub(offset) <= LAG_MAX {
+                    self.joining.0.insert(replica, None);
+                }
+                continue;
+            };
+            match goal {
+                // From this answer on the master waits for one more: what it had before must get there too.
+                None if master.ack >= self.wanted_ack(group, in_sync) => {
+                    self.joining.0.insert(replica, Some(master.offset));
+                }
+                Some(goal) if offset >= goal => {
+                    joined.get_or_insert(replica);
+                }
+                _ => {}
+            }
+        }
+        if let Some(replica) = joined {
+            self.joining.0.remove(&replica);
+            let members = staying.into_iter().chain([replica]).collect();
+            steps.push(Step::WriteInSync(InSync { config_epoch: group.config_epoch, members }));
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Many stores as one: what a cluster is, what may be changed about it, and who decides when a server dies. No socket, no file, no
+//! clock, no random number: times, names and what others say are handed in.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`model`] | groups of servers, and the cluster they are |
+//! | [`slots`] | the states of a slot, and how it gets from one to the other |
+//! | [`change`] | what an operator may change, and why something is refused |
+//! | [`plan`] | which slots move so that groups have the same share |
+//! | [`nodes`] | the cluster as lines of `CLUSTER NODES` |
+//! | [`keeper`] | who of a group serves: leases, replicas in sync, failover, handing over |
+//! | [`migration`] | a range of slots on its way to another group |
+
+pub mod change;
+pub mod keeper;
+pub mod migration;
+pub mod model;
+pub mod nodes;
+pub mod plan;
+pub mod slots;
+
+pub use change::Refusal;
+pub use model::{Address, Cluster, Epoch, Group, GroupId, Server};
+pub use slots::{SLOTS, SlotMap, SlotRange, SlotState};

@@ -1,0 +1,180 @@
+//! What a cluster is: groups of servers, who has which slot, and the proxies.
+
+use std::{collections::BTreeMap, fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::slots::SlotMap;
+
+pub use crate::slots::GroupId;
+
+/// A change of the cluster by number; 0 is before the first.
+pub type Epoch = u64;
+
+/// Where a server listens: `host:port`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Address {
+    host: String,
+    port: u16,
+}
+
+/// Text that is no address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no address: host:port is expected, such as 127.0.0.1:6380")]
+pub struct NoAddress(String);
+
+impl Address {
+    /// A host and a port.
+    #[must_use]
+    pub fn new(host: impl Into<String>, port: u16) -> Self {
+        Self { host: host.into(), port }
+    }
+
+    /// The host.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}", self.host, self.port)
+    }
+}
+
+impl FromStr for Address {
+    type Err = NoAddress;
+
+    fn from_str(text: &str) -> Result<Self, NoAddress> {
+        let wrong = || NoAddress(text.to_owned());
+        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let port: u16 = port.parse().map_err(|_| wrong())?;
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b',' && byte != b'@';
+        if host.is_empty() || port == 0 || !host.bytes().all(is_plain) {
+            return Err(wrong());
+        }
+        Ok(Self::new(host, port))
+    }
+}
+
+impl TryFrom<String> for Address {
+    type Error = NoAddress;
+
+    fn try_from(text: String) -> Result<Self, NoAddress> {
+        text.parse()
+    }
+}
+
+impl From<Address> for String {
+    fn from(address: Address) -> Self {
+        address.to_string()
+    }
+}
+
+/// A store, or a Redis.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Server {
+    /// Where it listens.
+    pub address: Address,
+    /// Its name among the nodes of the cluster: 40 hexadecimal digits.
+    pub id: String,
+    /// The machine that it runs on, as its agent is called.
+    pub host: String,
+}
+
+/// A master and its replicas.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// All of them.
+    pub servers: Vec<Server>,
+    /// Which of them is the master.
+    pub master: Address,
+    /// How many replicas must have a write before it is acknowledged.
+    pub ack: u32,
+    /// With fewer replicas in sync than `ack`: writes wait, instead of going on with those that are left.
+    #[serde(default)]
+    pub is_strict: bool,
+    /// The epoch in which its master became the master.
+    pub config_epoch: Epoch,
+}
+
+impl Group {
+    /// The server at an address.
+    #[must_use]
+    pub fn server(&self, address: &Address) -> Option<&Server> {
+        self.servers.iter().find(|server| server.address == *address)
+    }
+
+    /// All but the master.
+    pub fn replicas(&self) -> impl Iterator<Item = &Server> {
+        self.servers.iter().filter(|server| server.address != self.master)
+    }
+}
+
+/// The whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// The change that made it so.
+    pub epoch: Epoch,
+    /// The groups.
+    pub groups: BTreeMap<GroupId, Group>,
+    /// Who has which slot.
+    pub slots: SlotMap,
+    /// The proxies.
+    #[serde(default)]
+    pub proxies: Vec<Proxy>,
+}
+
+/// A proxy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proxy {
+    /// Where clients connect.
+    pub address: Address,
+    /// The machine that it runs on.
+    pub host: String,
+}
+
+/// Who of a group has all that was acknowledged. It belongs to a master's time: what is written of an older one says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InSync {
+    /// The epoch in which the master became the master.
+    pub config_epoch: Epoch,
+    /// The replicas.
+    pub members: Vec<Address>,
+}
+
+impl Cluster {
+    /// The group of a server.
+    #[must_use]
+    pub fn group_of(&self, address: &Address) -> Option<GroupId> {
+        self.groups.iter().find(|(_, group)| group.server(address).is_some()).map(|(id, _)| *id)
+    }
+
+    /// All servers with their groups.
+    pub fn servers(&self) -> impl Iterator<Item = (GroupId, &Server)> {
+        self.groups.iter().flat_map(|(id, group)| group.servers.iter().map(|server| (*id, server)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_or_refused() {
+        for good in ["127.0.0.1:6380", "store-1.example:1", "::1:6379"] {
+            assert_eq!(good.parse::<Address>().unwrap().to_string(), good);
+        }
+        for bad in ["", "a", ":1", "a:", "a:0", "a:65536", "a b:1", "a,b:1"] {
+            assert!(bad.parse::<Address>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Under which names a cluster is kept.
+//!
+//! | name | what |
+//! |---|---|
+//! | `/tidegate/NAME/state` | the cluster as it is: epoch, groups, slots, proxies |
+//! | `/tidegate/NAME/history/EPOCH` | the change that made an epoch: who, when, what, and the cluster after it; 20 digits, so names sort by number |
+//! | `/tidegate/NAME/in-sync/GROUP` | which replicas have all that was acknowledged; 10 digits |
+//! | `/tidegate/NAME/moves` | slots that are to move and have not yet |
+//! | `/tidegate/NAME/agents/HOST` | an agent that runs, by lease |
+//!
+//! A change of the cluster writes `state` and its line of `history` in one transaction.
+
+/// The names of one cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keys {
+    root: String,
+}
+
+impl Keys {
+    /// Those of a cluster by its name.
+    #[must_use]
+    pub fn new(cluster: &str) -> Self {
+        Self { root: format!("/tidegate/{cluster}") }
+    }
+
+    /// What all of them begin with.
+    #[must_use]
+    pub fn all(&self) -> String {
+        format!("{}/", self.root)
+    }
+
+    /// The cluster as it is.
+    #[must_use]
+    pub fn state(&self) -> String {
+        format!("{}/state", self.root)
+    }
+
+    /// What all changes begin with.
+    #[must_use]
+    pub fn history(&self) -> String {
+        format!("{}/history/", self.root)
+    }
+
+    /// The change that made an epoch.
+    #[must_use]
+    pub fn change(&self, epoch: u64) -> String {
+        format!("{}/history/{epoch:020}", self.root)
+    }
+
+    /// What the names of all groups' replicas in sync begin with.
+    #[must_use]
+    pub fn in_sync_all(&self) -> String {
+        format!("{}/in-sync/", self.root)
+    }
+
+    /// The replicas of a group that are in sync.
+    #[must_use]
+    pub fn in_sync(&self, group: u32) -> String {
+        format!("{}/in-sync/{group:010}", self.root)
+    }
+
+    /// Slots that are to move.
+    #[must_use]
+    pub fn moves(&self) -> String {
+        format!("{}/moves", self.root)
+    }
+
+    /// An agent that runs.
+    #[must_use]
+    pub fn agent(&self, host: &str) -> String {
+        format!("{}/agents/{host}", self.root)
+    }
+}

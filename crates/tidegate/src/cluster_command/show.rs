@@ -1,0 +1,207 @@
+//! What the agent says of the cluster, for people.
+
+use serde_json::Value;
+
+use crate::style::{Colour, Style, columns};
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn number(value: &Value, name: &str) -> String {
+    value.get(name).and_then(Value::as_u64).map_or_else(|| "-".to_owned(), |number| number.to_string())
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// A group by its number.
+pub fn group(status: &Value, id: u32) -> Option<&Value> {
+    list(status, "groups").iter().find(|group| group.get("id").and_then(Value::as_u64) == Some(u64::from(id)))
+}
+
+fn painted(style: Style, state: &str) -> String {
+    let colour = match state {
+        "ok" | "up" => Colour::Good,
+        "down" => Colour::Bad,
+        _ => Colour::Doubtful,
+    };
+    style.paint(colour, state)
+}
+
+/// Groups and servers.
+pub fn status(status: &Value) -> String {
+    let style = Style::of_output();
+    let counts = status.get("slots").unwrap_or(&Value::Null);
+    let mut out = format!("Cluster {}, epoch {}\n", painted(style, text(status, "state")), number(status, "epoch"));
+    for (name, what) in [("offline", "slots that nobody serves"), ("migrating", "slots on their way")] {
+        if number(counts, name) != "0" {
+            out.push_str(&format!("  {} {what}\n", number(counts, name)));
+        }
+    }
+    for proxy in list(status, "proxies") {
+        out.push_str(&format!("  clients connect to {}\n", text(proxy, "address")));
+    }
+    out.push('\n');
+    out.push_str(&servers(status));
+    let moves = list(status, "moves");
+    if !moves.is_empty() {
+        out.push_str(&format!("\n{}\n", progress(status.get("moves").unwrap_or(&Value::Null))));
+    }
+    out
+}
+
+/// Servers with their groups.
+pub fn servers(status: &Value) -> String {
+    let style = Style::of_output();
+    let mut rows = vec![["GROUP", "SERVER", "ROLE", "PID", "SLOTS", "IN SYNC", "STATE"].map(str::to_owned).to_vec()];
+    for group in list(status, "groups") {
+        for server in list(group, "servers") {
+            let is_master = text(server, "role") == "master";
+            let in_sync = server.get("in_sync").and_then(Value::as_bool).unwrap_or(false);
+            let problem = text(server, "problem");
+            let state = painted(style, text(server, "state"));
+            rows.push(vec![
+                number(group, "id"),
+                text(server, "address").to_owned(),
+                text(server, "role").to_owned(),
+                number(server, "pid"),
+                if is_master { number(group, "slots") } else { String::new() },
+                if is_master { String::new() } else { if in_sync { "yes" } else { "no" }.to_owned() },
+                if problem.is_empty() { state } else { format!("{state}: {problem}") },
+            ]);
+        }
+    }
+    table(&rows)
+}
+
+fn table(rows: &[Vec<String>]) -> String {
+    let rows: Vec<[String; 7]> = rows.iter().filter_map(|row| row.clone().try_into().ok()).collect();
+    columns(&rows)
+}
+
+/// Proxies.
+pub fn proxies(proxies: &Value) -> String {
+    let mut rows = vec![["PROXY", "PID"].map(str::to_owned)];
+    for proxy in proxies.as_array().map(Vec::as_slice).unwrap_or_default() {
+        rows.push([text(proxy, "address").to_owned(), number(proxy, "pid")]);
+    }
+    columns(&rows)
+}
+
+/// Who has which slots.
+pub fn slots(status: &Value) -> String {
+    let mut rows = vec![["GROUP", "SLOTS", "RANGES"].map(str::to_owned)];
+    for group in list(status, "groups") {
+        let ranges: Vec<String> = list(group, "ranges")
+            .iter()
+            .filter_map(Value::as_array)
+            .map(|range| range.iter().map(ToString::to_string).collect::<Vec<_>>().join("-"))
+            .collect();
+        rows.push([number(group, "id"), number(group, "slots"), ranges.join(" ")]);
+    }
+    let counts = status.get("slots").unwrap_or(&Value::Null);
+    format!(
+        "{}\n{} slots are offline, {} on their way\n",
+        columns(&rows),
+        number(counts, "offline"),
+        number(counts, "migrating")
+    )
+}
+
+/// Changes that were made.
+pub fn history(changes: &Value) -> String {
+    let mut rows = vec![["EPOCH", "AT (UNIX TIME)", "BY", "WHAT"].map(str::to_owned)];
+    for change in changes.as_array().map(Vec::as_slice).unwrap_or_default() {
+        rows.push([
+            number(change, "epoch"),
+            number(change, "at"),
+            text(change, "by").to_owned(),
+            text(change, "what").to_owned(),
+        ]);
+    }
+    columns(&rows)
+}
+
+/// What a promotion does.
+pub fn promotion(plan: &Value) -> String {
+    format!(
+        "group {}: {} becomes the master, {} its replica",
+        number(plan, "group"),
+        text(plan, "to"),
+        text(plan, "from")
+    )
+}
+
+/// What moves.
+pub fn moves(plan: &Value) -> String {
+    let moves = list(plan, "moves");
+    if moves.is_empty() {
+        return "no slot is to move".into();
+    }
+    let mut out = format!("{} slots move:\n", number(plan, "slots"));
+    for one in moves {
+        out.push_str(&format!(
+            "  slots {} to {}: from group {} to group {}\n",
+            number(one, "first"),
+            number(one, "last"),
+            number(one, "from"),
+            number(one, "to")
+        ));
+    }
+    out
+}
+
+/// How far moves are.
+pub fn progress(moves: &Value) -> String {
+    let lines = moves.as_array().map(Vec::as_slice).unwrap_or_default().iter().map(|one| {
+        let copy = one.get("progress").unwrap_or(&Value::Null);
+        let keys =
+            copy.get("keys").and_then(Value::as_u64).map(|keys| format!(", {keys} keys copied")).unwrap_or_default();
+        let problem = one.get("problem").and_then(Value::as_str).map(|text| format!(" ({text})")).unwrap_or_default();
+        format!(
+            "slots {} to {} from group {} to group {}: {}{keys}{problem}",
+            number(one, "first"),
+            number(one, "last"),
+            number(one, "from"),
+            number(one, "to"),
+            text(one, "phase")
+        )
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// What is not as it should be.
+pub fn problems(status: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let offline = status.get("slots").map(|slots| number(slots, "offline")).unwrap_or_default();
+    if offline != "0" {
+        found.push(format!(
+            "{offline} slots are served by nobody: `tidegate cluster slot init` or `slot set` gives them out"
+        ));
+    }
+    for group in list(status, "groups") {
+        let id = number(group, "id");
+        if text(group, "state") != "ok" {
+            found.push(format!("group {id} does not serve: its master is {}", text(group, "master")));
+        }
+        for server in list(group, "servers") {
+            let (address, problem) = (text(server, "address"), text(server, "problem"));
+            if text(server, "state") != "up" {
+                found.push(format!("group {id}: {address} is {}: {problem}", text(server, "state")));
+            } else if !server.get("in_sync").and_then(Value::as_bool).unwrap_or(false) {
+                found.push(format!("group {id}: {address} does not have all that its master has yet"));
+            }
+        }
+    }
+    for one in list(status, "moves").iter().filter(|one| one.get("problem").is_some_and(Value::is_string)) {
+        found.push(format!(
+            "slots {} to {} do not move: {}",
+            number(one, "first"),
+            number(one, "last"),
+            text(one, "problem")
+        ));
+    }
+    found
+}

@@ -1,0 +1,55 @@
+//! What copies slots for the agent: the store's own mover.
+
+use std::net::{SocketAddr, ToSocketAddrs as _};
+
+use agent::mover::{Copying, Mover};
+use cluster::{Address, SlotRange, migration::CopyProgress};
+use store::slotmove::{self, Move, Phase};
+
+/// Copies slots between stores.
+pub struct SlotMover;
+
+struct Copy(slotmove::Mover);
+
+fn place(address: &Address) -> Result<SocketAddr, String> {
+    let found =
+        (address.host(), address.port()).to_socket_addrs().map_err(|error| format!("{address}: {error}"))?.next();
+    found.ok_or_else(|| format!("{address} has no address"))
+}
+
+impl Mover for SlotMover {
+    fn start(&self, source: &Address, target: &Address, slots: SlotRange) -> Result<Box<dyn Copying>, String> {
+        let task = Move {
+            source: place(source)?,
+            target: place(target)?,
+            slots: vec![(slots.first, slots.last)],
+            password: None,
+        };
+        let mover = slotmove::start(task).map_err(|error| error.to_string())?;
+        Ok(Box::new(Copy(mover)))
+    }
+}
+
+impl Copying for Copy {
+    fn progress(&mut self) -> Result<CopyProgress, String> {
+        let progress = self.0.progress();
+        if let Phase::Failed(problem) = progress.phase {
+            return Err(problem);
+        }
+        Ok(CopyProgress {
+            keys: progress.keys,
+            bytes: progress.bytes,
+            is_following: progress.phase == Phase::Following,
+            lag_bytes: 0,
+            offset: progress.applied,
+        })
+    }
+
+    fn ask_to_end(&mut self) {
+        self.0.ask_to_end();
+    }
+
+    fn has_ended(&self) -> bool {
+        self.0.has_ended()
+    }
+}
