@@ -296,8 +296,15 @@ fn a_flipped_bit_in_the_log_is_found() {
     assert!(text.contains(&format!("the log is damaged in {}", segment.display())), "{text}");
     assert!(text.contains("checksum does not match") && text.contains("restore a backup"), "{text}");
     assert!(fs::read(&segment).unwrap() == damaged, "nothing is changed");
-    let what =
-        Dump { folder: folder.data(), from: None, to: None, follow: false, form: Form::Commands, with_flushes: false };
+    let what = Dump {
+        folder: folder.data(),
+        from: None,
+        to: None,
+        follow: false,
+        follower: None,
+        form: Form::Commands,
+        with_flushes: false,
+    };
     let mut shown = Vec::new();
     let _ = dump(&what, &mut shown);
     let shown = String::from_utf8(shown).unwrap();
@@ -508,8 +515,15 @@ fn a_clock_that_jumps_harms_nothing() {
     assert!((8_900..=9_000).contains(&left), "{left}");
     client.text(&["SET", "last", "x"]);
     assert_eq!(store.stop(), Some(0));
-    let what =
-        Dump { folder: folder.data(), from: None, to: None, follow: false, form: Form::Lines, with_flushes: false };
+    let what = Dump {
+        folder: folder.data(),
+        from: None,
+        to: None,
+        follow: false,
+        follower: None,
+        form: Form::Lines,
+        with_flushes: false,
+    };
     let mut lines = Vec::new();
     dump(&what, &mut lines).unwrap();
     let lines = String::from_utf8(lines).unwrap();

@@ -19,7 +19,11 @@ use support::{Client, Folder, Running, refusal, start};
 fn dumped(folder: &Path, form: Form, from: Option<&str>, to: Option<&str>) -> Vec<u8> {
     let [from, to] = [from, to].map(|text| text.map(|text| point(text).unwrap()));
     let mut out = Vec::new();
-    dump(&Dump { folder: folder.to_owned(), from, to, follow: false, form, with_flushes: true }, &mut out).unwrap();
+    dump(
+        &Dump { folder: folder.to_owned(), from, to, follow: false, follower: None, form, with_flushes: true },
+        &mut out,
+    )
+    .unwrap();
     out
 }
 
@@ -96,7 +100,15 @@ fn a_log_is_shown_while_it_is_served() {
         }
     }
     let from = Some(point(&all[7].0).unwrap());
-    let what = Dump { folder: folder.data(), from, to: None, follow: true, form: Form::Commands, with_flushes: false };
+    let what = Dump {
+        folder: folder.data(),
+        from,
+        to: None,
+        follow: true,
+        follower: None,
+        form: Form::Commands,
+        with_flushes: false,
+    };
     let follower = thread::spawn(move || dump(&what, &mut Lines(sender)));
     let patience = Duration::from_secs(30);
     assert_eq!(receiver.recv_timeout(patience).unwrap(), b"\"SELECT\" \"0\"\n\"DEL\" \"list\"\n");
