@@ -18,6 +18,7 @@ impl Shared {
     }
 
     /// Why this node does not run a command of a client.
+    #[inline(never)]
     pub(super) fn refused_by_cluster(&self, session: &Session, found: Found, words: &[&[u8]]) -> Option<Failure> {
         let membership = self.cluster.as_ref()?;
         let routed = match &session.transaction {

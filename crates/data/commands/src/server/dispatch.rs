@@ -437,7 +437,9 @@ impl Server {
         {
             return Err((Some(found), running.busy_failure()));
         }
-        if let Some(failure) = self.shared.refused_by_cluster(session, found, words) {
+        if self.shared.cluster.is_some()
+            && let Some(failure) = self.shared.refused_by_cluster(session, found, words)
+        {
             return Err((Some(found), failure));
         }
         if let Some(reason) = &self.shared.condition.refuse_writes

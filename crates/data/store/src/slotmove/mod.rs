@@ -21,11 +21,15 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use commands::cluster::SlotRange;
 
 pub use filter::{Filter, FilterError};
+
+/// How often is looked whether a move has ended.
+const STEP: Duration = Duration::from_millis(2);
 
 /// What is to be moved.
 #[derive(Clone, Debug)]
@@ -110,9 +114,12 @@ impl Mover {
         }
     }
 
-    /// Ends it.
+    /// Ends it, and waits until the target gets nothing more from it.
     pub fn stop(self) {
-        drop(self);
+        self.ask_to_end();
+        while !self.has_ended() {
+            thread::sleep(STEP);
+        }
     }
 
     /// Asks it to end. It may still hand on what comes until [`Mover::has_ended`]: before that, nothing of the slots may be removed at
