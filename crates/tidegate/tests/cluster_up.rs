@@ -309,7 +309,6 @@ fn a_replica_is_promoted_without_a_failed_command() {
 }
 
 #[test]
-#[ignore = "the second move may hang: its source answers nobody while it clears what has moved"]
 fn slots_move_while_they_are_written_and_read() {
     // No master is given up because the machine is busy.
     let cluster = Cluster::up(&["--groups", "2", "--replicas", "1", "--ack", "1", "--failover-after", "20000"]);
