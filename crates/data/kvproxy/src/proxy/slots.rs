@@ -15,6 +15,8 @@ const SERVERS_MAX: usize = 4_096;
 #[derive(Debug)]
 pub struct Slots {
     owners: Box<[u16]>,
+    /// The servers that have slots.
+    servers: Vec<usize>,
     /// For how many milliseconds a request that cannot be sent is tried again.
     pub retry_for: u64,
     /// All slots are always on one server, so keys of one command may have any.
@@ -25,7 +27,7 @@ impl Slots {
     /// Nobody has any.
     #[must_use]
     pub fn new(retry_for: u64, of_one_server: bool) -> Self {
-        Self { owners: vec![NOBODY; SLOTS].into(), retry_for, of_one_server }
+        Self { owners: vec![NOBODY; SLOTS].into(), servers: Vec::new(), retry_for, of_one_server }
     }
 
     /// The server of a slot.
@@ -36,26 +38,31 @@ impl Slots {
     }
 
     /// The servers that have slots.
-    pub fn servers(&self) -> Vec<usize> {
-        let mut has = vec![false; SERVERS_MAX];
-        for owner in &self.owners {
-            if let Some(place) = has.get_mut(usize::from(*owner)) {
-                *place = true;
-            }
-        }
-        has.iter().enumerate().filter(|(_, has)| **has).map(|(place, _)| place).collect()
-    }
-
-    /// How many slots have a server.
     #[must_use]
-    pub fn served(&self) -> usize {
-        self.owners.iter().filter(|owner| **owner != NOBODY).count()
+    pub fn servers(&self) -> &[usize] {
+        &self.servers
     }
 
     fn set(&mut self, slot: u16, server: usize) {
         if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
             *owner = u16::try_from(server).unwrap_or(NOBODY);
         }
+        self.list_servers();
+    }
+
+    fn set_all(&mut self, owners: Vec<u16>) {
+        self.owners = owners.into();
+        self.list_servers();
+    }
+
+    fn list_servers(&mut self) {
+        let mut has = vec![false; SERVERS_MAX];
+        for owner in &self.owners {
+            if let Some(place) = has.get_mut(usize::from(*owner)) {
+                *place = true;
+            }
+        }
+        self.servers = has.iter().enumerate().filter(|(_, has)| **has).map(|(place, _)| place).collect();
     }
 }
 
@@ -63,7 +70,7 @@ impl Pool {
     /// The servers that have keys, where all are asked.
     pub fn with_keys(&self) -> Vec<usize> {
         match &self.slots {
-            Some(slots) => slots.servers(),
+            Some(slots) => slots.servers().to_vec(),
             None => {
                 let alive = self.servers.iter().enumerate().filter(|(_, server)| server.ejected_until == 0);
                 alive.map(|(place, _)| place).collect()
@@ -87,14 +94,16 @@ impl Pool {
 }
 
 impl Proxy {
-    /// Takes over how a cluster is. Servers that are not among its nodes any more, or have failed, are given up.
+    /// Takes over how a cluster is. Servers that have failed are given up. One that is not among the nodes is not: who told may not
+    /// have heard of it yet.
     pub fn set_topology(&mut self, pool: usize, topology: &Topology) {
         let mut owners = vec![NOBODY; SLOTS];
-        let mut is_alive = vec![false; SERVERS_MAX];
+        let mut has_failed: Vec<Option<bool>> = vec![None; SERVERS_MAX];
         for node in &topology.nodes {
             let Some(server) = self.server_at(pool, &node.host, node.port) else { continue };
-            if let Some(alive) = is_alive.get_mut(server) {
-                *alive |= !node.has_failed;
+            if let Some(failed) = has_failed.get_mut(server) {
+                // An address may have had another node before.
+                *failed = Some(failed.unwrap_or(true) && node.has_failed);
             }
             for (first, last) in &node.slots {
                 for slot in usize::from(*first)..=usize::from(*last) {
@@ -106,19 +115,17 @@ impl Proxy {
         }
         let Some(slots) = self.pools.get_mut(pool).and_then(|pool| pool.slots.as_mut()) else { return };
         let is_changed = *slots.owners != *owners;
-        slots.owners = owners.into();
         if is_changed {
+            slots.set_all(owners);
             self.hold_all(pool);
             self.wake_parked();
         }
         let is_gone = |link: &Link| {
-            link.pool == pool
-                && link.state != LinkState::Closed
-                && is_alive.get(link.server).is_some_and(|alive| !alive)
+            link.pool == pool && link.state != LinkState::Closed && has_failed.get(link.server) == Some(&Some(true))
         };
         let gone: Vec<usize> = self.links.iter().filter(|(_, link)| is_gone(link)).map(|(index, _)| index).collect();
         for index in gone {
-            self.link_failed(index, &LinkFailure::Other("the server is no longer part of the cluster".into()));
+            self.link_failed(index, &LinkFailure::Other("the cluster has given the server up".into()));
         }
     }
 

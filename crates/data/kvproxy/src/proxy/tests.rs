@@ -185,6 +185,50 @@ fn a_lost_connection_ends_a_transaction_without_half_of_it() {
     assert_eq!(scene.said(client), "$1\r\n1\r\n");
 }
 
+/// A proxy that follows a cluster, told of nodes by their lines; the slot of "a" is 15495.
+fn clustered(lines: &str) -> Scene {
+    let slots = nutcracker::SlotsConfig { retry_for: std::time::Duration::from_secs(5), of_one_server: false };
+    let pool = PoolConfig::of_slots("pool", "127.0.0.1:1", slots).unwrap();
+    let mut scene = Scene { proxy: Proxy::new(vec![pool], 1 << 20, 0, 0), now: 0 };
+    scene.proxy.set_topology(0, &commands::cluster::Topology::parse(lines).unwrap());
+    scene
+}
+
+const ONE: &str = "n1 127.0.0.1:2@0 master - 0 0 1 connected 0-16383\n";
+
+#[test]
+fn a_request_follows_its_slot_and_who_told_may_not_know_the_new_server_yet() {
+    let mut scene = clustered(ONE);
+    let client = scene.client();
+    scene.ask(client, "SET a 1");
+    scene.reply(0, "-ERR unknown subcommand\r\n-MOVED 15495 127.0.0.1:3\r\n");
+    // Lines that are older than what the server has said.
+    scene.proxy.set_topology(0, &commands::cluster::Topology::parse(ONE).unwrap());
+    assert!(scene.sent(1).ends_with("SET a 1"));
+    scene.reply(1, "+OK\r\n+OK\r\n");
+    assert_eq!(scene.said(client), "+OK\r\n");
+}
+
+#[test]
+fn what_a_failed_server_had_been_sent_is_told_or_asked_again() {
+    let mut scene = clustered(ONE);
+    let (writer, reader) = (scene.client(), scene.client());
+    scene.ask(writer, "INCR a");
+    scene.ask(reader, "GET a");
+    let unsent = scene.proxy.links[0].unsent();
+    scene.sent(0);
+    scene.proxy.links[0].has_sent(unsent);
+    let lines =
+        "n1 127.0.0.1:2@0 master,fail - 0 0 1 disconnected\nn2 127.0.0.1:3@0 master - 0 0 2 connected 0-16383\n";
+    scene.proxy.set_topology(0, &commands::cluster::Topology::parse(lines).unwrap());
+    scene.settle();
+    assert!(scene.said(writer).contains("whether the command was done is not known"));
+    scene.wait(20);
+    assert!(scene.sent(1).ends_with("GET a"));
+    scene.reply(1, "+OK\r\n$1\r\n7\r\n");
+    assert_eq!(scene.said(reader), "$1\r\n7\r\n");
+}
+
 #[test]
 fn a_reset_waits_for_what_was_asked_before() {
     let mut scene = Scene::new("");
