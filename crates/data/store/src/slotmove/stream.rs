@@ -74,6 +74,7 @@ pub(super) fn run(task: &Move, shared: &Arc<Shared>) -> Result<(), MoveError> {
     let of_source = |error| MoveError::Source(task.source, error);
     let of_link = |error| MoveError::Link(task.source, error);
     let mut target = Some(open(task)?);
+    let filter = Filter::new(&task.slots);
     let mut stream = TcpStream::connect_timeout(&task.source, CONNECT).map_err(of_source)?;
     stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(TURN))).map_err(of_source)?;
     let password = task.password.clone().map(String::into_bytes);
@@ -110,7 +111,7 @@ pub(super) fn run(task: &Move, shared: &Arc<Shared>) -> Result<(), MoveError> {
                 Event::Piece(piece) => {
                     let Some(target) = &mut target else { continue };
                     shared.bytes.fetch_add(piece.bytes.len() as u64, Ordering::Relaxed);
-                    apply(task, target, &piece)?;
+                    apply((task, &filter), target, &piece)?;
                     shared.applied.store(piece.end().0, Ordering::Release);
                 }
             }
@@ -168,8 +169,7 @@ fn empty(task: &Move, target: &mut Target) -> Result<(), MoveError> {
 }
 
 /// Does at the target what a piece of the source's log says of the slots.
-fn apply(task: &Move, target: &mut Target, piece: &Piece) -> Result<(), MoveError> {
-    let filter = Filter::new(&task.slots);
+fn apply((task, filter): (&Move, &Filter), target: &mut Target, piece: &Piece) -> Result<(), MoveError> {
     let of_target = |error| MoveError::Target(task.target, error);
     let mut parser = RequestParser::new();
     let mut rest = piece.bytes.as_slice();
