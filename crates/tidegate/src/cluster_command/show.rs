@@ -189,7 +189,11 @@ pub fn problems(status: &Value) -> Vec<String> {
         for server in list(group, "servers") {
             let (address, problem) = (text(server, "address"), text(server, "problem"));
             if text(server, "state") != "up" {
-                found.push(format!("group {id}: {address} is {}: {problem}", text(server, "state")));
+                let why = match problem {
+                    "" => "it is being told what to be, or has just come back",
+                    problem => problem,
+                };
+                found.push(format!("group {id}: {address} is {}: {why}", text(server, "state")));
             } else if !server.get("in_sync").and_then(Value::as_bool).unwrap_or(false) {
                 found.push(format!("group {id}: {address} does not have all that its master has yet"));
             }
