@@ -123,8 +123,9 @@ r 127.0.0.1:5@6 slave m 0 0 1 connected
             (&["{b}1", "{b}2"], client, "Some(3300)"),
             (&["a"], mover, "Some(15495)"),
             (&[], client, "None"),
-            // 16287 is nobody's.
             (&["foo{bar}1x"], client, "Some(5061)"),
+            // Slot 16058 is nobody's.
+            (&["k24"], client, "CLUSTERDOWN Hash slot not served"),
             (&["z"], client, "Some(8157)"),
         ] {
             assert_eq!(routed(&node, keys, Flags::WRITE, standing), expected, "{keys:?} {standing:?}");
