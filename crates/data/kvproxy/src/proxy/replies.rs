@@ -66,8 +66,17 @@ impl Proxy {
     #[inline]
     fn reply(&mut self, index: usize, frame: &[u8]) -> Result<(), LinkFailure> {
         let Some(link) = self.links.get_mut(index) else { return Ok(()) };
-        if let Some(server) = self.pools.get_mut(link.pool).and_then(|pool| pool.servers.get_mut(link.server)) {
-            server.failures = 0;
+        if let Some(pool) = self.pools.get_mut(link.pool)
+            && let Some(server) = pool.servers.get_mut(link.server)
+        {
+            let failures = std::mem::take(&mut server.failures);
+            if failures > 1 && pool.slots.is_some() {
+                let place = pool.config.servers.get(link.server).map_or("", |server| server.name.as_str());
+                let name = &pool.config.name;
+                self.work
+                    .messages
+                    .push(format!("pool '{name}': server {place} answers again, after {failures} failures"));
+            }
             server.counts.responses += 1;
             server.counts.response_bytes += frame.len() as u64;
         }
@@ -220,7 +229,16 @@ impl Proxy {
         if !waiting.is_empty() || *why != LinkFailure::Eof {
             pool.failed(server_index, self.now, self.wall);
             let name = &pool.config.name;
-            self.work.messages.push(format!("pool '{name}': server {place}: {}, {} waited", why.text(), waiting.len()));
+            // What is tried again every few milliseconds is said once.
+            let is_known =
+                pool.slots.is_some() && pool.servers.get(server_index).is_some_and(|server| server.failures > 1);
+            if !is_known {
+                self.work.messages.push(format!(
+                    "pool '{name}': server {place}: {}, {} waited",
+                    why.text(),
+                    waiting.len()
+                ));
+            }
         }
         let error = format!("-ERR {} (server {place})\r\n", why.text());
         for one in waiting {

@@ -210,6 +210,22 @@ fn a_request_follows_its_slot_and_who_told_may_not_know_the_new_server_yet() {
 }
 
 #[test]
+fn that_a_server_is_away_is_said_once_and_so_is_that_it_is_back() {
+    let mut scene = clustered(ONE);
+    let client = scene.client();
+    scene.ask(client, "GET a");
+    for _ in 0..20 {
+        let link = scene.proxy.links.iter().find(|(_, link)| !link.waiting.is_empty()).map(|(index, _)| index);
+        scene.proxy.link_failed(link.unwrap(), &LinkFailure::Other("Connection refused".into()));
+        scene.wait(20);
+    }
+    assert_eq!(scene.proxy.work.messages.len(), 1, "{:?}", scene.proxy.work.messages);
+    scene.reply(0, "+OK\r\n$1\r\n7\r\n");
+    assert_eq!(scene.said(client), "$1\r\n7\r\n");
+    assert!(scene.proxy.work.messages[1].ends_with("127.0.0.1:2 answers again, after 20 failures"));
+}
+
+#[test]
 fn what_a_failed_server_had_been_sent_is_told_or_asked_again() {
     let mut scene = clustered(ONE);
     let (writer, reader) = (scene.client(), scene.client());

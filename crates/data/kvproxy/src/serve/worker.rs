@@ -68,7 +68,8 @@ impl Shared {
         }
         let (servers, served) = (topology.nodes.len(), topology.assigned());
         let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
-        messages.push(format!("the cluster has changed: {servers} servers have {served} of {SLOTS} slots"));
+        let have = if servers == 1 { "server has" } else { "servers have" };
+        messages.push(format!("the cluster has changed: {servers} {have} {served} of {SLOTS} slots"));
         drop(messages);
         *known = Some(Arc::new(topology));
         self.topologies.fetch_add(1, Ordering::Release);
