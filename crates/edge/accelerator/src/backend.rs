@@ -5,7 +5,7 @@ mod host;
 mod record;
 mod step;
 
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::Arc};
 
 use cache::{
     esi::Parser,
@@ -210,6 +210,13 @@ impl Backend {
                 between_bytes,
             ),
         }
+    }
+
+    /// The client, and where it connected to.
+    #[must_use]
+    pub fn client_ends(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        let connection = &self.host.common.connection;
+        (connection.client, connection.server)
     }
 
     /// The number of the fetch.

@@ -1,6 +1,6 @@
 //! The machines of either kind, for who drives them: those that run a program, and those of a shared cache.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use cache::index::{Fetch, Outcome, Waiting};
 use http::{RequestHead, ResponseHead};
@@ -231,6 +231,15 @@ impl Backend {
         match self {
             Self::Program(backend) => backend.failed(why, now).into(),
             Self::Shared(backend) => backend.failed(now).into(),
+        }
+    }
+
+    /// Who asked for it, and where they connected to, as far as a server may be told.
+    #[must_use]
+    pub fn client_ends(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        match self {
+            Self::Program(backend) => backend.client_ends(),
+            Self::Shared(_) => (None, None),
         }
     }
 

@@ -255,6 +255,9 @@ impl Place {
         let mut exchange = Transaction::new(Arc::clone(&self.instance), Rc::clone(&client), &self.worker);
         exchange.restart(&self.instance, &client, self.worker.random());
         exchange.request = backend.request().clone();
+        let (source, destination) = backend.client_ends();
+        exchange.source.set(source);
+        exchange.changed_destination.set(destination);
         exchange.asked.stage = RequestStage::Complete;
         exchange.asked.wants_keep_alive = true;
         exchange.timeline.first_byte = Some(now);

@@ -96,9 +96,25 @@ pub fn session(worker: &Worker, side: &ClientSide) -> Option<Rc<SessionLog>> {
         let opened = side.accepted_at.as_secs_f64();
         let says = format_args!("{client} {listener} {server}");
         let descriptor = side.stream.as_deref().map_or(-1, descriptor);
-        Some(Rc::new(SessionLog::begin(&sink, number, says, (opened, descriptor), wall_clock)))
+        let comes_first = side.frontend.settings().binds.get(side.listener).is_some_and(|bind| bind.accept_proxy);
+        let transport = if comes_first { "PROXY" } else { "HTTP/1" };
+        Some(Rc::new(SessionLog::begin(&sink, (number, transport), says, (opened, descriptor), wall_clock)))
     };
     side.session_log.get_or_init(begin).clone()
+}
+
+/// Notes why a connection is about to end.
+pub fn closes(side: &ClientSide, reason: CloseReason) {
+    if let Some(Some(session)) = side.session_log.get() {
+        session.closes(reason);
+    }
+}
+
+/// Notes something about a connection.
+pub fn note(side: &ClientSide, tag: VslTag, text: &str) {
+    if let Some(Some(session)) = side.session_log.get() {
+        session.write(tag, format_args!("{text}"));
+    }
 }
 
 /// Has a request logged that has just been received.

@@ -2,6 +2,7 @@
 
 use std::{future::poll_fn, task::Poll};
 
+use accelerator::log::CloseReason;
 use http::{BodyLength, BodyTracker, HeaderId, ParseErrorKind, Parsed, RequestParser, Sender, request_body_length};
 
 use super::{Next, Session};
@@ -87,7 +88,10 @@ impl Session {
                             }));
                         }
                         Ok(Parsed::Incomplete) => {}
-                        Err(error) if is_varnishd && error.kind == ParseErrorKind::HeadTooLarge => {
+                        Err(error)
+                            if is_varnishd
+                                && matches!(error.kind, ParseErrorKind::HeadTooLarge | ParseErrorKind::TargetTooLong) =>
+                        {
                             return Poll::Ready(Err(Failure::Overflow));
                         }
                         Err(error) => {
@@ -153,6 +157,12 @@ impl Session {
         if silent && self.first {
             // Nothing came: all the time there was is that of the connection.
             transaction.timeline.first_byte = Some(self.side.accepted);
+        }
+        match failure {
+            Failure::Timeout if silent => varnish_log::closes(&self.side, CloseReason::RxCloseIdle),
+            Failure::Timeout => varnish_log::closes(&self.side, CloseReason::RxTimeout),
+            Failure::Overflow => varnish_log::closes(&self.side, CloseReason::RxOverflow),
+            _ => {}
         }
         match failure {
             // The end between two requests is how a kept connection ends.
