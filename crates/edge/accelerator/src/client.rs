@@ -2,6 +2,7 @@
 //!
 //! [`Client::begin`] and each report of what came of a [`Step`] give the next step, until one ends the request.
 
+mod filters;
 mod heads;
 mod host;
 mod includes;
@@ -116,6 +117,7 @@ impl Client {
             purged: None,
             esi_level: 0,
             received,
+            named_filters: None,
             leaves_includes: false,
             top: None,
         };
@@ -318,7 +320,8 @@ impl Client {
             digest,
             url: host.request.target(),
             headers: &host.request.headers,
-            now: host.common.now,
+            // NOTE: as in Varnish an object answers that was fresh when the request came, however long that has waited.
+            now: host.started,
             ttl: wishes.ttl,
             grace: wishes.grace,
             always_misses: wishes.always_misses,
@@ -538,7 +541,8 @@ impl Client {
         if let Some(step) = self.after_deliver(outcome) {
             return step;
         }
-        let is_unpacked = gzip_is_on && is_gzip && !fields::accepts_gzip(&self.host.request.headers);
+        let Some(filters) = self.host.wanted_filters() else { return self.synth(503, b"Service Unavailable") };
+        let is_unpacked = filters.gunzips && is_gzip;
         let recoding = match object.page() {
             None if is_unpacked => Recoding::Gunzip,
             Some(page) if page.is_gzip && !is_unpacked => Recoding::Gzip,
@@ -548,8 +552,11 @@ impl Client {
             if is_unpacked { self.host.response.headers.first(b"content-encoding").map(<[u8]>::to_vec) } else { None };
         if is_unpacked {
             self.host.response.headers.remove_known(HeaderId::ContentEncoding);
+            if self.is_head {
+                self.host.common.log.count(Main::n_gunzip);
+            }
         }
-        let is_page = object.page().is_some() && !self.host.leaves_includes;
+        let is_page = object.page().is_some() && filters.includes;
         let length = match () {
             () if is_page || recoding != Recoding::None => None,
             // NOTE: an object that was fetched for HEAD has no body, and says how long it would be.
@@ -559,7 +566,7 @@ impl Client {
         if is_page {
             weaken_tag(&mut self.host.response.headers);
         }
-        let part = self.finish((length, is_page), ranges && self.host.esi_level == 0, encoding.as_deref());
+        let part = self.finish((length, is_page), filters.ranges && self.host.esi_level == 0, encoding.as_deref());
         if !is_page {
             return self.end(DeliveredBody::Object { object, part, recoding });
         }

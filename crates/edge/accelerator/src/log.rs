@@ -470,10 +470,23 @@ impl Log {
 
     /// The bytes of a client's request and its response; that is the end.
     pub fn end_request(&mut self, account: Account, now: f64) {
+        self.end_included(account, now, false);
+    }
+
+    /// The same of a request that a page has made: what it sends counts for the page.
+    pub fn end_include(&mut self, account: Account, now: f64) {
+        self.end_included(account, now, true);
+    }
+
+    fn end_included(&mut self, account: Account, now: f64, is_included: bool) {
         if !self.is_on() {
             return;
         }
         self.timestamp("Resp", now);
+        if is_included {
+            self.account(VslTag::ReqAcct, account);
+            return self.end();
+        }
         self.count_many(Main::s_req_hdrbytes, account.request_head);
         self.count_many(Main::s_req_bodybytes, account.request_body);
         self.count_many(Main::s_resp_hdrbytes, account.response_head);

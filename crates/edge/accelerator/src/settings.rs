@@ -141,6 +141,7 @@ impl Settings {
                 "esi_ignore_other_elements" => self.esi.ignore_other_elements = is_on,
                 "esi_remove_bom" => self.esi.remove_bom = is_on,
                 "https_scheme" => self.is_https_known = is_on,
+                "esi_include_onerror" => self.esi.heeds_onerror = is_on,
                 "esi_ignore_https" => self.esi.ignore_https = is_on,
                 // The others are not about what the machines do.
                 _ => {}

@@ -146,6 +146,8 @@ pub struct Counters {
     pub expired: AtomicU64,
     /// Objects that left to make room (`n_lru_nuked`).
     pub lru_nuked: AtomicU64,
+    /// Times that no more objects might leave for one (`n_lru_limited`).
+    pub lru_limited: AtomicU64,
     /// Requests that waited for the fetch of another one (`busy_sleep`).
     pub busy_sleep: AtomicU64,
     /// Those that were told to look again (`busy_wakeup`).
@@ -474,7 +476,7 @@ impl Cache {
 
     /// What a new object answers instead of is not needed any more.
     fn take_out_superseded(&self, shard: &mut Shard, new: &Object, removed: &mut Removed) {
-        let Some(place) = new.place.get().filter(|_| new.kind() == Kind::Ordinary) else { return };
+        let Some(place) = new.place.get() else { return };
         let Some(objects) = shard.entries.get(&place.digest) else { return };
         let is_old = |old: &&Arc<Object>| old.variant().is_some_and(|variant| *variant == place.variant);
         let old: SmallVec<[Arc<Object>; 2]> = objects.stored.iter().filter(is_old).cloned().collect();

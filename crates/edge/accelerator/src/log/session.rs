@@ -99,6 +99,11 @@ impl SessionLog {
         self.write(VslTag::Link, format_args!("req {} rxreq", vxid(number)));
     }
 
+    /// A part of the next request has come with the last one.
+    pub fn count_readahead(&self) {
+        self.sink.count(Main::sess_readahead, 1);
+    }
+
     /// Notes why it is going to end.
     pub fn closes(&self, reason: CloseReason) {
         self.reason.set(reason);

@@ -98,7 +98,9 @@ impl Session {
         let mut up = BodyPump::new(body, &self.limits(), false);
         if up.approve(&self.client).is_err() {
             transaction.end(Ending::RequestMalformed(Stage::Request));
-            return Box::pin(self.answer_error(transaction, 400)).await;
+            // NOTE: in Varnish a body fails on its way to the backend.
+            let status = if proxy.varnishd().is_some() { 503 } else { 400 };
+            return Box::pin(self.answer_error(transaction, status)).await;
         }
         if filter::has_filters(&self.side.frontend, proxy) {
             self.filter_request(transaction, proxy, &mut up);

@@ -214,6 +214,9 @@ impl Session {
             self.idle_since = self.worker.now();
             self.client.rest();
             if !self.client.received.is_empty() {
+                if let Some(Some(session)) = self.side.session_log.get() {
+                    session.count_readahead();
+                }
                 // NOTE: pipelined requests wait for nothing, so the task has to give way to others by itself.
                 tokio::task::coop::consume_budget().await;
             }
