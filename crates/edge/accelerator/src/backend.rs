@@ -89,6 +89,8 @@ pub struct Backend {
     note: Option<Rc<Cell<&'static str>>>,
     /// Whether the fetch asks whether what is there has changed.
     has_conditions: bool,
+    /// Whether the program wants the backend's connection closed.
+    closes_backend: bool,
 }
 
 impl std::fmt::Debug for Backend {
@@ -160,6 +162,7 @@ impl Backend {
             asked_by: order.asked_by,
             note: order.note,
             has_conditions,
+            closes_backend: false,
         }
     }
 
@@ -215,6 +218,12 @@ impl Backend {
         }
     }
 
+    /// Whether the connection of the response that was accepted is closed (`beresp.http.Connection`).
+    #[must_use]
+    pub fn closes_backend(&self) -> bool {
+        self.closes_backend
+    }
+
     /// The client, and where it connected to.
     #[must_use]
     pub fn client_ends(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
@@ -256,7 +265,6 @@ impl Backend {
             self.host.response.headers.add(b"Date", &date);
             self.host.common.log.field(VslTag::BerespHeader, b"Date", &date);
         }
-        fields::remove_connection(&mut self.host.response.headers);
         fields::collect(&mut self.host.response.headers, b"Cache-Control", b", ");
         fields::collect(&mut self.host.response.headers, b"Vary", b", ");
         self.host.was_304 = false;
@@ -421,6 +429,7 @@ impl Backend {
         if !self.host.was_304 {
             self.record_filters(recoding);
         }
+        self.closes_backend = fields::closes(&self.host.response.headers);
         let decisions = &self.host.decisions;
         // NOTE: who does not understand gzip gets it decompressed, which is done to an object.
         let is_understood = !(self.loaded.settings.gzip && recoding == Recoding::Test)
@@ -429,13 +438,14 @@ impl Backend {
             is_understood && matches!(recoding, Recoding::None | Recoding::Test) && !decisions.has_includes;
         if self.host.is_pass && !self.is_included && is_untouched && decisions.streams {
             self.host.common.log.record(VslTag::Storage, b"malloc Transient");
-            let head = std::mem::take(&mut self.host.response);
+            let mut head = std::mem::take(&mut self.host.response);
+            fields::remove_connection(&mut head.headers);
             let body = AcceptedBody::Backend(Recoding::None);
             return Step::Accept(Box::new(Accepted { stored: None, head, body }));
         }
         let is_gzip = self.delivers_gzip(filters);
         let mut head = std::mem::take(&mut self.host.response);
-        fields::keep_for_object(&mut head.headers);
+        fields::keep_for_object(&mut head.headers, self.host.is_pass);
         let body = match self.host.stale.take().filter(|_| self.host.was_304) {
             Some(stale) => AcceptedBody::Stale(stale),
             None => AcceptedBody::Backend(recoding),

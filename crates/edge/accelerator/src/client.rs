@@ -325,8 +325,9 @@ impl Client {
             ttl: wishes.ttl,
             grace: wishes.grace,
             always_misses: wishes.always_misses,
-            is_impatient: is_impatient || wishes.ignores_busy,
+            is_impatient: is_impatient || wishes.ignores_busy || wishes.always_misses,
             is_unshared: false,
+            ignores_vary: wishes.ignores_vary,
         };
         // NOTE: noted behind the look-up, which borrows the request.
         let mut banned = Vec::new();
@@ -412,7 +413,7 @@ impl Client {
     fn order(&mut self, fetch: Fetch, stale: Option<Arc<Object>>, is_background: bool) -> Box<Order> {
         let xid = (self.next_xid)();
         let log = self.host.common.log.fetch(xid, if is_background { "bgfetch" } else { "fetch" });
-        let mut request = fields::backend_request(&self.host.request, false);
+        let mut request = fields::backend_request(&self.host.request, false, self.has_body);
         if self.loaded.settings.gzip {
             request.headers.set(b"Accept-Encoding", b"gzip");
         }
@@ -463,7 +464,7 @@ impl Client {
             log: self.host.common.log.fetch(xid, "pass"),
             next_xid: Rc::clone(&self.next_xid),
             loaded: Arc::clone(&self.loaded),
-            request: fields::backend_request(&self.host.request, true),
+            request: fields::backend_request(&self.host.request, true, false),
             client_request: self.host.request.headers.clone(),
             connection: self.host.common.connection.clone(),
             hint: self.host.hint,
@@ -573,6 +574,7 @@ impl Client {
         if self.is_head || part == Part::Nothing {
             return self.end(DeliveredBody::Made(Vec::new()));
         }
+        self.host.common.log.flush();
         let includes = Box::new(Includes::of(self, recoding == Recoding::Gzip));
         self.end(DeliveredBody::Page { object, gzip: recoding == Recoding::Gzip, includes })
     }

@@ -447,6 +447,13 @@ impl Log {
         }
     }
 
+    /// The connection that was kept turns out to be closed: the request goes out on another one.
+    pub fn backend_gone(&mut self) {
+        self.record(VslTag::FetchError, b"HTC eof (-1)");
+        self.backend_closed(Some(CloseReason::RxBad));
+        self.count(Main::backend_retry);
+    }
+
     /// How the body of a backend's response comes.
     pub fn fetch_body(&mut self, length: BodyLength, streams: bool) {
         let (number, name, counter) = match length {
@@ -559,6 +566,15 @@ impl Log {
     pub fn count_many(&self, counter: Main, amount: u64) {
         if let Some(sink) = self.sink() {
             sink.count(counter, amount);
+        }
+    }
+
+    /// All records go out that are there, as others are about to refer to them.
+    pub fn flush(&mut self) {
+        if let Some(open) = &mut self.0
+            && let Some(sink) = &open.sink
+        {
+            open.buffer.flush(&sink.writer);
         }
     }
 

@@ -165,11 +165,11 @@ impl Client {
 }
 
 impl Order {
-    /// Begins the fetch.
+    /// Begins the fetch; `has_body` says whether the body of the client's request is at hand.
     #[must_use]
-    pub fn begin(self, now: f64) -> Backend {
+    pub fn begin(self, now: f64, has_body: bool) -> Backend {
         match self {
-            Self::Program(order) => Backend::Program(Box::new(backend::Backend::new(*order, now, false))),
+            Self::Program(order) => Backend::Program(Box::new(backend::Backend::new(*order, now, has_body))),
             Self::Shared(order) => Backend::Shared(Box::new(shared::Backend::new(*order, now))),
         }
     }
@@ -231,6 +231,15 @@ impl Backend {
         match self {
             Self::Program(backend) => backend.failed(why, now).into(),
             Self::Shared(backend) => backend.failed(now).into(),
+        }
+    }
+
+    /// Whether the connection of the response that was accepted is closed, though the backend goes on with it.
+    #[must_use]
+    pub fn closes_backend(&self) -> bool {
+        match self {
+            Self::Program(backend) => backend.closes_backend(),
+            Self::Shared(_) => false,
         }
     }
 

@@ -69,6 +69,8 @@ pub struct Query<'q> {
     pub is_impatient: bool,
     /// Nobody waits for what it fetches: it will be of no use to others.
     pub is_unshared: bool,
+    /// Any variant answers (`req.hash_ignore_vary`).
+    pub ignores_vary: bool,
 }
 
 impl<'q> Query<'q> {
@@ -86,6 +88,7 @@ impl<'q> Query<'q> {
             always_misses: false,
             is_impatient: false,
             is_unshared: false,
+            ignores_vary: false,
         }
     }
 }
@@ -290,7 +293,7 @@ impl Cache {
             }
         };
         let usable = stale.as_ref().filter(|object| query.grace_allows(object)).cloned();
-        let others = objects.fetches.iter().find(|fetch| fetch.is_for(query.headers));
+        let others = objects.fetches.iter().find(|fetch| query.ignores_vary || fetch.is_for(query.headers));
         match (others, usable) {
             (Some(_), Some(object)) => Found::Grace { object, fetch: None },
             (Some(fetch), None) if !query.is_impatient => {
@@ -544,11 +547,14 @@ impl Objects {
     fn find(&self, query: &Query<'_>) -> Candidate {
         let mut stale: Option<&Arc<Object>> = None;
         for object in self.stored.iter().rev() {
-            let answers = object.variant().is_some_and(|variant| variant.answers(query.headers));
+            let answers = object.variant().is_some_and(|variant| query.ignores_vary || variant.answers(query.headers));
             if !answers || object.body().is_broken() {
                 continue;
             }
-            if query.fresh_until(object) > query.now {
+            // NOTE: what says that requests need not wait for each other says so to its end, as in Varnish.
+            let lifetime = object.lifetime();
+            let after = if object.kind() == Kind::HitForMiss { lifetime.grace + lifetime.keep } else { 0.0 };
+            if query.fresh_until(object) + after > query.now {
                 return Candidate::Fresh(Arc::clone(object));
             }
             if object.kind() == Kind::Ordinary && stale.is_none_or(|best| object.fresh_until() > best.fresh_until()) {

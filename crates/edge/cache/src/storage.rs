@@ -185,7 +185,10 @@ impl Stevedore {
                 return Ok(());
             }
             if bytes <= self.limit && nuked.load(Relaxed) >= self.nuke_limit.load(Relaxed) {
-                cache.counters.lru_limited.fetch_add(1, Relaxed);
+                // NOTE: who asks again is told the same, and counts once.
+                if nuked.swap(u64::MAX, Relaxed) != u64::MAX {
+                    cache.counters.lru_limited.fetch_add(1, Relaxed);
+                }
                 return Err(self.full(bytes));
             }
             let may_evict = bytes <= self.limit && evicted < EVICTED_AT_ONCE_MAX;

@@ -158,11 +158,6 @@ impl BackendHost {
             Variable::BerespAge => Value::Duration(decisions.age),
             Variable::BerespTime => Value::Time(self.received),
             Variable::BerespUncacheable => Value::Bool(decisions.is_uncacheable || self.is_pass),
-            Variable::BerespDoGzip | Variable::BerespDoGunzip | Variable::BerespDoEsi
-                if self.named_filters.is_some() =>
-            {
-                return Err(Failure::Host("beresp.filters are already fixed".to_owned()));
-            }
             Variable::BerespDoStream => Value::Bool(decisions.streams),
             Variable::BerespDoGzip => Value::Bool(decisions.gzips),
             Variable::BerespDoGunzip => Value::Bool(decisions.gunzips),
@@ -290,6 +285,11 @@ impl Host for BackendHost {
                     _ => decisions.is_uncacheable |= value.is_true(),
                 }
                 self.record_ttl();
+            }
+            Variable::BerespDoGzip | Variable::BerespDoGunzip | Variable::BerespDoEsi
+                if self.named_filters.is_some() =>
+            {
+                return Err(Failure::Host("beresp.filters are already fixed".to_owned()));
             }
             Variable::BerespDoStream => decisions.streams = value.is_true(),
             Variable::BerespDoGzip => decisions.gzips = value.is_true(),

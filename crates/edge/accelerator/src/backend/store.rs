@@ -116,14 +116,14 @@ impl Backend {
 
     /// Notes in the index that this is for one client alone.
     fn mark(&self, fetch: Fetch, passes_for: Option<f64>, ttl: f64) {
-        let (kind, seconds) = match passes_for {
-            Some(seconds) => (Kind::HitForPass, seconds),
-            None => (Kind::HitForMiss, ttl),
+        let (kind, seconds, grace, keep) = match passes_for {
+            Some(seconds) => (Kind::HitForPass, seconds, 0.0, 0.0),
+            None => (Kind::HitForMiss, ttl, self.host.decisions.grace, self.host.decisions.keep),
         };
         if seconds <= 0.0 {
             return fetch.is_private();
         }
-        let lifetime = Lifetime { origin: self.host.received, ttl: seconds, grace: 0.0, keep: 0.0 };
+        let lifetime = Lifetime { origin: self.host.received, ttl: seconds, grace, keep };
         let transient = &self.loaded.storages.transient;
         match Object::start(&self.loaded.cache, transient, kind, ResponseHead::default(), lifetime) {
             Ok((marker, filler)) => {

@@ -144,12 +144,12 @@ impl Assembler {
         let mut step = client.begin();
         loop {
             if let Some(order) = client.take_refresh() {
-                drop(self.place.clone().fetch(Order::Program(order)));
+                drop(self.place.clone().fetch(Order::Program(order), Vec::new()));
             }
             step = match step {
                 Step::Wait(waiting) => client.woken(&waiting.await, wall_clock()),
                 Step::Fetch(order) => {
-                    let mut reports = self.place.clone().fetch(Order::Program(order));
+                    let mut reports = self.place.clone().fetch(Order::Program(order), Vec::new());
                     let fetched = match reports.recv().await {
                         Some(Report::Fetched(fetched)) => fetched,
                         _ => Fetched::Nothing,

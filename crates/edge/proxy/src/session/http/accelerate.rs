@@ -18,7 +18,7 @@ use accelerator::{
     output::Part,
     section,
 };
-use http::{BodyLength, ResponseHead};
+use http::{BodyLength, ChunkedDecoder, ResponseHead};
 use live::LiveProxy;
 
 use super::{
@@ -46,6 +46,9 @@ use crate::{
 
 /// How the log names what answered.
 const CACHE: &str = "<CACHE>";
+
+/// What the body of a request may be that goes along with a fetch for the cache.
+const FETCHED_BODY_BYTES_MAX: u64 = 1 << 20;
 
 /// What chunks may add to the bytes of a body that is kept.
 const FRAMING_BYTES_MAX: u64 = 64 << 10;
@@ -118,10 +121,19 @@ impl Session {
                 && !body.is_empty()
                 && let Err(next) = self.keep_body(transaction, &mut road, body, bytes_max).await
             {
+                varnish_log::body_lost(transaction, &mut client);
                 return next;
             }
             if let Some(order) = client.take_refresh() {
-                drop(self.place(&road).fetch(order));
+                if let Err(next) = self.keep_body_to_fetch(transaction, &mut client, &mut road, body).await {
+                    return next;
+                }
+                drop(self.place(&road).fetch(order, road.kept_body.clone().unwrap_or_default()));
+            }
+            if matches!(step, Step::Fetch(_))
+                && let Err(next) = self.keep_body_to_fetch(transaction, &mut client, &mut road, body).await
+            {
+                return next;
             }
             step = match step {
                 Step::Wait(waiting) => match self.while_client_stays(proxy, waiting).await {
@@ -225,7 +237,7 @@ impl Session {
         order: Order,
         road: &Road<'_>,
     ) -> AfterFetch {
-        let mut reports = self.place(road).fetch(order);
+        let mut reports = self.place(road).fetch(order, road.kept_body.clone().unwrap_or_default());
         loop {
             let Some(report) = self.while_client_stays(road.proxy, reports.recv()).await else {
                 return AfterFetch::Left;
@@ -339,11 +351,15 @@ impl Session {
                     let origin = road.origin.clone();
                     let name = origin.name_of(target);
                     match self.ask(&worker, transaction, &backend, &proxy, road).await {
-                        Ok(answer) => {
+                        Ok(mut answer) => {
                             varnish_log::reached(&worker, &mut backend, name, transaction, &answer);
                             let mut account = varnish_log::account_of(transaction);
                             let head = std::mem::take(&mut transaction.response);
-                            match backend.responded(head, wall_clock()) {
+                            let next = backend.responded(head, wall_clock());
+                            if backend.closes_backend() {
+                                answer.body.close_behind();
+                            }
+                            match next {
                                 FetchStep::Accept(accepted) if accepted.stored.is_some() => {
                                     let answer = (answer, &*transaction, &proxy);
                                     let place = self.place(road);
@@ -420,6 +436,8 @@ impl Session {
     ) -> Result<Answer<'p>, Unfetched> {
         // NOTE: rules and the log see the request as it goes to the server, as they do without a program.
         transaction.request = backend.request().clone();
+        transaction.route.resent = false;
+        transaction.by_rules.closes.server = accelerator::fields::closes(&transaction.request.headers);
         transaction.route.backend = Some(Arc::clone(proxy));
         let by_rule = transaction.by_rules.server_timeout.get();
         let between = set_timeouts(transaction, backend);
@@ -582,7 +600,8 @@ impl Session {
         }
     }
 
-    /// Takes the whole body of a request in, so that it can be sent several times; one that is known to be larger is left alone.
+    /// Takes the whole body of a request in, so that it can be sent several times. One that is larger ends the connection, as in
+    /// Varnish.
     async fn keep_body(
         &mut self,
         transaction: &mut Transaction,
@@ -591,20 +610,33 @@ impl Session {
         bytes_max: u64,
     ) -> Result<(), Next> {
         let is_too_large = matches!(body, BodyLength::Exact(length) if length > bytes_max);
-        if is_too_large || road.kept_body.is_some() || road.is_body_sent {
+        if road.kept_body.is_some() || road.is_body_sent {
             return Ok(());
+        }
+        if is_too_large {
+            transaction.end(Ending::RequestMalformed(Stage::Request));
+            return Err(Next::Close);
         }
         self.ask_for_body(transaction, road).await;
         let mut kept = Vec::new();
+        let mut decoder = (body == BodyLength::Chunked).then(|| ChunkedDecoder::new(&self.limits()));
+        let (mut decoded, mut whole) = (0, Vec::new());
         let limit = self.side.frontend.settings().timeouts.client.unwrap_or(Duration::MAX);
         loop {
-            kept.extend_from_slice(self.client.received.bytes().get(..road.up.approved()).unwrap_or_default());
+            let approved = self.client.received.bytes().get(..road.up.approved()).unwrap_or_default();
+            kept.extend_from_slice(approved);
+            if let Some(decoder) = &mut decoder {
+                whole.clear();
+                // NOTE: what was approved has been looked at.
+                let _ = decoder.decode_into(approved, &mut whole);
+                decoded += whole.len() as u64;
+            }
             road.up.discard(&mut self.client);
-            if road.up.is_received() {
+            let is_too_large = decoded > bytes_max || kept.len() as u64 > bytes_max.saturating_add(FRAMING_BYTES_MAX);
+            if road.up.is_received() && !is_too_large {
                 road.kept_body = Some(kept);
                 return Ok(());
             }
-            let is_too_large = kept.len() as u64 > bytes_max.saturating_add(FRAMING_BYTES_MAX);
             let more = tokio::time::timeout(limit, poll_fn(|context| self.client.poll_receive(context)));
             if is_too_large || !matches!(more.await, Ok(Ok(1..))) || road.up.approve(&self.client).is_err() {
                 transaction.end(Ending::ClientLeft(Stage::Request));
@@ -612,6 +644,24 @@ impl Session {
                 return Err(Next::Close);
             }
         }
+    }
+
+    /// Takes the body of a request in that a program looks up in the cache, so that it goes along with the fetch.
+    async fn keep_body_to_fetch(
+        &mut self,
+        transaction: &mut Transaction,
+        client: &mut Client,
+        road: &mut Road<'_>,
+        body: BodyLength,
+    ) -> Result<(), Next> {
+        if body.is_empty() || client.program().is_none() {
+            return Ok(());
+        }
+        let kept = self.keep_body(transaction, road, body, FETCHED_BODY_BYTES_MAX).await;
+        if kept.is_err() {
+            varnish_log::body_lost(transaction, client);
+        }
+        kept
     }
 
     /// Tells a client that waits for it to send its body.

@@ -82,9 +82,32 @@ fn connection_of(worker: &Worker, transaction: &Transaction, asks_who: bool) -> 
         remote: client.original_source,
         local: client.original_destination(),
         socket: bind.map(|listener| Arc::clone(&listener.name)),
-        endpoint: None,
+        endpoint: client.stream.as_deref().and_then(net::Stream::local_path).map(|path| Arc::from(as_given(&path))),
         xid: varnish_log::session(worker, client).map_or(client.id, |session| session.number()),
         credentials: client.stream.as_ref().filter(|_| asks_who).and_then(|stream| stream.peer_credentials()),
         proxy_tlvs: transaction.proxy_fields().and_then(|fields| fields.tlvs.clone()),
+    }
+}
+
+/// The path of a listening socket as it was given: a socket is bound to a name of its own, `PATH.PID.tmp`, and put in its place then.
+fn as_given(path: &str) -> &str {
+    let given = path.strip_suffix(".tmp").and_then(|bound| bound.rsplit_once('.'));
+    match given {
+        Some((given, pid)) if !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()) => given,
+        _ => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_as_they_were_given() {
+        for (bound, given) in
+            [("/run/v.sock.123.tmp", "/run/v.sock"), ("/run/v.sock", "/run/v.sock"), ("/run/v.tmp", "/run/v.tmp")]
+        {
+            assert_eq!(as_given(bound), given);
+        }
     }
 }

@@ -150,6 +150,18 @@ impl Session {
         self.count_bad_request(transaction);
     }
 
+    /// Answers by a status line and nothing else, as Varnish does where it has not understood the request.
+    async fn answer_bare(&mut self, transaction: &mut Transaction, status: u16) -> Next {
+        let line = format!("HTTP/1.1 {status} {}\r\n\r\n", http::reason_phrase(status));
+        transaction.answered.status = status;
+        transaction.log.varnish.head_sent(line.len());
+        self.client.output.extend_from_slice(line.as_bytes());
+        match self.flush().await {
+            Ok(()) => Next::Linger,
+            Err(_) => Next::Close,
+        }
+    }
+
     /// Tells the client, if need be, that there is no request.
     pub(super) async fn no_request(&mut self, transaction: &mut Transaction, failure: &Failure) -> Next {
         let options = &self.side.frontend.settings().options;
@@ -217,7 +229,10 @@ impl Session {
                 self.count_bad_request(transaction);
                 transaction.count_tracked_error();
                 let (status, bytes) = (*status, self.client.received.bytes().to_vec());
-                let next = self.answer_error(transaction, status).await;
+                let next = match self.side.frontend.varnishd() {
+                    Some(_) => self.answer_bare(transaction, status).await,
+                    None => self.answer_error(transaction, status).await,
+                };
                 varnish_log::refused(&self.worker, transaction, &bytes, status);
                 next
             }
