@@ -33,8 +33,8 @@ use crate::{
     log::{BEREQ, BERESP, CloseReason, Log},
     output,
 };
-pub use host::Timeouts;
 use filters::Filters;
+pub use host::Timeouts;
 use host::{BackendHost, Decisions};
 pub(crate) use record::AskedBy;
 pub use step::{Accepted, AcceptedBody, Coding, Codings, IncludeFinder, Reading, Recoding, Step, Stored};
@@ -432,8 +432,8 @@ impl Backend {
         self.closes_backend = fields::closes(&self.host.response.headers);
         let decisions = &self.host.decisions;
         // NOTE: who does not understand gzip gets it decompressed, which is done to an object.
-        let is_understood = !(self.loaded.settings.gzip && recoding == Recoding::Test)
-            || fields::accepts_gzip(&self.client_request);
+        let is_understood =
+            !(self.loaded.settings.gzip && recoding == Recoding::Test) || fields::accepts_gzip(&self.client_request);
         let is_untouched =
             is_understood && matches!(recoding, Recoding::None | Recoding::Test) && !decisions.has_includes;
         if self.host.is_pass && !self.is_included && is_untouched && decisions.streams {

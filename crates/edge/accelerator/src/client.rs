@@ -214,6 +214,12 @@ impl Client {
         self.end(DeliveredBody::Passed(part))
     }
 
+    /// Whether there is one for [`Client::take_refresh`].
+    #[must_use]
+    pub fn wants_refresh(&self) -> bool {
+        self.refresh.is_some()
+    }
+
     /// An object that this request wants fetched in the background, whatever becomes of the request itself.
     pub fn take_refresh(&mut self) -> Option<Box<Order>> {
         self.refresh.take()

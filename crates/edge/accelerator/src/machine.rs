@@ -155,6 +155,16 @@ impl Client {
         }
     }
 
+    /// Whether there is something for [`Client::take_refresh`].
+    #[must_use]
+    pub fn wants_refresh(&self) -> bool {
+        match self {
+            Self::Program(client) => client.wants_refresh(),
+            // Its requests have no bodies that would go along.
+            Self::Shared(_) => false,
+        }
+    }
+
     /// An object that this request wants fetched in the background, whatever becomes of the request itself.
     pub fn take_refresh(&mut self) -> Option<Order> {
         match self {

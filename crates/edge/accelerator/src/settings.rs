@@ -224,9 +224,14 @@ mod tests {
 
     #[test]
     fn sizes() {
-        for (text, expected) in
-            [("256", Some(256)), ("40b", Some(40)), ("0.25k", Some(256)), ("1.5M", Some(3 << 19)), ("2x", None), ("", None)]
-        {
+        for (text, expected) in [
+            ("256", Some(256)),
+            ("40b", Some(40)),
+            ("0.25k", Some(256)),
+            ("1.5M", Some(3 << 19)),
+            ("2x", None),
+            ("", None),
+        ] {
             assert_eq!(bytes(text), expected, "{text}");
         }
     }

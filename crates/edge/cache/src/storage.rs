@@ -139,8 +139,7 @@ impl Stevedore {
 
     /// Takes room for an object, for which others may have to leave.
     pub(crate) fn reserve(self: &Arc<Self>, cache: &Cache, bytes: usize) -> Result<Reservation, StorageFull> {
-        let reservation =
-            Reservation { storage: Arc::clone(self), bytes: AtomicU64::new(0), nuked: AtomicU64::new(0) };
+        let reservation = Reservation { storage: Arc::clone(self), bytes: AtomicU64::new(0), nuked: AtomicU64::new(0) };
         reservation.grow(cache, bytes)?;
         self.counters.pieces.fetch_add(1, Relaxed);
         Ok(reservation)

@@ -12,11 +12,7 @@ use http::ResponseHead;
 use telemetry::vsl::VslTag;
 use vsm::counters::Main;
 
-use super::{
-    Accepted, AcceptedBody, Backend, IncludeFinder, Step, Stored,
-    host::Decisions,
-    judge::is_usable_vary,
-};
+use super::{Accepted, AcceptedBody, Backend, IncludeFinder, Step, Stored, host::Decisions, judge::is_usable_vary};
 use crate::{fields, modules::xkey, note};
 
 impl Backend {
@@ -29,8 +25,7 @@ impl Backend {
         if is_illegal {
             self.host.common.record(VslTag::Error, b"Illegal 'Vary' header from backend, making this a pass.");
         }
-        let is_private = is_illegal
-            || self.host.is_pass || decisions.is_uncacheable || passes_for.is_some() || !lives;
+        let is_private = is_illegal || self.host.is_pass || decisions.is_uncacheable || passes_for.is_some() || !lives;
         // What is replaced in a page is known when it is whole.
         let streams = decisions.streams && !decisions.has_includes;
         let lifetime = Lifetime {

@@ -20,9 +20,8 @@ pub fn parse(text: &[u8], now: i64) -> Option<i64> {
 /// Whether a time is written in the letters of RFC 9110, where large ones differ from small ones.
 #[must_use]
 pub fn is_in_usual_letters(text: &[u8]) -> bool {
-    let is_known = |word: &[u8]| {
-        word == b"GMT" || MONTHS.iter().chain(&DAYS).chain(&LONG_DAYS).any(|known| *known == word)
-    };
+    let is_known =
+        |word: &[u8]| word == b"GMT" || MONTHS.iter().chain(&DAYS).chain(&LONG_DAYS).any(|known| *known == word);
     text.split(|byte| !byte.is_ascii_alphabetic()).filter(|word| !word.is_empty()).all(is_known)
 }
 

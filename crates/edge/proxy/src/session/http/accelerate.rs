@@ -77,6 +77,8 @@ enum AfterFetch {
 struct Road<'r> {
     proxy: &'r Arc<LiveProxy>,
     origin: Origin,
+    /// How long the request's body is.
+    body: BodyLength,
     up: BodyPump,
     is_body_sent: bool,
     /// The body of the request, framed as it came, where it can be sent several times.
@@ -114,26 +116,15 @@ impl Session {
             varnish_log::begin(&self.worker, transaction, client);
         }
         let expects_continue = origin.pipe_timeout().is_some();
-        let mut road = Road { proxy, origin, up, is_body_sent: false, kept_body: None, expects_continue };
+        let mut road = Road { proxy, origin, body, up, is_body_sent: false, kept_body: None, expects_continue };
         let mut step = client.begin();
         loop {
-            if let Some(bytes_max) = client.kept_body_bytes()
-                && !body.is_empty()
-                && let Err(next) = self.keep_body(transaction, &mut road, body, bytes_max).await
-            {
+            if let Err(next) = self.bring_body(transaction, &mut client, &mut road, &step).await {
                 varnish_log::body_lost(transaction, &mut client);
                 return next;
             }
             if let Some(order) = client.take_refresh() {
-                if let Err(next) = self.keep_body_to_fetch(transaction, &mut client, &mut road, body).await {
-                    return next;
-                }
                 drop(self.place(&road).fetch(order, road.kept_body.clone().unwrap_or_default()));
-            }
-            if matches!(step, Step::Fetch(_))
-                && let Err(next) = self.keep_body_to_fetch(transaction, &mut client, &mut road, body).await
-            {
-                return next;
             }
             step = match step {
                 Step::Wait(waiting) => match self.while_client_stays(proxy, waiting).await {
@@ -606,9 +597,9 @@ impl Session {
         &mut self,
         transaction: &mut Transaction,
         road: &mut Road<'_>,
-        body: BodyLength,
         bytes_max: u64,
     ) -> Result<(), Next> {
+        let body = road.body;
         let is_too_large = matches!(body, BodyLength::Exact(length) if length > bytes_max);
         if road.kept_body.is_some() || road.is_body_sent {
             return Ok(());
@@ -646,22 +637,22 @@ impl Session {
         }
     }
 
-    /// Takes the body of a request in that a program looks up in the cache, so that it goes along with the fetch.
-    async fn keep_body_to_fetch(
+    /// Takes the body of a request in, if the program wants it kept or it goes along with a fetch for the cache.
+    async fn bring_body(
         &mut self,
         transaction: &mut Transaction,
         client: &mut Client,
         road: &mut Road<'_>,
-        body: BodyLength,
+        step: &Step,
     ) -> Result<(), Next> {
-        if body.is_empty() || client.program().is_none() {
+        if road.body.is_empty() {
             return Ok(());
         }
-        let kept = self.keep_body(transaction, road, body, FETCHED_BODY_BYTES_MAX).await;
-        if kept.is_err() {
-            varnish_log::body_lost(transaction, client);
+        let is_fetched = client.program().is_some() && (matches!(step, Step::Fetch(_)) || client.wants_refresh());
+        match client.kept_body_bytes().or(is_fetched.then_some(FETCHED_BODY_BYTES_MAX)) {
+            Some(bytes_max) => self.keep_body(transaction, road, bytes_max).await,
+            None => Ok(()),
         }
-        kept
     }
 
     /// Tells a client that waits for it to send its body.

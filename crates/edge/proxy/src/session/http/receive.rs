@@ -90,7 +90,10 @@ impl Session {
                         Ok(Parsed::Incomplete) => {}
                         Err(error)
                             if is_varnishd
-                                && matches!(error.kind, ParseErrorKind::HeadTooLarge | ParseErrorKind::TargetTooLong) =>
+                                && matches!(
+                                    error.kind,
+                                    ParseErrorKind::HeadTooLarge | ParseErrorKind::TargetTooLong
+                                ) =>
                         {
                             return Poll::Ready(Err(Failure::Overflow));
                         }
