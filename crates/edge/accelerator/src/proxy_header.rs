@@ -114,7 +114,7 @@ fn read_binary(input: &[u8]) -> Result<Option<Header>, Garbage> {
     match command {
         0x20 => return Ok(Some(Header { record: Some("2 local local local local".to_owned()), ..plain })),
         0x21 => {}
-        0x20..=0x2f => return Err(Garbage::junk(format!("PROXY2: bad command ({})", command & 15))),
+        0x22..=0x2f => return Err(Garbage::junk(format!("PROXY2: bad command ({})", command & 15))),
         _ => return Err(Garbage::junk(format!("PROXY2: bad version ({})", command >> 4))),
     }
     let (least, name) = match family {
