@@ -11,6 +11,7 @@ pub fn body(data: &[u8]) {
         ignore_other_elements: flags & 2 != 0,
         remove_bom: flags & 4 != 0,
         ignore_https: flags & 8 != 0,
+        heeds_onerror: flags & 16 != 0,
     };
     let parse = |length: usize| {
         let mut parser = Parser::new(settings, b"/a/b?c");

@@ -280,6 +280,18 @@ impl Stream {
         }
     }
 
+    /// The path of this end, for a unix socket.
+    #[must_use]
+    pub fn local_path(&self) -> Option<String> {
+        match self {
+            Self::Tcp(_) => None,
+            Self::Unix(stream) => {
+                let address = stream.local_addr().ok()?;
+                Some(address.as_pathname()?.to_string_lossy().into_owned())
+            }
+        }
+    }
+
     /// This end's address, for TCP.
     #[must_use]
     pub fn local_address(&self) -> Option<SocketAddr> {

@@ -31,10 +31,10 @@ fn loaded(text: &str) -> Arc<Loaded> {
         name: "boot".to_owned(),
         settings: Settings::default(),
         cache: Cache::new(),
-        storages: Arc::new(Storages {
-            named: vec![Arc::new(Stevedore::malloc("s0", 1 << 20))],
-            transient: Arc::new(Stevedore::malloc("Transient", 1 << 20)),
-        }),
+        storages: Arc::new(Storages::new(
+            vec![Arc::new(Stevedore::malloc("s0", 1 << 20))],
+            Arc::new(Stevedore::malloc("Transient", 1 << 20)),
+        )),
         backends: Arc::new(AllHealthy),
         lasting: Arc::default(),
     };

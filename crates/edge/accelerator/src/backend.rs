@@ -1,17 +1,19 @@
 //! A fetch: a request to a backend, and what becomes of the response.
 
 mod error;
+mod filters;
 mod host;
+mod judge;
 mod record;
 mod step;
+mod store;
 
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::Arc};
 
 use cache::{
-    esi::Parser,
     index::{Digest, Fetch},
-    object::{Kind, Lifetime, Object, Variant},
-    policy::{directives::ResponseDirectives, freshness, update, vary},
+    object::{Object, Variant},
+    policy::update,
 };
 use http::{HeaderId, Headers, RequestHead, ResponseHead};
 use telemetry::vsl::VslTag;
@@ -29,13 +31,13 @@ use crate::{
     fields,
     loaded::Loaded,
     log::{BEREQ, BERESP, CloseReason, Log},
-    modules::xkey,
-    note, output,
+    output,
 };
+use filters::Filters;
 pub use host::Timeouts;
 use host::{BackendHost, Decisions};
 pub(crate) use record::AskedBy;
-pub use step::{Accepted, AcceptedBody, IncludeFinder, Reading, Recoding, Step, Stored};
+pub use step::{Accepted, AcceptedBody, Coding, Codings, IncludeFinder, Reading, Recoding, Step, Stored};
 
 /// Seconds that a request is passed where `return (pass)` in `vcl_backend_response` says no time.
 const PASS_TIME: f64 = 120.0;
@@ -87,6 +89,8 @@ pub struct Backend {
     note: Option<Rc<Cell<&'static str>>>,
     /// Whether the fetch asks whether what is there has changed.
     has_conditions: bool,
+    /// Whether the program wants the backend's connection closed.
+    closes_backend: bool,
 }
 
 impl std::fmt::Debug for Backend {
@@ -133,6 +137,7 @@ impl Backend {
             hint: order.hint,
             identity: order.identity,
             asked: None,
+            named_filters: None,
             digest: order.digest,
             decisions: Decisions::default(),
             timeouts: Timeouts::default(),
@@ -157,6 +162,7 @@ impl Backend {
             asked_by: order.asked_by,
             note: order.note,
             has_conditions,
+            closes_backend: false,
         }
     }
 
@@ -212,6 +218,19 @@ impl Backend {
         }
     }
 
+    /// Whether the connection of the response that was accepted is closed (`beresp.http.Connection`).
+    #[must_use]
+    pub fn closes_backend(&self) -> bool {
+        self.closes_backend
+    }
+
+    /// The client, and where it connected to.
+    #[must_use]
+    pub fn client_ends(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        let connection = &self.host.common.connection;
+        (connection.client, connection.server)
+    }
+
     /// The number of the fetch.
     #[must_use]
     pub fn xid(&self) -> u64 {
@@ -246,7 +265,6 @@ impl Backend {
             self.host.response.headers.add(b"Date", &date);
             self.host.common.log.field(VslTag::BerespHeader, b"Date", &date);
         }
-        fields::remove_connection(&mut self.host.response.headers);
         fields::collect(&mut self.host.response.headers, b"Cache-Control", b", ");
         fields::collect(&mut self.host.response.headers, b"Vary", b", ");
         self.host.was_304 = false;
@@ -387,71 +405,56 @@ impl Backend {
         self.host.request.headers.add(b"Host", host.as_bytes());
     }
 
-    /// What the response says of its own life.
-    fn judge(&mut self, now: f64) {
-        let settings = &self.loaded.settings;
-        let headers = &self.host.response.headers;
-        let (directives, is_targeted) = ResponseDirectives::of(headers, &[]);
-        let age = freshness::age_value(headers) as f64;
-        let exchange = freshness::Exchange { requested: whole(self.host.started), received: whole(now) };
-        let status = self.host.response.status();
-        let heuristic = freshness::Heuristic::None;
-        let said = freshness::lifetime(status, headers, &directives, is_targeted, exchange, heuristic);
-        let is_pass = self.host.is_pass;
-        let says_nothing =
-            matches!(said.source, freshness::LifetimeSource::Nothing | freshness::LifetimeSource::Heuristic);
-        let ttl = match (status, says_nothing) {
-            (200 | 203 | 204 | 300 | 301 | 304 | 404 | 410 | 414, true) => settings.default_ttl,
-            (200 | 203 | 204 | 300 | 301 | 302 | 304 | 307 | 404 | 410 | 414, false) => said.seconds as f64,
-            _ => -1.0,
-        };
-        let said_grace = directives.stale_while_revalidate.filter(|_| ttl >= 0.0);
-        let grace = said_grace.map_or(settings.default_grace, |seconds| seconds as f64);
-        let is_gzip = fields::is_gzip(headers);
-        self.host.decisions = Decisions {
-            // What is for one client has no life, unless the program gives it one.
-            ttl: if is_pass { 0.0 } else { ttl },
-            grace: if is_pass { 0.0 } else { grace },
-            keep: if is_pass { 0.0 } else { settings.default_keep },
-            age,
-            is_uncacheable: self.host.is_pass,
-            streams: true,
-            gzips: false,
-            // Who asks for an encoding itself gets what the backend sends.
-            gunzips: is_gzip && !settings.gzip && !self.host.is_pass,
-            has_includes: false,
-            storage: None,
-        };
-        self.record_ttl(&directives, now);
-    }
-
     fn accept(&mut self, passes_for: Option<f64>) -> Step {
         if self.has_no_body() {
             let decisions = &mut self.host.decisions;
             (decisions.gzips, decisions.gunzips, decisions.has_includes) = (false, false, false);
+            self.host.named_filters = None;
         }
-        let recoding = self.recoding();
+        let filters = match Filters::of(&self.host.filters()) {
+            Ok(filters) if self.has_no_body() => Filters { has_includes: false, ..filters },
+            Ok(filters) => filters,
+            Err(unknown) => {
+                let unknown = String::from_utf8_lossy(unknown).into_owned();
+                self.host.common.log.write(VslTag::FetchError, format_args!("Filter '...{unknown}' not found"));
+                return self.fail();
+            }
+        };
+        if filters.has_includes && self.host.response.status() == 206 && !self.host.was_304 {
+            self.host.common.record(VslTag::FetchError, b"Attempted ESI on partial (206) response");
+            return self.fail();
+        }
+        self.host.decisions.has_includes = filters.has_includes;
+        let recoding = self.recoding(filters);
         if !self.host.was_304 {
             self.record_filters(recoding);
         }
+        self.closes_backend = fields::closes(&self.host.response.headers);
         let decisions = &self.host.decisions;
-        if self.host.is_pass && !self.is_included && !decisions.has_includes && decisions.streams {
+        // NOTE: who does not understand gzip gets it decompressed, which is done to an object.
+        let is_understood =
+            !(self.loaded.settings.gzip && recoding == Recoding::Test) || fields::accepts_gzip(&self.client_request);
+        let is_untouched =
+            is_understood && matches!(recoding, Recoding::None | Recoding::Test) && !decisions.has_includes;
+        if self.host.is_pass && !self.is_included && is_untouched && decisions.streams {
             self.host.common.log.record(VslTag::Storage, b"malloc Transient");
-            let head = std::mem::take(&mut self.host.response);
+            let mut head = std::mem::take(&mut self.host.response);
+            fields::remove_connection(&mut head.headers);
             let body = AcceptedBody::Backend(Recoding::None);
             return Step::Accept(Box::new(Accepted { stored: None, head, body }));
         }
-        let is_gzip = self.delivers_gzip();
+        let is_gzip = self.delivers_gzip(filters);
         let mut head = std::mem::take(&mut self.host.response);
-        fields::keep_for_object(&mut head.headers);
+        fields::keep_for_object(&mut head.headers, self.host.is_pass);
         let body = match self.host.stale.take().filter(|_| self.host.was_304) {
             Some(stale) => AcceptedBody::Stale(stale),
             None => AcceptedBody::Backend(recoding),
         };
-        if recoding != Recoding::None {
+        let is_changed = !matches!(recoding, Recoding::None | Recoding::Test);
+        if is_changed {
             head.headers.remove_known(HeaderId::ContentLength);
         }
-        if recoding != Recoding::None || self.host.decisions.has_includes {
+        if is_changed || self.host.decisions.has_includes {
             // RFC 9110 section 8.8.3: what has been compressed or decompressed here is not the same, byte by byte.
             fields::weaken_tag(&mut head.headers);
         }
@@ -460,7 +463,7 @@ impl Backend {
         }
         if is_gzip {
             head.headers.set(b"Content-Encoding", b"gzip");
-        } else if recoding == Recoding::Gunzip {
+        } else if is_changed {
             head.headers.remove(b"content-encoding");
         }
         self.store(head, body, passes_for)
@@ -475,147 +478,19 @@ impl Backend {
     }
 
     /// Whether who understands gzip gets the body in gzip.
-    fn delivers_gzip(&self) -> bool {
-        let (decisions, headers) = (&self.host.decisions, &self.host.response.headers);
-        let gzips = decisions.gzips && self.loaded.settings.gzip && !headers.contains(b"content-encoding");
-        gzips || fields::is_gzip(headers) && !decisions.gunzips
+    fn delivers_gzip(&self, filters: Filters) -> bool {
+        let is_gzip = fields::is_gzip(&self.host.response.headers);
+        let last = filters.codings.all().last();
+        filters.packs_page || last.map_or(is_gzip, |last| last != Coding::Gunzip)
     }
 
-    fn recoding(&self) -> Recoding {
-        let decisions = &self.host.decisions;
-        let is_gzip = fields::is_gzip(&self.host.response.headers);
-        if self.host.was_304 || self.is_head {
+    fn recoding(&self, filters: Filters) -> Recoding {
+        let is_partial = self.host.response.status() == 206;
+        if self.host.was_304 || self.has_no_body() || is_partial {
             return Recoding::None;
         }
         // NOTE: a page is stored plain, so that what it includes can be put between its bytes; gzip is made when it is delivered.
-        if is_gzip && (decisions.gunzips || decisions.has_includes) {
-            return Recoding::Gunzip;
-        }
-        if decisions.has_includes {
-            return Recoding::None;
-        }
-        let is_plain = !self.host.response.headers.contains(b"content-encoding");
-        if decisions.gzips && is_plain && self.loaded.settings.gzip { Recoding::Gzip } else { Recoding::None }
-    }
-
-    /// Makes the object, and what the index is told.
-    fn store(&mut self, head: ResponseHead, body: AcceptedBody, passes_for: Option<f64>) -> Step {
-        let decisions = self.host.decisions;
-        // NOTE: what never was fresh answers nobody, whatever its grace, as in Varnish.
-        let lives = decisions.ttl > 0.0;
-        let is_private = self.host.is_pass || decisions.is_uncacheable || passes_for.is_some() || !lives;
-        // What is replaced in a page is known when it is whole.
-        let streams = decisions.streams && !decisions.has_includes;
-        let lifetime = Lifetime {
-            origin: self.host.received - decisions.age,
-            ttl: decisions.ttl,
-            grace: decisions.grace,
-            keep: decisions.keep,
-        };
-        let fetch = self.fetch.take();
-        if let Some(note) = &self.note {
-            note.set(match (is_private, passes_for) {
-                (false, _) => "stored",
-                (true, Some(_)) => "not stored: the program passes such requests from now on (hit-for-pass)",
-                (true, None) => note::unstored(&head, decisions.is_uncacheable, decisions.ttl),
-            });
-        }
-        let (storage, lifetime) =
-            if is_private { (&self.loaded.storages.transient, lifetime) } else { (self.storage(decisions), lifetime) };
-        let storage = Arc::clone(storage);
-        let varies = vary::names(&head.headers);
-        let includes = self.include_finder(&head, &body);
-        let transit = self.loaded.settings.transit_buffer;
-        let is_in_transit = is_private && streams && transit > 0 && matches!(body, AcceptedBody::Backend(_));
-        let started = if is_in_transit {
-            Object::start_transit(&self.loaded.cache, &storage, head, lifetime, transit)
-        } else {
-            Object::start(&self.loaded.cache, &storage, Kind::Ordinary, head, lifetime)
-        };
-        let (object, filler) = match started {
-            Ok(started) => started,
-            Err(full) => {
-                self.host.common.record(VslTag::FetchError, full.to_string().as_bytes());
-                self.host.common.log.count(Main::fetch_failed);
-                return Step::Abandon;
-            }
-        };
-        object.set_xid(self.host.xid);
-        let log = &mut self.host.common.log;
-        log.write(VslTag::Storage, format_args!("malloc {}", storage.name()));
-        if is_private {
-            log.count(Main::beresp_uncacheable);
-        } else if Arc::ptr_eq(&storage, &self.loaded.storages.transient) {
-            log.count(Main::beresp_shortlived);
-        }
-        if fetch.is_some() && !is_private && self.loaded.program.imports("xkey") {
-            for key in xkey::keys_of(&object.head().headers) {
-                if object.add_tag(&self.loaded.cache, key).is_err() {
-                    self.host.common.record(VslTag::FetchError, b"no room for the object's keys");
-                    return Step::Abandon;
-                }
-            }
-        }
-        let fetch = match (fetch, is_private) {
-            (Some(fetch), true) => {
-                self.mark(fetch, passes_for, decisions.ttl);
-                None
-            }
-            (fetch, _) => fetch.map(|fetch| self.with_variant(fetch, varies)),
-        };
-        let stored = Some(Stored { object, filler, fetch, streams, includes });
-        Step::Accept(Box::new(Accepted { stored, head: ResponseHead::default(), body }))
-    }
-
-    fn include_finder(&self, head: &ResponseHead, body: &AcceptedBody) -> Option<IncludeFinder> {
-        if !self.host.decisions.has_includes || !matches!(body, AcceptedBody::Backend(_)) {
-            return None;
-        }
-        let parser = Parser::new(self.loaded.settings.esi, self.host.request.target());
-        Some(IncludeFinder { parser, is_gzip: fields::is_gzip(&head.headers) })
-    }
-
-    fn with_variant(&self, mut fetch: Fetch, varies: Option<Vec<Vec<u8>>>) -> Fetch {
-        // NOTE: `*` means that no request is like another one; the program above sees to that.
-        let mut names = varies.unwrap_or_default();
-        if self.loaded.settings.gzip {
-            names.retain(|name| name != b"accept-encoding");
-        }
-        if !names.is_empty() {
-            fetch.varies_by(Variant::of(names, &self.client_request));
-        }
-        fetch
-    }
-
-    /// Notes in the index that this is for one client alone.
-    fn mark(&self, fetch: Fetch, passes_for: Option<f64>, ttl: f64) {
-        let (kind, seconds) = match passes_for {
-            Some(seconds) => (Kind::HitForPass, seconds),
-            None => (Kind::HitForMiss, ttl),
-        };
-        if seconds <= 0.0 {
-            return fetch.is_private();
-        }
-        let lifetime = Lifetime { origin: self.host.received, ttl: seconds, grace: 0.0, keep: 0.0 };
-        let transient = &self.loaded.storages.transient;
-        match Object::start(&self.loaded.cache, transient, kind, ResponseHead::default(), lifetime) {
-            Ok((marker, filler)) => {
-                marker.set_xid(self.host.xid);
-                filler.finish();
-                fetch.publish(marker);
-            }
-            Err(_) => fetch.is_private(),
-        }
-    }
-
-    fn storage(&self, decisions: Decisions) -> &Arc<cache::storage::Stevedore> {
-        let storages = &self.loaded.storages;
-        let named = decisions.storage.and_then(|index| self.loaded.program.storages.get(index.0 as usize));
-        if let Some(storage) = named.and_then(|name| storages.of_name(name)) {
-            return storage;
-        }
-        let lives = decisions.ttl + decisions.grace + decisions.keep;
-        if lives < self.loaded.settings.shortlived { &storages.transient } else { storages.default_one() }
+        filters.recoding()
     }
 
     fn retry(&mut self) -> Step {

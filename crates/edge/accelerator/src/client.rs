@@ -2,6 +2,7 @@
 //!
 //! [`Client::begin`] and each report of what came of a [`Step`] give the next step, until one ends the request.
 
+mod filters;
 mod heads;
 mod host;
 mod includes;
@@ -116,6 +117,7 @@ impl Client {
             purged: None,
             esi_level: 0,
             received,
+            named_filters: None,
             leaves_includes: false,
             top: None,
         };
@@ -210,6 +212,12 @@ impl Client {
         }
         let part = self.finish((length, false), false, None);
         self.end(DeliveredBody::Passed(part))
+    }
+
+    /// Whether there is one for [`Client::take_refresh`].
+    #[must_use]
+    pub fn wants_refresh(&self) -> bool {
+        self.refresh.is_some()
     }
 
     /// An object that this request wants fetched in the background, whatever becomes of the request itself.
@@ -318,12 +326,14 @@ impl Client {
             digest,
             url: host.request.target(),
             headers: &host.request.headers,
-            now: host.common.now,
+            // NOTE: as in Varnish an object answers that was fresh when the request came, however long that has waited.
+            now: host.started,
             ttl: wishes.ttl,
             grace: wishes.grace,
             always_misses: wishes.always_misses,
-            is_impatient: is_impatient || wishes.ignores_busy,
+            is_impatient: is_impatient || wishes.ignores_busy || wishes.always_misses,
             is_unshared: false,
+            ignores_vary: wishes.ignores_vary,
         };
         // NOTE: noted behind the look-up, which borrows the request.
         let mut banned = Vec::new();
@@ -409,7 +419,7 @@ impl Client {
     fn order(&mut self, fetch: Fetch, stale: Option<Arc<Object>>, is_background: bool) -> Box<Order> {
         let xid = (self.next_xid)();
         let log = self.host.common.log.fetch(xid, if is_background { "bgfetch" } else { "fetch" });
-        let mut request = fields::backend_request(&self.host.request, false);
+        let mut request = fields::backend_request(&self.host.request, false, self.has_body);
         if self.loaded.settings.gzip {
             request.headers.set(b"Accept-Encoding", b"gzip");
         }
@@ -460,7 +470,7 @@ impl Client {
             log: self.host.common.log.fetch(xid, "pass"),
             next_xid: Rc::clone(&self.next_xid),
             loaded: Arc::clone(&self.loaded),
-            request: fields::backend_request(&self.host.request, true),
+            request: fields::backend_request(&self.host.request, true, false),
             client_request: self.host.request.headers.clone(),
             connection: self.host.common.connection.clone(),
             hint: self.host.hint,
@@ -538,7 +548,8 @@ impl Client {
         if let Some(step) = self.after_deliver(outcome) {
             return step;
         }
-        let is_unpacked = gzip_is_on && is_gzip && !fields::accepts_gzip(&self.host.request.headers);
+        let Some(filters) = self.host.wanted_filters() else { return self.synth(503, b"Service Unavailable") };
+        let is_unpacked = filters.gunzips && is_gzip;
         let recoding = match object.page() {
             None if is_unpacked => Recoding::Gunzip,
             Some(page) if page.is_gzip && !is_unpacked => Recoding::Gzip,
@@ -548,8 +559,11 @@ impl Client {
             if is_unpacked { self.host.response.headers.first(b"content-encoding").map(<[u8]>::to_vec) } else { None };
         if is_unpacked {
             self.host.response.headers.remove_known(HeaderId::ContentEncoding);
+            if self.is_head {
+                self.host.common.log.count(Main::n_gunzip);
+            }
         }
-        let is_page = object.page().is_some() && !self.host.leaves_includes;
+        let is_page = object.page().is_some() && filters.includes;
         let length = match () {
             () if is_page || recoding != Recoding::None => None,
             // NOTE: an object that was fetched for HEAD has no body, and says how long it would be.
@@ -559,13 +573,14 @@ impl Client {
         if is_page {
             weaken_tag(&mut self.host.response.headers);
         }
-        let part = self.finish((length, is_page), ranges && self.host.esi_level == 0, encoding.as_deref());
+        let part = self.finish((length, is_page), filters.ranges && self.host.esi_level == 0, encoding.as_deref());
         if !is_page {
             return self.end(DeliveredBody::Object { object, part, recoding });
         }
         if self.is_head || part == Part::Nothing {
             return self.end(DeliveredBody::Made(Vec::new()));
         }
+        self.host.common.log.flush();
         let includes = Box::new(Includes::of(self, recoding == Recoding::Gzip));
         self.end(DeliveredBody::Page { object, gzip: recoding == Recoding::Gzip, includes })
     }

@@ -30,14 +30,21 @@ const NOT_FETCHED: [&[u8]; 8] = [
 /// What a response does not take into the cache.
 const NOT_STORED: [&[u8]; 1] = [b"accept-ranges"];
 
-/// The request that a backend gets of a client's; `is_pass` for one that is for this client alone.
+/// The request that a backend gets of a client's; `is_pass` for one that is for this client alone, `has_body` if its body goes along.
 #[must_use]
-pub fn backend_request(from: &RequestHead, is_pass: bool) -> RequestHead {
+pub fn backend_request(from: &RequestHead, is_pass: bool, has_body: bool) -> RequestHead {
     let mut to = from.clone();
+    let framing: [&[u8]; 2] = [b"content-length", b"transfer-encoding"];
+    let framing = framing.map(|name| from.headers.first(name).filter(|_| has_body).map(|value| (name, value)));
     remove_connection(&mut to.headers);
     if !is_pass {
-        to.forget_body();
+        if !has_body {
+            to.forget_body();
+        }
         to.headers.retain(|name, _| !is_one_of(&NOT_FETCHED, name));
+        for (name, value) in framing.into_iter().flatten() {
+            to.headers.set(name, value);
+        }
         to.set_method(b"GET");
     } else {
         to.headers.remove(b"expect");
@@ -87,8 +94,11 @@ pub fn collect(headers: &mut Headers, name: &[u8], separator: &[u8]) {
 }
 
 /// What an object has of a backend's response.
-pub fn keep_for_object(headers: &mut Headers) {
+pub fn keep_for_object(headers: &mut Headers, is_pass: bool) {
     remove_connection(headers);
+    if is_pass {
+        return;
+    }
     headers.retain(|name, _| !is_one_of(&NOT_STORED, name));
 }
 

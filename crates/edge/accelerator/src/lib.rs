@@ -32,6 +32,7 @@ mod modules;
 pub mod note;
 mod numbers;
 pub mod output;
+pub mod proxy_header;
 pub mod publication;
 pub mod recode;
 pub mod section;

@@ -51,7 +51,7 @@ pub fn unload(loaded: &Arc<Loaded>) -> Result<(), Failure> {
 /// # Errors
 /// Why it cannot.
 pub fn try_to_load(program: &Arc<Program>, settings: &Settings) -> Result<(), Failure> {
-    let storages = Storages { named: Vec::new(), transient: Arc::new(Stevedore::malloc("Transient", 1 << 20)) };
+    let storages = Storages::new(Vec::new(), Arc::new(Stevedore::malloc("Transient", 1 << 20)));
     let parts = Parts {
         name: "try".to_owned(),
         settings: settings.clone(),

@@ -1,6 +1,9 @@
 //! A program with what it makes when it is loaded: directors, and what stands for its backends.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{
+    Arc, Mutex, OnceLock, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use cache::{index::Cache, storage::Stevedore};
 use vcl::{
@@ -42,10 +45,12 @@ impl Backends for AllHealthy {
 /// Where objects are kept, in the order in which they were given (`-s`).
 #[derive(Debug)]
 pub struct Storages {
-    /// Named storages; the first one is used where nothing else is said.
+    /// Named storages, which are used in turn where nothing else is said.
     pub named: Vec<Arc<Stevedore>>,
     /// What is short-lived or for one client.
     pub transient: Arc<Stevedore>,
+    /// Whose turn it is.
+    next: AtomicUsize,
 }
 
 impl Storages {
@@ -55,10 +60,28 @@ impl Storages {
         self.named.iter().chain([&self.transient]).find(|storage| storage.name() == name)
     }
 
-    /// The one that is used where nothing else is said.
+    /// Storages of which the first named one is the next.
     #[must_use]
-    pub fn default_one(&self) -> &Arc<Stevedore> {
-        self.named.first().unwrap_or(&self.transient)
+    pub fn new(named: Vec<Arc<Stevedore>>, transient: Arc<Stevedore>) -> Self {
+        Self { named, transient, next: AtomicUsize::new(0) }
+    }
+
+    /// The place among the named ones of the one whose turn it is.
+    pub(crate) fn take_turn(&self) -> usize {
+        match self.named.len() {
+            0 | 1 => 0,
+            count => self.next.fetch_add(1, Ordering::Relaxed) % count,
+        }
+    }
+
+    /// Says how many objects may leave for one.
+    pub fn limit_nukes(&self, objects: u64) {
+        self.named.iter().chain([&self.transient]).for_each(|storage| storage.limit_nukes(objects));
+    }
+
+    /// The one at this place among the named ones.
+    pub(crate) fn at(&self, place: usize) -> &Arc<Stevedore> {
+        self.named.get(place).unwrap_or(&self.transient)
     }
 }
 

@@ -447,6 +447,13 @@ impl Log {
         }
     }
 
+    /// The connection that was kept turns out to be closed: the request goes out on another one.
+    pub fn backend_gone(&mut self) {
+        self.record(VslTag::FetchError, b"HTC eof (-1)");
+        self.backend_closed(Some(CloseReason::RxBad));
+        self.count(Main::backend_retry);
+    }
+
     /// How the body of a backend's response comes.
     pub fn fetch_body(&mut self, length: BodyLength, streams: bool) {
         let (number, name, counter) = match length {
@@ -470,10 +477,23 @@ impl Log {
 
     /// The bytes of a client's request and its response; that is the end.
     pub fn end_request(&mut self, account: Account, now: f64) {
+        self.end_included(account, now, false);
+    }
+
+    /// The same of a request that a page has made: what it sends counts for the page.
+    pub fn end_include(&mut self, account: Account, now: f64) {
+        self.end_included(account, now, true);
+    }
+
+    fn end_included(&mut self, account: Account, now: f64, is_included: bool) {
         if !self.is_on() {
             return;
         }
         self.timestamp("Resp", now);
+        if is_included {
+            self.account(VslTag::ReqAcct, account);
+            return self.end();
+        }
         self.count_many(Main::s_req_hdrbytes, account.request_head);
         self.count_many(Main::s_req_bodybytes, account.request_body);
         self.count_many(Main::s_resp_hdrbytes, account.response_head);
@@ -546,6 +566,15 @@ impl Log {
     pub fn count_many(&self, counter: Main, amount: u64) {
         if let Some(sink) = self.sink() {
             sink.count(counter, amount);
+        }
+    }
+
+    /// All records go out that are there, as others are about to refer to them.
+    pub fn flush(&mut self) {
+        if let Some(open) = &mut self.0
+            && let Some(sink) = &open.sink
+        {
+            open.buffer.flush(&sink.writer);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The machines of either kind, for who drives them: those that run a program, and those of a shared cache.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use cache::index::{Fetch, Outcome, Waiting};
 use http::{RequestHead, ResponseHead};
@@ -155,6 +155,16 @@ impl Client {
         }
     }
 
+    /// Whether there is something for [`Client::take_refresh`].
+    #[must_use]
+    pub fn wants_refresh(&self) -> bool {
+        match self {
+            Self::Program(client) => client.wants_refresh(),
+            // Its requests have no bodies that would go along.
+            Self::Shared(_) => false,
+        }
+    }
+
     /// An object that this request wants fetched in the background, whatever becomes of the request itself.
     pub fn take_refresh(&mut self) -> Option<Order> {
         match self {
@@ -165,11 +175,11 @@ impl Client {
 }
 
 impl Order {
-    /// Begins the fetch.
+    /// Begins the fetch; `has_body` says whether the body of the client's request is at hand.
     #[must_use]
-    pub fn begin(self, now: f64) -> Backend {
+    pub fn begin(self, now: f64, has_body: bool) -> Backend {
         match self {
-            Self::Program(order) => Backend::Program(Box::new(backend::Backend::new(*order, now, false))),
+            Self::Program(order) => Backend::Program(Box::new(backend::Backend::new(*order, now, has_body))),
             Self::Shared(order) => Backend::Shared(Box::new(shared::Backend::new(*order, now))),
         }
     }
@@ -231,6 +241,24 @@ impl Backend {
         match self {
             Self::Program(backend) => backend.failed(why, now).into(),
             Self::Shared(backend) => backend.failed(now).into(),
+        }
+    }
+
+    /// Whether the connection of the response that was accepted is closed, though the backend goes on with it.
+    #[must_use]
+    pub fn closes_backend(&self) -> bool {
+        match self {
+            Self::Program(backend) => backend.closes_backend(),
+            Self::Shared(_) => false,
+        }
+    }
+
+    /// Who asked for it, and where they connected to, as far as a server may be told.
+    #[must_use]
+    pub fn client_ends(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        match self {
+            Self::Program(backend) => backend.client_ends(),
+            Self::Shared(_) => (None, None),
         }
     }
 

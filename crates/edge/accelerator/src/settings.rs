@@ -141,6 +141,7 @@ impl Settings {
                 "esi_ignore_other_elements" => self.esi.ignore_other_elements = is_on,
                 "esi_remove_bom" => self.esi.remove_bom = is_on,
                 "https_scheme" => self.is_https_known = is_on,
+                "esi_include_onerror" => self.esi.heeds_onerror = is_on,
                 "esi_ignore_https" => self.esi.ignore_https = is_on,
                 // The others are not about what the machines do.
                 _ => {}
@@ -193,10 +194,10 @@ fn switch(text: &str) -> Option<bool> {
     }
 }
 
-/// Bytes, with a unit or without.
+/// Bytes, with a unit or without; of a unit there may be a part, as in `0.25k`.
 #[must_use]
 pub fn bytes(text: &str) -> Option<usize> {
-    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits)?;
     let shift = match unit.to_ascii_lowercase().trim_end_matches('b') {
         "" => 0,
@@ -205,5 +206,33 @@ pub fn bytes(text: &str) -> Option<usize> {
         "g" => 30,
         _ => return None,
     };
-    number.parse::<usize>().ok()?.checked_shl(shift)
+    match number.split_once('.') {
+        None => number.parse::<usize>().ok()?.checked_mul(1 << shift),
+        Some(_) => part_of(number.parse().ok()?, 1 << shift),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole bytes")]
+fn part_of(number: f64, unit: usize) -> Option<usize> {
+    let bytes = number * unit as f64;
+    (0.0..1e15).contains(&bytes).then_some(bytes as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, expected) in [
+            ("256", Some(256)),
+            ("40b", Some(40)),
+            ("0.25k", Some(256)),
+            ("1.5M", Some(3 << 19)),
+            ("2x", None),
+            ("", None),
+        ] {
+            assert_eq!(bytes(text), expected, "{text}");
+        }
+    }
 }

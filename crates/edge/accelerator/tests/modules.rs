@@ -27,7 +27,7 @@ impl Backends for SecondIsSick {
 fn loaded(text: &str, backends: Arc<dyn Backends>) -> Result<Arc<Loaded>, String> {
     let compiled =
         vcl::compile("test.vcl", text, &Options::default()).unwrap_or_else(|wrong| panic!("{}", wrong.message()));
-    let storages = Storages { named: Vec::new(), transient: Arc::new(Stevedore::malloc("Transient", 1 << 20)) };
+    let storages = Storages::new(Vec::new(), Arc::new(Stevedore::malloc("Transient", 1 << 20)));
     let parts = Parts {
         name: "test".to_owned(),
         settings: Settings::default(),

@@ -115,8 +115,9 @@ impl BanList {
             objects: AtomicU64::new(0),
         };
         let bans = RwLock::new(VecDeque::from([Arc::new(first)]));
-        let inner =
-            Inner { bans, newest: AtomicU64::new(1), journals: RwLock::default(), counters: BanCounters::default() };
+        // NOTE: it counts, as in Varnish.
+        let counters = BanCounters { added: AtomicU64::new(1), ..BanCounters::default() };
+        let inner = Inner { bans, newest: AtomicU64::new(1), journals: RwLock::default(), counters };
         Self { inner: Arc::new(inner) }
     }
 

@@ -46,6 +46,8 @@ pub struct Settings {
     pub remove_bom: bool,
     /// `https://` is taken for `http://`; such includes are left out otherwise (`esi_ignore_https`).
     pub ignore_https: bool,
+    /// A page ends where what it includes fails, unless that says `onerror="continue"` (`esi_include_onerror`).
+    pub heeds_onerror: bool,
 }
 
 /// What is to be done with the next bytes of a body.

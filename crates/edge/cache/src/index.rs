@@ -69,6 +69,8 @@ pub struct Query<'q> {
     pub is_impatient: bool,
     /// Nobody waits for what it fetches: it will be of no use to others.
     pub is_unshared: bool,
+    /// Any variant answers (`req.hash_ignore_vary`).
+    pub ignores_vary: bool,
 }
 
 impl<'q> Query<'q> {
@@ -86,6 +88,7 @@ impl<'q> Query<'q> {
             always_misses: false,
             is_impatient: false,
             is_unshared: false,
+            ignores_vary: false,
         }
     }
 }
@@ -146,6 +149,8 @@ pub struct Counters {
     pub expired: AtomicU64,
     /// Objects that left to make room (`n_lru_nuked`).
     pub lru_nuked: AtomicU64,
+    /// Times that no more objects might leave for one (`n_lru_limited`).
+    pub lru_limited: AtomicU64,
     /// Requests that waited for the fetch of another one (`busy_sleep`).
     pub busy_sleep: AtomicU64,
     /// Those that were told to look again (`busy_wakeup`).
@@ -288,7 +293,7 @@ impl Cache {
             }
         };
         let usable = stale.as_ref().filter(|object| query.grace_allows(object)).cloned();
-        let others = objects.fetches.iter().find(|fetch| fetch.is_for(query.headers));
+        let others = objects.fetches.iter().find(|fetch| query.ignores_vary || fetch.is_for(query.headers));
         match (others, usable) {
             (Some(_), Some(object)) => Found::Grace { object, fetch: None },
             (Some(fetch), None) if !query.is_impatient => {
@@ -474,7 +479,7 @@ impl Cache {
 
     /// What a new object answers instead of is not needed any more.
     fn take_out_superseded(&self, shard: &mut Shard, new: &Object, removed: &mut Removed) {
-        let Some(place) = new.place.get().filter(|_| new.kind() == Kind::Ordinary) else { return };
+        let Some(place) = new.place.get() else { return };
         let Some(objects) = shard.entries.get(&place.digest) else { return };
         let is_old = |old: &&Arc<Object>| old.variant().is_some_and(|variant| *variant == place.variant);
         let old: SmallVec<[Arc<Object>; 2]> = objects.stored.iter().filter(is_old).cloned().collect();
@@ -542,11 +547,14 @@ impl Objects {
     fn find(&self, query: &Query<'_>) -> Candidate {
         let mut stale: Option<&Arc<Object>> = None;
         for object in self.stored.iter().rev() {
-            let answers = object.variant().is_some_and(|variant| variant.answers(query.headers));
+            let answers = object.variant().is_some_and(|variant| query.ignores_vary || variant.answers(query.headers));
             if !answers || object.body().is_broken() {
                 continue;
             }
-            if query.fresh_until(object) > query.now {
+            // NOTE: what says that requests need not wait for each other says so to its end, as in Varnish.
+            let lifetime = object.lifetime();
+            let after = if object.kind() == Kind::HitForMiss { lifetime.grace + lifetime.keep } else { 0.0 };
+            if query.fresh_until(object) + after > query.now {
                 return Candidate::Fresh(Arc::clone(object));
             }
             if object.kind() == Kind::Ordinary && stale.is_none_or(|best| object.fresh_until() > best.fresh_until()) {

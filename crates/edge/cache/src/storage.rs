@@ -26,7 +26,7 @@ pub(crate) const CHUNK_BYTES_MAX: usize = 256 << 10;
 const POOL_SHARE: u64 = 32;
 const POOL_BYTES_MAX: usize = 16 << 20;
 
-/// Objects that leave at most for one that needs room (`nuke_limit`).
+/// Objects that leave at most for one piece of a body.
 const EVICTED_AT_ONCE_MAX: usize = 50;
 
 /// A storage has no room, and none could be made.
@@ -71,6 +71,8 @@ pub struct Stevedore {
     queues: Mutex<Queues>,
     pool: Pool,
     disk: Option<Arc<Disk>>,
+    /// Objects that leave at most for one object.
+    nuke_limit: AtomicU64,
     /// What it counts.
     pub counters: StorageCounters,
 }
@@ -95,8 +97,14 @@ impl Stevedore {
             queues: Mutex::new(Queues::default()),
             pool: Pool::default(),
             disk,
+            nuke_limit: AtomicU64::new(u64::MAX),
             counters: StorageCounters::default(),
         }
+    }
+
+    /// Says how many objects may leave for one (`nuke_limit`); any number if it is never said.
+    pub fn limit_nukes(&self, objects: u64) {
+        self.nuke_limit.store(objects, Relaxed);
     }
 
     /// Its files, if it has any.
@@ -131,7 +139,7 @@ impl Stevedore {
 
     /// Takes room for an object, for which others may have to leave.
     pub(crate) fn reserve(self: &Arc<Self>, cache: &Cache, bytes: usize) -> Result<Reservation, StorageFull> {
-        let reservation = Reservation { storage: Arc::clone(self), bytes: AtomicU64::new(0) };
+        let reservation = Reservation { storage: Arc::clone(self), bytes: AtomicU64::new(0), nuked: AtomicU64::new(0) };
         reservation.grow(cache, bytes)?;
         self.counters.pieces.fetch_add(1, Relaxed);
         Ok(reservation)
@@ -163,7 +171,8 @@ impl Stevedore {
         self.pool.give(chunks, share.min(POOL_BYTES_MAX));
     }
 
-    fn take(&self, cache: &Cache, bytes: u64) -> Result<(), StorageFull> {
+    /// Takes bytes for an object, for which so many have left already.
+    fn take(&self, cache: &Cache, bytes: u64, nuked: &AtomicU64) -> Result<(), StorageFull> {
         self.counters.requests.fetch_add(1, Relaxed);
         let mut evicted = 0;
         loop {
@@ -174,11 +183,19 @@ impl Stevedore {
                 self.counters.bytes_given.fetch_add(bytes, Relaxed);
                 return Ok(());
             }
+            if bytes <= self.limit && nuked.load(Relaxed) >= self.nuke_limit.load(Relaxed) {
+                // NOTE: who asks again is told the same, and counts once.
+                if nuked.swap(u64::MAX, Relaxed) != u64::MAX {
+                    cache.counters.lru_limited.fetch_add(1, Relaxed);
+                }
+                return Err(self.full(bytes));
+            }
             let may_evict = bytes <= self.limit && evicted < EVICTED_AT_ONCE_MAX;
             if !may_evict || !self.evict_one(cache) {
                 return Err(self.full(bytes));
             }
             evicted += 1;
+            nuked.fetch_add(1, Relaxed);
         }
     }
 
@@ -217,6 +234,8 @@ impl Stevedore {
 pub(crate) struct Reservation {
     storage: Arc<Stevedore>,
     bytes: AtomicU64,
+    /// Objects that have left for this one.
+    nuked: AtomicU64,
 }
 
 impl Reservation {
@@ -229,7 +248,7 @@ impl Reservation {
     }
 
     pub(crate) fn grow(&self, cache: &Cache, bytes: usize) -> Result<(), StorageFull> {
-        self.storage.take(cache, bytes as u64)?;
+        self.storage.take(cache, bytes as u64, &self.nuked)?;
         self.bytes.fetch_add(bytes as u64, Relaxed);
         Ok(())
     }

@@ -5,8 +5,13 @@ use bytes::Bytes;
 use cache::esi::{Assembly, Include, Parser, Piece, Plan, Settings, Step, Target};
 use proptest::prelude::*;
 
-const PLAIN: Settings =
-    Settings { disable_xml_check: false, ignore_other_elements: false, remove_bom: false, ignore_https: false };
+const PLAIN: Settings = Settings {
+    disable_xml_check: false,
+    ignore_other_elements: false,
+    remove_bom: false,
+    ignore_https: false,
+    heeds_onerror: false,
+};
 
 struct Parsed {
     plan: Option<Plan>,
@@ -231,6 +236,7 @@ proptest! {
             ignore_other_elements: flags & 2 != 0,
             remove_bom: flags & 4 != 0,
             ignore_https: flags & 8 != 0,
+            heeds_onerror: flags & 16 != 0,
         };
         holds_for(settings, words.concat().as_bytes(), step);
     }

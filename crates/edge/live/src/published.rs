@@ -254,6 +254,7 @@ impl Published {
         set(Main::n_objecthead, |cache| cache.counters.digests.load(Relaxed));
         set(Main::n_expired, |cache| cache.counters.expired.load(Relaxed));
         set(Main::n_lru_nuked, |cache| cache.counters.lru_nuked.load(Relaxed));
+        set(Main::n_lru_limited, |cache| cache.counters.lru_limited.load(Relaxed));
         set(Main::busy_sleep, |cache| cache.counters.busy_sleep.load(Relaxed));
         set(Main::busy_wakeup, |cache| cache.counters.busy_wakeup.load(Relaxed));
         set(Main::n_obj_purged, |cache| cache.counters.purged.load(Relaxed));
@@ -279,7 +280,7 @@ impl Published {
 
 /// Whether a counter is taken from somewhere else than the threads' tallies.
 fn is_measured(counter: Main) -> bool {
-    const MEASURED: [Main; 35] = [
+    const MEASURED: [Main; 36] = [
         Main::uptime,
         Main::summs,
         Main::threads,
@@ -299,6 +300,7 @@ fn is_measured(counter: Main) -> bool {
         Main::n_objecthead,
         Main::n_expired,
         Main::n_lru_nuked,
+        Main::n_lru_limited,
         Main::busy_sleep,
         Main::busy_wakeup,
         Main::n_obj_purged,

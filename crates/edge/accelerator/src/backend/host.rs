@@ -15,7 +15,6 @@ use vcl::{
 
 use crate::{
     common::{Asked, Common, bytes_of, is_first_line, seconds, set_field, status_of, text, unset_field},
-    fields,
     log::{BEREQ, BERESP, Log, MessageTags},
     modules::{self, Exchange},
 };
@@ -33,6 +32,8 @@ pub(crate) struct Decisions {
     pub(crate) gunzips: bool,
     pub(crate) has_includes: bool,
     pub(crate) storage: Option<StorageIndex>,
+    /// The place of the storage whose turn it is.
+    pub(crate) turn: usize,
 }
 
 /// How long the backend may take; seconds, 0 for what is the rule.
@@ -63,6 +64,8 @@ pub(crate) struct BackendHost {
     pub(crate) identity: Option<Vec<u8>>,
     pub(crate) asked: Option<Backend>,
     pub(crate) digest: Option<Digest>,
+    /// What the program wants done to the body (`beresp.filters`), if it has said so by name.
+    pub(crate) named_filters: Option<Vec<u8>>,
     pub(crate) decisions: Decisions,
     pub(crate) timeouts: Timeouts,
     pub(crate) retries: u32,
@@ -167,7 +170,7 @@ impl BackendHost {
             }
             Variable::BerespBackendIp => Value::Ip(self.backend_address()),
             Variable::BerespStorage => Value::Storage(decisions.storage.or_else(|| self.standard_storage())),
-            Variable::BerespFilters => text(workspace, self.filters().as_bytes())?,
+            Variable::BerespFilters => text(workspace, &self.filters())?,
             Variable::ClientIdentity if let Some(identity) = &self.identity => text(workspace, identity)?,
             Variable::ClientIdentity => {
                 let client = self
@@ -196,29 +199,10 @@ impl BackendHost {
     /// Where the response is kept if its program does not say.
     fn standard_storage(&self) -> Option<StorageIndex> {
         let storages = &self.common.loaded.storages;
-        let storage = if self.is_pass { &storages.transient } else { storages.default_one() };
+        let storage = if self.is_pass { &storages.transient } else { storages.at(self.decisions.turn) };
         let named = &self.common.loaded.program.storages;
         let place = named.iter().position(|name| name == storage.name())?;
         u32::try_from(place).ok().map(StorageIndex)
-    }
-
-    /// What is done to the body, in Varnish's words (`beresp.filters`).
-    fn filters(&self) -> &'static str {
-        let (decisions, settings) = (&self.decisions, &self.common.loaded.settings);
-        let headers = &self.response.headers;
-        let (is_gzip, is_plain) = (fields::is_gzip(headers), !headers.contains(b"content-encoding"));
-        let gunzips = decisions.gunzips && settings.gzip && is_gzip;
-        let gzips = decisions.gzips && settings.gzip && is_plain;
-        match (decisions.has_includes, gunzips, gzips) {
-            (true, true, _) => "gunzip esi",
-            (true, false, _) if is_gzip => "gunzip esi_gzip",
-            (true, _, true) => "esi_gzip",
-            (true, ..) => "esi",
-            (false, true, _) => "gunzip",
-            (false, _, true) => "gzip",
-            _ if is_gzip => "testgunzip",
-            _ => "",
-        }
     }
 }
 
@@ -302,10 +286,16 @@ impl Host for BackendHost {
                 }
                 self.record_ttl();
             }
+            Variable::BerespDoGzip | Variable::BerespDoGunzip | Variable::BerespDoEsi
+                if self.named_filters.is_some() =>
+            {
+                return Err(Failure::Host("beresp.filters are already fixed".to_owned()));
+            }
             Variable::BerespDoStream => decisions.streams = value.is_true(),
             Variable::BerespDoGzip => decisions.gzips = value.is_true(),
             Variable::BerespDoGunzip => decisions.gunzips = value.is_true(),
             Variable::BerespDoEsi => decisions.has_includes = value.is_true(),
+            Variable::BerespFilters => self.named_filters = Some(written.to_vec()),
             Variable::BerespStorage => {
                 if let Value::Storage(storage) = value {
                     decisions.storage = storage;

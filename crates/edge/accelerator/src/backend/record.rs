@@ -5,7 +5,7 @@ use http::RequestHead;
 use telemetry::vsl::VslTag;
 use vsm::counters::Main;
 
-use super::{Backend, BackendHost, Recoding, whole};
+use super::{Backend, BackendHost, Coding, Recoding, whole};
 use crate::{common::Common, log::Log};
 
 /// The client's request, as far as a fetch for it may say otherwise.
@@ -87,7 +87,8 @@ impl Backend {
 
     /// Notes what is done to the body, and what follows for the head.
     pub(super) fn record_filters(&mut self, recoding: Recoding) {
-        let BackendHost { common: Common { log, .. }, response, decisions, .. } = &mut self.host;
+        let filters = self.host.filters();
+        let BackendHost { common: Common { log, .. }, response, .. } = &mut self.host;
         if !log.is_on() {
             return;
         }
@@ -96,22 +97,28 @@ impl Backend {
                 log.field(VslTag::BerespUnset, name, value);
             }
         };
+        log.record(VslTag::Filters, &filters);
+        let (mut compresses, mut decompresses) = (false, false);
         match recoding {
-            Recoding::None => log.record(VslTag::Filters, if decisions.has_includes { b" esi" } else { b"" }),
-            Recoding::Gzip => {
-                log.count(Main::n_gzip);
-                log.record(VslTag::Filters, b" gzip");
-                unset(log, b"Content-Length");
-                log.field(VslTag::BerespHeader, b"Content-Encoding", b"gzip");
-                log.field(VslTag::BerespHeader, b"Vary", b"Accept-Encoding");
+            Recoding::None => {}
+            Recoding::Gzip => compresses = true,
+            Recoding::Gunzip => decompresses = true,
+            Recoding::Test => log.count(Main::n_test_gunzip),
+            Recoding::Several(codings) => {
+                compresses = codings.all().any(|coding| coding == Coding::Gzip);
+                decompresses = codings.all().any(|coding| coding == Coding::Gunzip);
             }
-            Recoding::Gunzip => {
-                log.count(Main::n_gunzip);
-                let filters: &[u8] = if decisions.has_includes { b" gunzip esi" } else { b" gunzip" };
-                log.record(VslTag::Filters, filters);
-                unset(log, b"Content-Encoding");
-                unset(log, b"Content-Length");
-            }
+        }
+        if decompresses {
+            log.count(Main::n_gunzip);
+            unset(log, b"Content-Encoding");
+            unset(log, b"Content-Length");
+        }
+        if compresses {
+            log.count(Main::n_gzip);
+            unset(log, b"Content-Length");
+            log.field(VslTag::BerespHeader, b"Content-Encoding", b"gzip");
+            log.field(VslTag::BerespHeader, b"Vary", b"Accept-Encoding");
         }
     }
 }

@@ -104,4 +104,53 @@ pub enum Recoding {
     Gzip,
     /// It is decompressed.
     Gunzip,
+    /// It stays as it is, and is tried: what is broken is an error.
+    Test,
+    /// Several of these, one after the other.
+    Several(Codings),
+}
+
+/// One thing that is done to a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// It is compressed.
+    Gzip,
+    /// It is decompressed.
+    Gunzip,
+    /// It is tried.
+    Test,
+}
+
+/// Things that are done to a body in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Codings {
+    /// Two bits each, the first one lowest; 0 for none.
+    bits: u32,
+    count: u32,
+}
+
+impl Codings {
+    const MAX: u32 = 16;
+
+    pub(super) fn push(&mut self, coding: Coding) -> Result<(), ()> {
+        if self.count == Self::MAX {
+            return Err(());
+        }
+        self.bits |= (coding as u32) << (2 * self.count);
+        self.count += 1;
+        Ok(())
+    }
+
+    pub(super) fn only(self) -> Option<Coding> {
+        if self.count == 1 { self.all().next() } else { None }
+    }
+
+    /// All of them.
+    pub fn all(self) -> impl Iterator<Item = Coding> {
+        (0..self.count).map(move |place| match self.bits >> (2 * place) & 3 {
+            0 => Coding::Gzip,
+            1 => Coding::Gunzip,
+            _ => Coding::Test,
+        })
+    }
 }

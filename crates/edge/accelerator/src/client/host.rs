@@ -49,6 +49,8 @@ pub(crate) struct ClientHost {
     pub(crate) received: Option<RequestHead>,
     /// How many pages it is included in.
     pub(crate) esi_level: u32,
+    /// What the program wants done to the body (`resp.filters`), if it has said so by name.
+    pub(crate) named_filters: Option<Vec<u8>>,
     /// Whether includes of its page are left as they are (`req.esi`, `resp.do_esi`).
     pub(crate) leaves_includes: bool,
     /// The request of the page that this is included in, through all levels.
@@ -96,6 +98,11 @@ impl ClientHost {
             Message::Resp => Some((&mut self.response.headers, (log, RESP))),
             Message::ReqTop | Message::Obj | Message::Beresp => None,
         }
+    }
+
+    fn storage_index(&self, name: &str) -> Option<StorageIndex> {
+        let place = self.common.loaded.program.storages.iter().position(|known| known == name)?;
+        u32::try_from(place).ok().map(StorageIndex)
     }
 
     fn top(&self) -> &RequestHead {
@@ -164,7 +171,8 @@ impl ClientHost {
                 Variable::ObjHits => Some(Value::Int(0)),
                 Variable::ObjUncacheable => Some(Value::Bool(true)),
                 Variable::ObjCanEsi => Some(Value::Bool(false)),
-                Variable::ObjStorage => Some(Value::Storage(None)),
+                // What is passed is for one client.
+                Variable::ObjStorage => Some(Value::Storage(self.storage_index("Transient"))),
                 Variable::ObjTime => Some(Value::Time(0.0)),
                 Variable::ObjAge | Variable::ObjTtl | Variable::ObjGrace | Variable::ObjKeep => {
                     Some(Value::Duration(0.0))
@@ -187,11 +195,7 @@ impl ClientHost {
                 Value::Bool(object.variant().is_none() || object.kind() != cache::object::Kind::Ordinary)
             }
             Variable::ObjCanEsi => Value::Bool(object.page().is_some()),
-            Variable::ObjStorage => {
-                let named = &self.common.loaded.program.storages;
-                let place = named.iter().position(|name| name == object.storage().name());
-                Value::Storage(place.and_then(|place| u32::try_from(place).ok()).map(StorageIndex))
-            }
+            Variable::ObjStorage => Value::Storage(self.storage_index(object.storage().name())),
             _ => return Ok(None),
         }))
     }
@@ -206,7 +210,7 @@ impl ClientHost {
                 Value::Bool(self.object.as_ref().is_some_and(|object| object.body().length().is_none()))
             }
             Variable::RespDoEsi => Value::Bool(!self.leaves_includes),
-            Variable::RespFilters => Value::String(Some(&[])),
+            Variable::RespFilters => text(workspace, &self.filters())?,
             Variable::BereqMethod => text(workspace, self.backend_request.method())?,
             Variable::BereqUrl => text(workspace, self.backend_request.target())?,
             Variable::BereqProto | Variable::BereqProtoOld => text(workspace, self.backend_request.version_bytes())?,
@@ -314,8 +318,12 @@ impl Host for ClientHost {
                 self.body.clear();
                 self.body.extend_from_slice(bytes_of(value));
             }
+            Variable::RespFilters => self.named_filters = Some(written.to_vec()),
             // NOTE: who is included cannot turn off what its page does, as in Varnish.
             Variable::ReqEsi if self.esi_level > 0 => {}
+            Variable::RespDoEsi if self.named_filters.is_some() => {
+                return Err(Failure::Host("resp.filters are already fixed".to_owned()));
+            }
             Variable::ReqEsi | Variable::RespDoEsi => self.leaves_includes = !value.is_true(),
             Variable::SessTimeoutIdle => self.common.wishes.timeout_idle = Some(seconds(value).max(0.0)),
             // These are the listener's; a program that sets them to what it likes changes nothing else.

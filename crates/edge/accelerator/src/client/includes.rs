@@ -2,7 +2,7 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use cache::esi::Target;
+use cache::esi::{Include, Target};
 use http::RequestHead;
 
 use super::{Client, Numbers, host::Top};
@@ -65,6 +65,12 @@ impl Includes {
     #[must_use]
     pub fn level_max(&self) -> u32 {
         self.loaded.settings.max_esi_depth
+    }
+
+    /// Whether a page ends where this fails.
+    #[must_use]
+    pub fn needs(&self, include: &Include) -> bool {
+        self.loaded.settings.esi.heeds_onerror && !include.continues_on_error
     }
 
     /// A request for what the page includes.

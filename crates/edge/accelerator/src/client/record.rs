@@ -98,6 +98,10 @@ impl Client {
         let left = lifetime.fresh_until() - *now;
         let progress = object.body().length().is_none().then(|| (object.body().arrived(), said_length(object)));
         log.hit(object.xid(), [left, lifetime.grace, lifetime.keep], progress);
+        if progress.is_some() {
+            // NOTE: it may take as long as its backend likes.
+            log.flush();
+        }
     }
 
     /// Applies the request's conditions and ranges to the response, and notes what changes. `gunzipped` is the encoding that has been

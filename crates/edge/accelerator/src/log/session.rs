@@ -21,6 +21,7 @@ pub enum CloseReason {
     RxBad,
     RxBody,
     RxJunk,
+    RxOverflow,
     RxTimeout,
     RxCloseIdle,
     TxPipe,
@@ -40,6 +41,7 @@ impl CloseReason {
             Self::RxBad => ("RX_BAD", "Received bad req/resp", Main::sc_rx_bad, true),
             Self::RxBody => ("RX_BODY", "Failure receiving req.body", Main::sc_rx_body, true),
             Self::RxJunk => ("RX_JUNK", "Received junk data", Main::sc_rx_junk, true),
+            Self::RxOverflow => ("RX_OVERFLOW", "Received buffer overflow", Main::sc_rx_overflow, true),
             Self::RxTimeout => ("RX_TIMEOUT", "Receive timeout", Main::sc_rx_timeout, true),
             Self::RxCloseIdle => ("RX_CLOSE_IDLE", "timeout_idle reached", Main::sc_rx_close_idle, false),
             Self::TxPipe => ("TX_PIPE", "Piped transaction", Main::sc_tx_pipe, false),
@@ -68,18 +70,18 @@ pub struct SessionLog {
 }
 
 impl SessionLog {
-    /// A connection that came at `opened`; `says` is what is known of it (`client-address port listener local-address port`), `now` is
+    /// A connection that came at `opened`, on which `transport` is spoken first; `says` is what is known of it (`client-address port listener local-address port`), `now` is
     /// asked for the time of its end.
     #[must_use]
     pub fn begin(
         sink: &Rc<LogSink>,
-        number: u64,
+        (number, transport): (u64, &str),
         says: fmt::Arguments<'_>,
         (opened, descriptor): (f64, i32),
         now: fn() -> f64,
     ) -> Self {
         let session = Self { sink: Rc::clone(sink), number, opened, reason: Cell::new(CloseReason::RemClose), now };
-        session.write(VslTag::Begin, format_args!("sess 0 HTTP/1"));
+        session.write(VslTag::Begin, format_args!("sess 0 {transport}"));
         session.write(VslTag::SessOpen, format_args!("{says} {opened:.6} {descriptor}"));
         sink.count(Main::sess_conn, 1);
         sink.count(Main::s_sess, 1);
@@ -95,6 +97,11 @@ impl SessionLog {
     /// A request has come on it.
     pub fn link(&self, number: u64) {
         self.write(VslTag::Link, format_args!("req {} rxreq", vxid(number)));
+    }
+
+    /// A part of the next request has come with the last one.
+    pub fn count_readahead(&self) {
+        self.sink.count(Main::sess_readahead, 1);
     }
 
     /// Notes why it is going to end.

@@ -74,7 +74,7 @@ impl Backend {
     /// A request that begins now.
     #[must_use]
     pub fn new(order: Order, now: f64) -> Self {
-        let mut sent = fields::backend_request(&order.request, order.is_pass);
+        let mut sent = fields::backend_request(&order.request, order.is_pass, false);
         if order.is_range {
             for id in [HeaderId::Range, HeaderId::IfRange] {
                 if let Some(line) = order.request.headers.first_known(id) {
@@ -177,7 +177,7 @@ impl Backend {
         let is_validated = matches!(body, AcceptedBody::Stale(_));
         let length = content_length(&head.headers);
         let mut kept = head.clone();
-        fields::keep_for_object(&mut kept.headers);
+        fields::keep_for_object(&mut kept.headers, false);
         if let Some(length) = length {
             kept.headers.add_number(HeaderId::ContentLength, length);
         }

@@ -238,7 +238,7 @@ impl Test {
 impl Field {
     /// NOTE: what stands behind a name without a dot is ignored, as Varnish does it.
     fn parse(text: &str) -> Option<Self> {
-        let named = |name: &str| name.to_ascii_lowercase().into_boxed_str();
+        let named = |name: &str| name.to_owned().into_boxed_str();
         let fixed = [
             ("obj.status", Self::Status),
             ("obj.ttl", Self::Ttl),

@@ -25,6 +25,8 @@ pub struct Target {
 pub(super) enum NoTarget {
     /// A host and no path.
     Url,
+    /// The same behind `https://` that is taken for `http://`.
+    HttpsUrl,
     /// HTTPS, where that is not ignored.
     Https,
 }
@@ -59,12 +61,13 @@ impl Target {
             if !ignore_https {
                 return Err(NoTarget::Https);
             }
-            return Ok((Self::on_host(rest)?, Scheme::Https));
+            return Ok((Self::on_host(rest).map_err(|_| NoTarget::HttpsUrl)?, Scheme::Https));
         }
         let mut url = Vec::with_capacity(source.len());
         if source.first() != Some(&b'/') {
             let path = page.split(|byte| *byte == b'?').next().unwrap_or_default();
-            let folder = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+            // NOTE: a URL without any is a folder, as Varnish takes it.
+            let folder = path.iter().rposition(|byte| *byte == b'/').unwrap_or(path.len());
             url.extend_from_slice(path.get(..folder).unwrap_or_default());
             url.push(b'/');
         }

@@ -15,6 +15,8 @@ use super::{
 const NO_XML: &str = "No ESI processing, first char not '<'. (See feature esi_disable_xml_check)";
 const NO_XML_BUT_MARK: &str = "No ESI processing, first char not '<' but BOM. (See feature esi_remove_bom)";
 
+const TREATED_AS_HTTP: &str = "ESI 1.0 <esi:include> https:// treated as http://";
+
 /// Which of our tags it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tag {
@@ -476,11 +478,15 @@ impl Parser {
         match Target::of(source, &self.page, self.settings.ignore_https) {
             Ok((target, scheme)) => {
                 if scheme == Scheme::Https {
-                    self.warn("ESI 1.0 <esi:include> https:// treated as http://");
+                    self.warn(TREATED_AS_HTTP);
                 }
                 return Some(target);
             }
             Err(NoTarget::Url) => self.error("ESI 1.0 <esi:include> invalid src= URL"),
+            Err(NoTarget::HttpsUrl) => {
+                self.warn(TREATED_AS_HTTP);
+                self.error("ESI 1.0 <esi:include> invalid src= URL");
+            }
             Err(NoTarget::Https) => self.warn("ESI 1.0 <esi:include> with https:// ignored"),
         }
         None

@@ -54,7 +54,10 @@ pub fn evaluate(request: &Headers, response: &Headers, now: i64) -> Outcome {
         return if matches { Outcome::NotModified } else { Outcome::Send };
     }
     let since = request.first_known(HeaderId::IfModifiedSince).and_then(|line| date::parse(line, now));
-    match (since, modified) {
+    // RFC 9111 section 4.3.2: where nothing is said of a modification, it is no later than the response.
+    let is_said = response.contains_known(HeaderId::LastModified);
+    let made = || response.first(b"date").and_then(|line| date::parse(line, now));
+    match (since, if is_said { modified } else { made() }) {
         (Some(since), Some(modified)) if modified <= since => Outcome::NotModified,
         _ => Outcome::Send,
     }

@@ -17,6 +17,14 @@ pub fn parse(text: &[u8], now: i64) -> Option<i64> {
     }
 }
 
+/// Whether a time is written in the letters of RFC 9110, where large ones differ from small ones.
+#[must_use]
+pub fn is_in_usual_letters(text: &[u8]) -> bool {
+    let is_known =
+        |word: &[u8]| word == b"GMT" || MONTHS.iter().chain(&DAYS).chain(&LONG_DAYS).any(|known| *known == word);
+    text.split(|byte| !byte.is_ascii_alphabetic()).filter(|word| !word.is_empty()).all(is_known)
+}
+
 /// `Sun, 06 Nov 1994 08:49:37 GMT`
 fn imf_fixdate(text: &[u8]) -> Option<i64> {
     if text.len() != 29 || !is_one_of(&DAYS, text.get(..3)?) || text.get(3..5)? != b", " {

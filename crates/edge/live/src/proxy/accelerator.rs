@@ -30,6 +30,9 @@ use super::{
 };
 use crate::background::Background;
 
+/// Objects that may leave for one, where varnishd's parameters do not say (`nuke_limit`).
+const NUKE_LIMIT: u64 = 50;
+
 /// The programs of a proxy.
 #[derive(Debug)]
 pub struct Accelerator {
@@ -197,6 +200,9 @@ impl Accelerator {
             active: None,
             leaving: Vec::new(),
         };
+        if described.is_managed {
+            storages.limit_nukes(NUKE_LIMIT);
+        }
         let accelerator = Self {
             cache,
             storages,
@@ -353,6 +359,11 @@ impl Accelerator {
     /// # Errors
     /// Why it cannot be set.
     pub fn set(&self, name: &str, value: &str) -> Result<(), NotSet> {
+        if name == "nuke_limit" {
+            let limit = value.parse().map_err(|_| NotSet::Invalid)?;
+            self.storages.limit_nukes(limit);
+            return Ok(());
+        }
         let is_known = self.connections.set(name, value).transpose()?.is_some();
         let mut programs = self.write();
         match programs.settings.set(name, value) {

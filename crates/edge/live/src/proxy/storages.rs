@@ -60,7 +60,7 @@ pub(super) fn open(specs: &[StorageSpec], cache: &Arc<Cache>, before: Option<(&[
             |(_, storages)| Arc::clone(&storages.transient),
         ),
     };
-    let storages = Storages { named, transient };
+    let storages = Storages::new(named, transient);
     if before.is_some() {
         remove_others(cache, &storages);
     }

@@ -171,23 +171,24 @@ pub(super) struct Relayed {
 pub(super) type Told = mpsc::UnboundedSender<Report>;
 
 impl Place {
-    /// Begins a fetch; what is told of it, the last thing once there is something to deliver.
-    pub(super) fn fetch(self, order: Order) -> mpsc::UnboundedReceiver<Report> {
+    /// Begins a fetch, with the body of a request framed as it came; what is told of it, the last thing once there is something to
+    /// deliver.
+    pub(super) fn fetch(self, order: Order, body: Vec<u8>) -> mpsc::UnboundedReceiver<Report> {
         let (told, reports) = mpsc::unbounded_channel();
         let worker = Rc::clone(&self.worker);
         let running = worker.count_running();
         tokio::task::spawn_local(async move {
             let worker = Rc::clone(&self.worker);
-            worker.clocked(Box::pin(self.run(order, told))).await;
+            worker.clocked(Box::pin(self.run(order, body, told))).await;
             drop(running);
         });
         reports
     }
 
-    async fn run(self, order: Order, mut told: Told) {
+    async fn run(self, order: Order, body: Vec<u8>, mut told: Told) {
         let hears = order.tells_interim().then(|| told.clone());
         let mut nobody = Nobody { body: Vec::new(), interim: hears.map(tell_interim) };
-        let mut backend = order.begin(wall_clock());
+        let mut backend = order.begin(wall_clock(), !body.is_empty());
         let mut failure = None;
         let mut account = Account::default();
         let mut step = backend.begin();
@@ -199,17 +200,22 @@ impl Place {
                         continue;
                     };
                     let name = self.origin.name_of(target);
+                    nobody.body = if backend.sends_body() { body.clone() } else { Vec::new() };
                     let mut exchange = self.exchange(&backend, &proxy);
                     let between = set_timeouts(&exchange, &backend);
                     let (mut kept, mut deadline) = (PinnedConnections::default(), Deadline::default());
                     let mut fetch = Fetch::new(&self.worker, &proxy, self.origin.wanted(), &mut kept, &mut deadline);
                     match fetch.run(&mut exchange, &mut nobody).await {
-                        Ok(answer) => {
+                        Ok(mut answer) => {
                             varnish_log::reached(&self.worker, &mut backend, name, &exchange, &answer);
                             account = account.and(varnish_log::account_of(&exchange));
                             exchange.by_rules.server_timeout.set(between);
                             let head = std::mem::take(&mut exchange.response);
-                            match backend.responded(head, wall_clock()) {
+                            let next = backend.responded(head, wall_clock());
+                            if backend.closes_backend() {
+                                answer.body.close_behind();
+                            }
+                            match next {
                                 Step::Accept(accepted) => {
                                     let answer = Some((answer, &exchange, &proxy));
                                     let kept = self.keep(*accepted, answer, told, (&mut backend, account)).await;
@@ -255,6 +261,10 @@ impl Place {
         let mut exchange = Transaction::new(Arc::clone(&self.instance), Rc::clone(&client), &self.worker);
         exchange.restart(&self.instance, &client, self.worker.random());
         exchange.request = backend.request().clone();
+        let (source, destination) = backend.client_ends();
+        exchange.source.set(source);
+        exchange.changed_destination.set(destination);
+        exchange.by_rules.closes.server = accelerator::fields::closes(&exchange.request.headers);
         exchange.asked.stage = RequestStage::Complete;
         exchange.asked.wants_keep_alive = true;
         exchange.timeline.first_byte = Some(now);

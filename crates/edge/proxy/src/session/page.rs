@@ -103,14 +103,19 @@ impl Assembler {
         let mut client = includes.ask_for(&include.target, wall_clock());
         let delivery = self.answer(&mut client).await;
         let before = self.delivered;
-        let ended = self.included(delivery).await;
+        let is_needed = includes.needs(include);
+        let has_failed = is_needed && !matches!(delivery.head.status(), 200 | 204 | 304);
+        let ended = match has_failed {
+            true => self.fail(io::Error::other("what the page includes has failed")).await,
+            false => self.included(delivery, is_needed).await,
+        };
         let account = Account { response_body: self.delivered - before, ..Account::default() };
-        client.take_log().end_request(account, wall_clock());
+        client.take_log().end_include(account, wall_clock());
         ended
     }
 
     /// Delivers what is included.
-    async fn included(&mut self, delivery: Delivery) -> Result<(), Gone> {
+    async fn included(&mut self, delivery: Delivery, is_needed: bool) -> Result<(), Gone> {
         if matches!(delivery.head.status(), 100..=199 | 204 | 304) {
             return Ok(());
         }
@@ -126,7 +131,7 @@ impl Assembler {
                     && object.page().is_none()
                     && accelerator::fields::is_gzip(&object.head().headers);
                 let recoding = if is_packed { Recoding::Gunzip } else { Recoding::None };
-                let delivered = self.object(&object, recoding).await;
+                let delivered = self.object(&object, recoding, is_needed).await;
                 object.body().leave();
                 delivered
             }
@@ -139,12 +144,12 @@ impl Assembler {
         let mut step = client.begin();
         loop {
             if let Some(order) = client.take_refresh() {
-                drop(self.place.clone().fetch(Order::Program(order)));
+                drop(self.place.clone().fetch(Order::Program(order), Vec::new()));
             }
             step = match step {
                 Step::Wait(waiting) => client.woken(&waiting.await, wall_clock()),
                 Step::Fetch(order) => {
-                    let mut reports = self.place.clone().fetch(Order::Program(order));
+                    let mut reports = self.place.clone().fetch(Order::Program(order), Vec::new());
                     let fetched = match reports.recv().await {
                         Some(Report::Fetched(fetched)) => fetched,
                         _ => Fetched::Nothing,
@@ -159,8 +164,9 @@ impl Assembler {
         }
     }
 
-    /// Delivers an object as it is. One that breaks off is left out from there on: nobody can be told in the middle of a page.
-    async fn object(&mut self, object: &Arc<Object>, recoding: Recoding) -> Result<(), Gone> {
+    /// Delivers an object as it is. One that breaks off is left out from there on: nobody can be told in the middle of a page. Where
+    /// it is needed, the page ends.
+    async fn object(&mut self, object: &Arc<Object>, recoding: Recoding, is_needed: bool) -> Result<(), Gone> {
         let mut recoder = Recoder::new(recoding);
         let mut cursor = Cursor::default();
         loop {
@@ -174,6 +180,7 @@ impl Assembler {
                     let rest = recoder.finish().unwrap_or_default();
                     return self.deliver(rest.into()).await;
                 }
+                Err(broken) if is_needed => return self.fail(io::Error::other(broken)).await,
                 Err(_) => return Ok(()),
             }
         }

@@ -6,8 +6,10 @@ use ::http::{
     netscaler::{self, NetscalerError},
     proxy_protocol::{Decoded, Proxied, ProxyError, decode, tlv_type, tlvs},
 };
+use accelerator::{log::CloseReason, proxy_header};
+use telemetry::vsl::VslTag;
 
-use super::{Expected, http::Session, transaction::ProxyFields};
+use super::{Expected, http::Session, transaction::ProxyFields, varnish_log};
 
 /// How long the headers may take where no timeout is configured.
 const HEADER_TIME: Duration = Duration::from_secs(10);
@@ -125,8 +127,10 @@ pub async fn receive(session: &mut Session, expected: Expected) -> Result<(), Re
     let timeouts = &session.side.frontend.settings().timeouts;
     let limit = timeouts.http_request.or(timeouts.client).unwrap_or(HEADER_TIME);
     session.deadline.set(Some(session.worker.now() + limit));
-    if expected.proxy {
-        let (addresses, fields) = header(session, proxy_header).await?;
+    if expected.proxy && session.side.frontend.varnishd().is_some() {
+        receive_as_varnish(session).await?;
+    } else if expected.proxy {
+        let (addresses, fields) = header(session, decode_header).await?;
         take_over(session, addresses)?;
         let side = Rc::get_mut(&mut session.side).ok_or(Refused::Reset)?;
         if let Some(fields) = fields {
@@ -146,6 +150,47 @@ pub async fn receive(session: &mut Session, expected: Expected) -> Result<(), Re
         let addresses = addresses.await.map_err(NetscalerRefused::instead_of)?;
         take_over(session, Some(addresses))?;
     }
+    Ok(())
+}
+
+/// Receives the header of a listener of varnishd.
+async fn receive_as_varnish(session: &mut Session) -> Result<(), Refused> {
+    let idle = session.side.frontend.varnishd().map(|parameters| parameters.timeouts().idle);
+    session.deadline.set(idle.map(|idle| session.worker.now() + idle));
+    let side = Rc::clone(&session.side);
+    let read = |bytes: &[u8]| match proxy_header::read(bytes) {
+        Ok(None) => Ok(None),
+        Ok(Some(header)) => {
+            let fields = fields(bytes.get(header.fields.clone()).unwrap_or_default());
+            Ok(Some((header.consumed, (header, fields))))
+        }
+        Err(garbage) => {
+            if let Some(words) = &garbage.words {
+                varnish_log::note(&side, VslTag::ProxyGarbage, words);
+            }
+            varnish_log::closes(&side, garbage.reason);
+            Err(Refused::Malformed)
+        }
+    };
+    let received = header(session, read).await;
+    if matches!(received, Err(Refused::Timeout)) {
+        let silent = session.client.received.is_empty();
+        let reason = if silent { CloseReason::RxCloseIdle } else { CloseReason::RxTimeout };
+        varnish_log::closes(&side, reason);
+    }
+    let (header, fields) = received?;
+    for (tag, text) in [(VslTag::Proxy, &header.record), (VslTag::ProxyGarbage, &header.ignored)] {
+        if let Some(text) = text {
+            varnish_log::note(&side, tag, text);
+        }
+    }
+    drop(side);
+    take_over(session, header.ends)?;
+    let side = Rc::get_mut(&mut session.side).ok_or(Refused::Reset)?;
+    if let Some(fields) = fields {
+        let _ = side.more.get_or_init(Rc::default).proxy_fields.set(fields);
+    }
+    side.received_proxy = true;
     Ok(())
 }
 
@@ -193,7 +238,7 @@ fn take_over(session: &mut Session, addresses: Option<Addresses>) -> Result<(), 
 /// What a header of the PROXY protocol says: addresses, if there are any, and fields.
 type Said = (Option<Addresses>, Option<ProxyFields>);
 
-fn proxy_header(bytes: &[u8]) -> Result<Option<(usize, Said)>, Refused> {
+fn decode_header(bytes: &[u8]) -> Result<Option<(usize, Said)>, Refused> {
     match decode(bytes) {
         Ok(Decoded::Complete { consumed, proxied, tlvs }) => {
             let fields = fields(bytes.get(tlvs).unwrap_or_default());

@@ -40,6 +40,11 @@ impl VarnishLog {
         self.log = client.take_log();
     }
 
+    /// A head of so many bytes has been sent.
+    pub fn head_sent(&mut self, bytes: usize) {
+        self.account.response_head += bytes as u64;
+    }
+
     /// The response's head has been written, in so many bytes; the client's connection is kept or not.
     pub fn head_written(&mut self, response: &ResponseHead, keeps: bool, bytes: usize) {
         self.account.response_head += bytes as u64;
@@ -96,9 +101,25 @@ pub fn session(worker: &Worker, side: &ClientSide) -> Option<Rc<SessionLog>> {
         let opened = side.accepted_at.as_secs_f64();
         let says = format_args!("{client} {listener} {server}");
         let descriptor = side.stream.as_deref().map_or(-1, descriptor);
-        Some(Rc::new(SessionLog::begin(&sink, number, says, (opened, descriptor), wall_clock)))
+        let comes_first = side.frontend.settings().binds.get(side.listener).is_some_and(|bind| bind.accept_proxy);
+        let transport = if comes_first { "PROXY" } else { "HTTP/1" };
+        Some(Rc::new(SessionLog::begin(&sink, (number, transport), says, (opened, descriptor), wall_clock)))
     };
     side.session_log.get_or_init(begin).clone()
+}
+
+/// Notes why a connection is about to end.
+pub fn closes(side: &ClientSide, reason: CloseReason) {
+    if let Some(Some(session)) = side.session_log.get() {
+        session.closes(reason);
+    }
+}
+
+/// Notes something about a connection.
+pub fn note(side: &ClientSide, tag: VslTag, text: &str) {
+    if let Some(Some(session)) = side.session_log.get() {
+        session.write(tag, format_args!("{text}"));
+    }
 }
 
 /// Has a request logged that has just been received.
@@ -134,6 +155,16 @@ pub fn refused(worker: &Worker, transaction: &Transaction, bytes: &[u8], status:
     log.end_refused(bytes, status, transaction.log.varnish.account.response_head);
 }
 
+/// The body of a request that was to be kept has not come, or is too large: the request is over.
+pub fn body_lost(transaction: &Transaction, client: &mut machine::Client) {
+    closes(&transaction.client, CloseReason::RxBody);
+    if let Some(client) = client.program() {
+        let mut log = client.take_log();
+        log.record(VslTag::FetchError, b"straight insufficient bytes");
+        log.end_request(Account { request_head: transaction.asked.head_bytes, ..Account::default() }, wall_clock());
+    }
+}
+
 /// Takes over the log of a request whose response is about to go out.
 pub fn response(transaction: &mut Transaction, client: &mut machine::Client, closes: bool) {
     let Some(client) = client.program() else { return };
@@ -165,6 +196,11 @@ pub fn reached(worker: &Worker, backend: &mut Backend, name: &str, exchange: &Tr
         ends: (exchange.route.destination, exchange.route.source),
         is_reused: upstream.reused,
     };
+    if exchange.route.resent {
+        // NOTE: a connection that was kept had been closed by the backend; nothing of it is known any more.
+        log.backend_opened(BackendConnection { is_reused: true, ..connection }, wall_clock_at(worker, connected));
+        log.backend_gone();
+    }
     log.backend_opened(connection, wall_clock_at(worker, connected));
 }
 

@@ -201,8 +201,8 @@ pub(super) fn convert(typed: Typed, wanted: Type) -> Outcome<Expression> {
         (kind, Type::Bool) if kind.is_condition() => Ok(truth(Typed { expression, kind, span })),
         (Type::Int, Type::Real) => Ok(Expression::Convert(Type::Real, Box::new(expression))),
         (Type::Header, Type::Body) | (Type::String, Type::Body) => Ok(expression),
-        (kind, Type::Body) if kind.is_printable() => Ok(Expression::Text(Box::new(expression))),
         (Type::Blob, Type::Body) => Ok(expression),
+        (kind, Type::Body) if kind.is_printable() => Ok(Expression::Text(Box::new(expression))),
         _ => Err(Diagnostic::new(format!("Expression has type {kind}, expected {wanted}")).show_range(span)),
     }
 }

@@ -215,6 +215,13 @@ impl<'a> AnswerBody<'a> {
         }
     }
 
+    /// The server's connection ends with this body.
+    pub fn close_behind(&mut self) {
+        if let Self::Server { keeps, .. } = self {
+            *keeps = false;
+        }
+    }
+
     /// The connection, if it can serve another request: the server goes on with it, and nothing is left on it.
     #[must_use]
     #[inline]

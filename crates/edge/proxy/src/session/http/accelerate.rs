@@ -11,17 +11,21 @@ use std::{
 };
 
 use accelerator::{
-    Connection,
     backend::{Accepted, AcceptedBody, Recoding},
-    client::{self, DeliveredBody, Delivery, Fetched, Pipe},
+    client::{DeliveredBody, Delivery, Fetched, Pipe},
+    log::CloseReason,
     machine::{Backend, Client, FetchStep, Order, Step, Target},
     output::Part,
-    section, shared,
+    section,
 };
-use http::{BodyLength, ResponseHead};
+use http::{BodyLength, ChunkedDecoder, ResponseHead};
 use live::LiveProxy;
 
-use super::{Next, Session, exchange::InBackend};
+use super::{
+    Next, Session,
+    exchange::InBackend,
+    machine_of_request::{client_of, obey, switch},
+};
 use crate::{
     registry::Order as SessionOrder,
     session::{
@@ -29,7 +33,6 @@ use crate::{
         ending::{Ending, Stage},
         fetch::{Answer, AnswerBody, Attempts, Fetch, Nobody, ObjectBody, StoredBody, Unfetched},
         filter,
-        heads::Heads,
         object_fetch::{Origin, Place, Relayed, Report, set_timeouts, wall_clock},
         page,
         pinned::PinnedConnections,
@@ -41,11 +44,11 @@ use crate::{
     worker::Worker,
 };
 
-/// Bytes and fields that a request's head gets on its way through a program: so many fit without taking more memory.
-const REQUEST_ROOM: (usize, usize) = (256, 4);
-
 /// How the log names what answered.
 const CACHE: &str = "<CACHE>";
+
+/// What the body of a request may be that goes along with a fetch for the cache.
+const FETCHED_BODY_BYTES_MAX: u64 = 1 << 20;
 
 /// What chunks may add to the bytes of a body that is kept.
 const FRAMING_BYTES_MAX: u64 = 64 << 10;
@@ -74,6 +77,8 @@ enum AfterFetch {
 struct Road<'r> {
     proxy: &'r Arc<LiveProxy>,
     origin: Origin,
+    /// How long the request's body is.
+    body: BodyLength,
     up: BodyPump,
     is_body_sent: bool,
     /// The body of the request, framed as it came, where it can be sent several times.
@@ -98,7 +103,9 @@ impl Session {
         let mut up = BodyPump::new(body, &self.limits(), false);
         if up.approve(&self.client).is_err() {
             transaction.end(Ending::RequestMalformed(Stage::Request));
-            return Box::pin(self.answer_error(transaction, 400)).await;
+            // NOTE: in Varnish a body fails on its way to the backend.
+            let status = if proxy.varnishd().is_some() { 503 } else { 400 };
+            return Box::pin(self.answer_error(transaction, status)).await;
         }
         if filter::has_filters(&self.side.frontend, proxy) {
             self.filter_request(transaction, proxy, &mut up);
@@ -109,17 +116,15 @@ impl Session {
             varnish_log::begin(&self.worker, transaction, client);
         }
         let expects_continue = origin.pipe_timeout().is_some();
-        let mut road = Road { proxy, origin, up, is_body_sent: false, kept_body: None, expects_continue };
+        let mut road = Road { proxy, origin, body, up, is_body_sent: false, kept_body: None, expects_continue };
         let mut step = client.begin();
         loop {
-            if let Some(bytes_max) = client.kept_body_bytes()
-                && !body.is_empty()
-                && let Err(next) = self.keep_body(transaction, &mut road, body, bytes_max).await
-            {
+            if let Err(next) = self.bring_body(transaction, &mut client, &mut road, &step).await {
+                varnish_log::body_lost(transaction, &mut client);
                 return next;
             }
             if let Some(order) = client.take_refresh() {
-                drop(self.place(&road).fetch(order));
+                drop(self.place(&road).fetch(order, road.kept_body.clone().unwrap_or_default()));
             }
             step = match step {
                 Step::Wait(waiting) => match self.while_client_stays(proxy, waiting).await {
@@ -223,7 +228,7 @@ impl Session {
         order: Order,
         road: &Road<'_>,
     ) -> AfterFetch {
-        let mut reports = self.place(road).fetch(order);
+        let mut reports = self.place(road).fetch(order, road.kept_body.clone().unwrap_or_default());
         loop {
             let Some(report) = self.while_client_stays(road.proxy, reports.recv()).await else {
                 return AfterFetch::Left;
@@ -337,11 +342,15 @@ impl Session {
                     let origin = road.origin.clone();
                     let name = origin.name_of(target);
                     match self.ask(&worker, transaction, &backend, &proxy, road).await {
-                        Ok(answer) => {
+                        Ok(mut answer) => {
                             varnish_log::reached(&worker, &mut backend, name, transaction, &answer);
                             let mut account = varnish_log::account_of(transaction);
                             let head = std::mem::take(&mut transaction.response);
-                            match backend.responded(head, wall_clock()) {
+                            let next = backend.responded(head, wall_clock());
+                            if backend.closes_backend() {
+                                answer.body.close_behind();
+                            }
+                            match next {
                                 FetchStep::Accept(accepted) if accepted.stored.is_some() => {
                                     let answer = (answer, &*transaction, &proxy);
                                     let place = self.place(road);
@@ -418,6 +427,8 @@ impl Session {
     ) -> Result<Answer<'p>, Unfetched> {
         // NOTE: rules and the log see the request as it goes to the server, as they do without a program.
         transaction.request = backend.request().clone();
+        transaction.route.resent = false;
+        transaction.by_rules.closes.server = accelerator::fields::closes(&transaction.request.headers);
         transaction.route.backend = Some(Arc::clone(proxy));
         let by_rule = transaction.by_rules.server_timeout.get();
         let between = set_timeouts(transaction, backend);
@@ -531,6 +542,7 @@ impl Session {
                 drop(pipe.log);
                 if road.proxy.varnishd().is_some() {
                     // NOTE: as in Varnish, who asked for a pipe gets bytes of the other side or none.
+                    varnish_log::closes(&self.side, CloseReason::TxError);
                     transaction.end(Ending::ServerFailed(Stage::Request));
                     return Next::Close;
                 }
@@ -579,35 +591,67 @@ impl Session {
         }
     }
 
-    /// Takes the whole body of a request in, so that it can be sent several times; one that is known to be larger is left alone.
+    /// Takes the whole body of a request in, so that it can be sent several times. One that is larger ends the connection, as in
+    /// Varnish.
     async fn keep_body(
         &mut self,
         transaction: &mut Transaction,
         road: &mut Road<'_>,
-        body: BodyLength,
         bytes_max: u64,
     ) -> Result<(), Next> {
+        let body = road.body;
         let is_too_large = matches!(body, BodyLength::Exact(length) if length > bytes_max);
-        if is_too_large || road.kept_body.is_some() || road.is_body_sent {
+        if road.kept_body.is_some() || road.is_body_sent {
             return Ok(());
+        }
+        if is_too_large {
+            transaction.end(Ending::RequestMalformed(Stage::Request));
+            return Err(Next::Close);
         }
         self.ask_for_body(transaction, road).await;
         let mut kept = Vec::new();
+        let mut decoder = (body == BodyLength::Chunked).then(|| ChunkedDecoder::new(&self.limits()));
+        let (mut decoded, mut whole) = (0, Vec::new());
         let limit = self.side.frontend.settings().timeouts.client.unwrap_or(Duration::MAX);
         loop {
-            kept.extend_from_slice(self.client.received.bytes().get(..road.up.approved()).unwrap_or_default());
+            let approved = self.client.received.bytes().get(..road.up.approved()).unwrap_or_default();
+            kept.extend_from_slice(approved);
+            if let Some(decoder) = &mut decoder {
+                whole.clear();
+                // NOTE: what was approved has been looked at.
+                let _ = decoder.decode_into(approved, &mut whole);
+                decoded += whole.len() as u64;
+            }
             road.up.discard(&mut self.client);
-            if road.up.is_received() {
+            let is_too_large = decoded > bytes_max || kept.len() as u64 > bytes_max.saturating_add(FRAMING_BYTES_MAX);
+            if road.up.is_received() && !is_too_large {
                 road.kept_body = Some(kept);
                 return Ok(());
             }
-            let is_too_large = kept.len() as u64 > bytes_max.saturating_add(FRAMING_BYTES_MAX);
             let more = tokio::time::timeout(limit, poll_fn(|context| self.client.poll_receive(context)));
             if is_too_large || !matches!(more.await, Ok(Ok(1..))) || road.up.approve(&self.client).is_err() {
                 transaction.end(Ending::ClientLeft(Stage::Request));
                 transaction.count_client_abort();
                 return Err(Next::Close);
             }
+        }
+    }
+
+    /// Takes the body of a request in, if the program wants it kept or it goes along with a fetch for the cache.
+    async fn bring_body(
+        &mut self,
+        transaction: &mut Transaction,
+        client: &mut Client,
+        road: &mut Road<'_>,
+        step: &Step,
+    ) -> Result<(), Next> {
+        if road.body.is_empty() {
+            return Ok(());
+        }
+        let is_fetched = client.program().is_some() && (matches!(step, Step::Fetch(_)) || client.wants_refresh());
+        match client.kept_body_bytes().or(is_fetched.then_some(FETCHED_BODY_BYTES_MAX)) {
+            Some(bytes_max) => self.keep_body(transaction, road, bytes_max).await,
+            None => Ok(()),
         }
     }
 
@@ -629,72 +673,5 @@ impl Session {
             origin: road.origin.clone(),
             proxy: Arc::clone(road.proxy),
         }
-    }
-}
-
-/// The machine of a request.
-fn client_of(
-    worker: &Worker,
-    transaction: &Transaction,
-    origin: &Origin,
-    (body, heads): (BodyLength, &mut Heads),
-) -> Client {
-    let has_body = !body.is_empty();
-    let mut request = std::mem::take(&mut heads.request);
-    request.copy_from(&transaction.request, REQUEST_ROOM.0, REQUEST_ROOM.1);
-    match origin {
-        Origin::Program { accelerator, program } => {
-            let numbers = Arc::clone(accelerator);
-            let asks_who = program.loaded.program.imports("unix");
-            let connection = connection_of(worker, transaction, asks_who);
-            let next = Rc::new(move || numbers.next_number());
-            let mut client = client::Client::new(&program.loaded, request, connection, wall_clock(), next, has_body);
-            client.lend(std::mem::take(&mut heads.response));
-            Client::Program(Box::new(client))
-        }
-        Origin::Shared { cache, .. } => {
-            Client::Shared(Box::new(shared::Client::new(&cache.shared, request, wall_clock(), has_body)))
-        }
-    }
-}
-
-/// Does what the program has asked of the client's connection.
-fn obey(client: &Client, transaction: &Transaction, idle_wish: &mut Option<Duration>) {
-    let Client::Program(client) = client else { return };
-    if let Some(time) = client.wishes().timeout_idle {
-        *idle_wish = Some(Duration::try_from_secs_f64(time).unwrap_or(Duration::MAX));
-    }
-    if let (Some(tos), Some(stream)) = (client.wishes().tos, transaction.client.stream.as_ref()) {
-        stream.set_tos(tos);
-    }
-}
-
-/// Hands a request to the program with this label.
-fn switch(label: &str, client: &mut Client, origin: &mut Origin) -> Step {
-    let labelled = match origin {
-        Origin::Program { accelerator, .. } => accelerator.labelled(label),
-        Origin::Shared { .. } => None,
-    };
-    let step = client.switched(labelled.as_ref().map(|program| &program.loaded));
-    if let (Origin::Program { program, .. }, Some(labelled)) = (origin, labelled) {
-        *program = labelled;
-    }
-    step
-}
-
-/// The client's connection, as VCL asks about it; with who is at its other end if the program may ask for that.
-fn connection_of(worker: &Worker, transaction: &Transaction, asks_who: bool) -> Connection {
-    let client = &transaction.client;
-    let bind = client.frontend.listeners.get(client.listener);
-    Connection {
-        client: transaction.source.get(),
-        server: transaction.destination(),
-        remote: client.original_source,
-        local: client.original_destination(),
-        socket: bind.map(|listener| Arc::clone(&listener.name)),
-        endpoint: None,
-        xid: varnish_log::session(worker, client).map_or(client.id, |session| session.number()),
-        credentials: client.stream.as_ref().filter(|_| asks_who).and_then(|stream| stream.peer_credentials()),
-        proxy_tlvs: transaction.proxy_fields().and_then(|fields| fields.tlvs.clone()),
     }
 }

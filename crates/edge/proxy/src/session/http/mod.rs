@@ -13,6 +13,7 @@ mod accelerate;
 mod answer;
 mod decide;
 mod exchange;
+mod machine_of_request;
 mod parked;
 mod receive;
 mod respond;
@@ -33,14 +34,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use accelerator::log::CloseReason;
 use http::Limits;
 use live::{ConnectionSettings, ConnectionTimeouts, Instance, counters::Traffic};
 use net::Deadline;
 
 use super::{
     ConnectionGuards,
+    ending::{Ending, Stage},
     pinned::PinnedConnections,
     transaction::{ClientSide, Transaction},
+    varnish_log,
     wire::Wire,
 };
 use crate::{
@@ -210,6 +214,9 @@ impl Session {
             self.idle_since = self.worker.now();
             self.client.rest();
             if !self.client.received.is_empty() {
+                if let Some(Some(session)) = self.side.session_log.get() {
+                    session.count_readahead();
+                }
                 // NOTE: pipelined requests wait for nothing, so the task has to give way to others by itself.
                 tokio::task::coop::consume_budget().await;
             }
@@ -296,7 +303,11 @@ impl Session {
                 _ => Wait::Silence,
             })
         });
-        ready.await
+        let wait = ready.await;
+        if wait == Wait::Over && until.is_some_and(|until| until <= self.worker.now()) {
+            varnish_log::closes(&self.side, CloseReason::RxCloseIdle);
+        }
+        wait
     }
 
     /// One request from its first byte to its log line.
@@ -305,6 +316,12 @@ impl Session {
         self.worker.heads.lend_output(&mut self.client.output);
         transaction.timeline.idle_since = Some(self.idle_since);
         let next = self.run(transaction).await;
+        match transaction.ending {
+            Ending::ClientLeft(Stage::Data) | Ending::ClientTimedOut(Stage::Data) => {
+                varnish_log::closes(&self.side, CloseReason::TxError);
+            }
+            _ => {}
+        }
         transaction.finish(&self.worker);
         self.registered.handle.rests();
         next

@@ -2,6 +2,7 @@
 
 use std::{future::poll_fn, task::Poll};
 
+use accelerator::log::CloseReason;
 use http::{BodyLength, BodyTracker, HeaderId, ParseErrorKind, Parsed, RequestParser, Sender, request_body_length};
 
 use super::{Next, Session};
@@ -87,7 +88,13 @@ impl Session {
                             }));
                         }
                         Ok(Parsed::Incomplete) => {}
-                        Err(error) if is_varnishd && error.kind == ParseErrorKind::HeadTooLarge => {
+                        Err(error)
+                            if is_varnishd
+                                && matches!(
+                                    error.kind,
+                                    ParseErrorKind::HeadTooLarge | ParseErrorKind::TargetTooLong
+                                ) =>
+                        {
                             return Poll::Ready(Err(Failure::Overflow));
                         }
                         Err(error) => {
@@ -146,6 +153,18 @@ impl Session {
         self.count_bad_request(transaction);
     }
 
+    /// Answers by a status line and nothing else, as Varnish does where it has not understood the request.
+    async fn answer_bare(&mut self, transaction: &mut Transaction, status: u16) -> Next {
+        let line = format!("HTTP/1.1 {status} {}\r\n\r\n", http::reason_phrase(status));
+        transaction.answered.status = status;
+        transaction.log.varnish.head_sent(line.len());
+        self.client.output.extend_from_slice(line.as_bytes());
+        match self.flush().await {
+            Ok(()) => Next::Linger,
+            Err(_) => Next::Close,
+        }
+    }
+
     /// Tells the client, if need be, that there is no request.
     pub(super) async fn no_request(&mut self, transaction: &mut Transaction, failure: &Failure) -> Next {
         let options = &self.side.frontend.settings().options;
@@ -153,6 +172,12 @@ impl Session {
         if silent && self.first {
             // Nothing came: all the time there was is that of the connection.
             transaction.timeline.first_byte = Some(self.side.accepted);
+        }
+        match failure {
+            Failure::Timeout if silent => varnish_log::closes(&self.side, CloseReason::RxCloseIdle),
+            Failure::Timeout => varnish_log::closes(&self.side, CloseReason::RxTimeout),
+            Failure::Overflow => varnish_log::closes(&self.side, CloseReason::RxOverflow),
+            _ => {}
         }
         match failure {
             // The end between two requests is how a kept connection ends.
@@ -207,7 +232,10 @@ impl Session {
                 self.count_bad_request(transaction);
                 transaction.count_tracked_error();
                 let (status, bytes) = (*status, self.client.received.bytes().to_vec());
-                let next = self.answer_error(transaction, status).await;
+                let next = match self.side.frontend.varnishd() {
+                    Some(_) => self.answer_bare(transaction, status).await,
+                    None => self.answer_error(transaction, status).await,
+                };
                 varnish_log::refused(&self.worker, transaction, &bytes, status);
                 next
             }
