@@ -6,10 +6,12 @@
 //! | home | what for |
 //! |---|---|
 //! | [`embedded`] | one machine: a file in a folder ([format](../../../../docs/formats/coordinator.md)) |
+//! | [`etcd`] | many machines: etcd 3.4 or later |
 //!
 //! [`table`] is what a home does with transactions, without file and clock.
 
 pub mod embedded;
+pub mod etcd;
 pub mod keys;
 pub mod record;
 pub mod table;
@@ -18,6 +20,7 @@ pub mod transaction;
 use std::{io, path::PathBuf, time::Duration};
 
 pub use embedded::Embedded;
+pub use etcd::Etcd;
 pub use table::Change;
 pub use transaction::{Condition, LeaseId, Revision, Transaction, Write};
 

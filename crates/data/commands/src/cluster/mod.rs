@@ -3,9 +3,11 @@
 //! Somebody who looks after the cluster gives a node its topology and, again and again, the time for which it may serve. The node
 //! serves what both allow, and sends clients elsewhere as Redis Cluster does (manual: reference/cluster-spec, redirections).
 
+mod lease;
 mod redirect;
 mod topology;
 
+pub use lease::{Vote, Votes};
 pub use redirect::Redirect;
 pub use topology::{Node, SLOTS, SlotRange, Topology, TopologyError};
 
@@ -28,6 +30,8 @@ pub struct Standing {
     pub peer: Peer,
     /// `READONLY`: it reads from a replica.
     pub reads_replica: bool,
+    /// It is an agent that leads the others since then: one that a later one has followed steers nothing any more.
+    pub term: Option<u64>,
 }
 
 /// Commands on some slots wait.
@@ -50,6 +54,10 @@ pub struct Membership {
     pub lease: Option<u64>,
     /// Slots whose commands wait.
     pub pause: Option<SlotPause>,
+    /// Who lets it serve until when.
+    pub votes: Votes,
+    /// Since when the agent leads that was heard last.
+    pub term: u64,
 }
 
 /// Why a node does not take what it is told of the cluster.
@@ -66,6 +74,23 @@ pub enum MembershipError {
     /// The same epoch, and something else.
     #[error("STALEEPOCH epoch {0} is known, with another topology: a change has an epoch of its own")]
     Other(u64),
+    /// A vote is for another run of the process.
+    #[error("STALERUN this process is run {run}")]
+    OtherRun {
+        /// The one that runs.
+        run: String,
+    },
+    /// A vote of somebody whose votes do not count.
+    #[error("ERR '{0}' is no voter of the cluster that this node knows")]
+    NoVoter(String),
+    /// Another agent leads.
+    #[error("STALETERM an agent leads since {known}, this one since {told}")]
+    StaleTerm {
+        /// Since when one leads.
+        known: u64,
+        /// Since when this one did.
+        told: u64,
+    },
     /// The lines are not right.
     #[error("ERR the topology is refused: {0}")]
     Unreadable(#[from] TopologyError),
@@ -94,8 +119,12 @@ impl Membership {
         if epoch > self.epoch {
             self.pause = None;
         }
+        let before = self.master_since();
         self.epoch = epoch;
         self.topology = Some(topology);
+        if self.master_since() != before {
+            self.forget_votes();
+        }
         self.lease = lease_until.map(|until| until.max(self.lease.unwrap_or(0))).or(self.lease);
         Ok(())
     }

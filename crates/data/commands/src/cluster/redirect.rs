@@ -74,9 +74,15 @@ impl Membership {
             return Err(Redirect::NotServed);
         };
         let owner = topology.owner(slot).ok_or(Redirect::NotServed)?;
-        let reads_here =
-            owner == topology.master_of(myself) && standing.reads_replica && flags.contains(Flags::READONLY);
-        if owner == myself || reads_here {
+        let reads_here = owner != myself
+            && owner == topology.master_of(myself)
+            && standing.reads_replica
+            && flags.contains(Flags::READONLY);
+        if reads_here {
+            // Who reads from a replica takes what it has: it has no lease.
+            return Ok(());
+        }
+        if owner == myself {
             return if self.may_serve(now) { Ok(()) } else { Err(Redirect::Down) };
         }
         let node = topology.nodes.get(owner).ok_or(Redirect::NotServed)?;

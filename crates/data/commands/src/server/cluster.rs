@@ -21,6 +21,9 @@ impl Shared {
     #[inline(never)]
     pub(super) fn refused_by_cluster(&self, session: &Session, found: Found, words: &[&[u8]]) -> Option<Failure> {
         let membership = self.cluster.as_ref()?;
+        if let Some(error) = membership.refuses_term(session.standing.term) {
+            return Some(Failure::owned(error.to_string()));
+        }
         let routed = match &session.transaction {
             Some(transaction) if found.command.flags.contains(Flags::RUNS_TRANSACTION) => {
                 self.route_queued(membership, session, transaction)

@@ -118,6 +118,50 @@ fn who_has_no_lease_any_more_serves_nothing() {
 }
 
 #[test]
+fn a_majority_of_voters_lets_a_node_serve() {
+    let clock = Rc::new(Cell::new(5));
+    let mut shard = node(&clock);
+    let client = shard.client();
+    assert_eq!(shard.ask(client, &format!("{} LEASE 0 VOTERS x,y,z", told(1, TWO))), "+OK ");
+    let info = shard.ask(client, "INFO server");
+    let run = info
+        .split("run_id:")
+        .nth(1)
+        .unwrap()
+        .split("\r\n")
+        .next()
+        .unwrap_or_default()
+        .split(' ')
+        .next()
+        .unwrap()
+        .to_owned();
+    let vote = |epoch: u64, voter: &str| format!("CLUSTER LEASE {epoch} 100 SINCE 5 VOTER {voter} RUN \"{run}\"");
+    assert_eq!(shard.ask(client, &vote(1, "x")), ":5 ");
+    assert_eq!(shard.ask(client, "SET b 1"), "-CLUSTERDOWN The cluster is down ");
+    assert!(shard.ask(client, &vote(2, "y")).starts_with("-STALEEPOCH"));
+    assert!(shard.ask(client, &vote(1, "w")).starts_with("-ERR 'w' is no voter"));
+    assert!(shard.ask(client, "CLUSTER LEASE 1 100 SINCE 5 VOTER y RUN no").starts_with("-STALERUN"));
+    assert_eq!(shard.ask(client, &vote(1, "y")), ":5 ");
+    assert_eq!(shard.ask(client, "SET b 1"), "+OK ");
+    clock.set(100_005);
+    assert_eq!(shard.ask(client, "SET b 1"), "-CLUSTERDOWN The cluster is down ");
+}
+
+#[test]
+fn an_agent_that_leads_no_more_steers_nothing() {
+    let mut shard = node(&Rc::default());
+    let (before, after) = (shard.client(), shard.client());
+    assert_eq!(shard.ask(before, "CLUSTER CONNECTION AGENT 4"), "+OK ");
+    assert_eq!(shard.ask(before, &told(1, TWO)), "+OK ");
+    assert_eq!(shard.ask(after, "CLUSTER CONNECTION AGENT 5"), "+OK ");
+    for command in ["CONFIG SET replica-ack 0", "REPLICAOF NO ONE", "CLUSTER PAUSE END", &told(2, TWO)] {
+        assert!(shard.ask(before, command).starts_with("-STALETERM"), "{command}");
+    }
+    assert!(shard.ask(before, "CLUSTER CONNECTION AGENT 4").starts_with("-STALETERM"));
+    assert_eq!(shard.ask(after, &told(2, TWO)), "+OK ");
+}
+
+#[test]
 fn a_store_that_stands_alone_has_no_cluster() {
     let mut shard = Shard::new();
     let client = shard.client();

@@ -23,11 +23,14 @@ pub(super) fn help(context: &mut Context<'_>) -> Result<(), Failure> {
         ("REPLICAS <node-id>", "The replicas of a master."),
         ("SHARDS", "The shards with their slots and nodes."),
         ("SLOTS", "Which node has which slots."),
-        ("TOPOLOGY <epoch> <nodes> [LEASE <milliseconds>]", "Tells the node how the cluster is."),
-        ("LEASE <epoch> <milliseconds> [SINCE <microseconds>]", "Lets the node serve for so long; tells its clock."),
+        ("TOPOLOGY <epoch> <nodes> [LEASE <milliseconds> [VOTERS <names>]]", "Tells the node how the cluster is."),
+        (
+            "LEASE <epoch> <milliseconds> [SINCE <microseconds> [VOTER <name> RUN <run-id>]]",
+            "Lets the node serve for so long; tells its clock.",
+        ),
         ("PAUSE <first> <last> <milliseconds> | PAUSE END", "Has commands on some slots wait."),
         ("DELKEYSINSLOT <first> <last> <count>", "Removes some keys of slots that are another node's."),
-        ("CONNECTION CLIENT|PROXY|MOVER", "Says what the connection is."),
+        ("CONNECTION CLIENT|PROXY|MOVER|AGENT <term>", "Says what the connection is."),
         ("ADDSLOTS, MEET, FAILOVER, SETSLOT, ...", "Are refused: `tidegate cluster` decides that for all nodes."),
     ];
     help::reply(context, "CLUSTER", &lines);

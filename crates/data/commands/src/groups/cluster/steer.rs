@@ -4,7 +4,7 @@ use keyspace::Failure;
 
 use crate::{
     Context,
-    cluster::{MembershipError, Peer, SlotPause},
+    cluster::{MembershipError, Peer, SlotPause, Vote},
     groups::cluster::slots::range,
 };
 
@@ -12,6 +12,9 @@ use super::DISABLED;
 
 /// The longest lease and the longest pause, in milliseconds.
 const TIME_MAX: u64 = 24 * 60 * 60 * 1000;
+
+/// The most voters that a cluster has.
+const VOTERS_MAX: usize = 1_024;
 
 fn refused(error: &MembershipError) -> Failure {
     Failure::owned(error.to_string())
@@ -32,18 +35,36 @@ pub(super) fn topology(context: &mut Context<'_>) -> Result<(), Failure> {
     let text = std::str::from_utf8(context.words.at(3)).map_err(|_| Failure::text("ERR the topology is no text"))?;
     let lease = match context.words.len() {
         4 => None,
-        6 if context.words.is(4, "LEASE") => Some(after(context, 5)?),
+        6 | 8 if context.words.is(4, "LEASE") => Some(after(context, 5)?),
         _ => return Err(Failure::Syntax),
+    };
+    let voters = match context.words.len() {
+        8 if context.words.is(6, "VOTERS") => Some(voters(context.words.at(7))?),
+        8 => return Err(Failure::Syntax),
+        _ => None,
     };
     let membership = context.shared.cluster.as_mut().ok_or(DISABLED)?;
     let was_paused = membership.pause.is_some();
     membership.learn(epoch, text, lease).map_err(|error| refused(&error))?;
+    if let Some(voters) = voters {
+        membership.set_voters(voters);
+    }
     if was_paused && membership.pause.is_none() {
         context.shared.end_slot_pause();
     }
     context.shared.redirect_waiting();
     context.reply.ok();
     Ok(())
+}
+
+/// Names of voters, separated by commas.
+fn voters(text: &[u8]) -> Result<Vec<String>, Failure> {
+    let text = std::str::from_utf8(text).map_err(|_| Failure::text("ERR the voters are no text"))?;
+    let voters: Vec<String> = text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    if voters.is_empty() || voters.len() > VOTERS_MAX {
+        return Err(Failure::owned(format!("ERR a cluster has 1 to {VOTERS_MAX} voters")));
+    }
+    Ok(voters)
 }
 
 pub(super) fn lease(context: &mut Context<'_>) -> Result<(), Failure> {
@@ -55,16 +76,30 @@ pub(super) fn lease(context: &mut Context<'_>) -> Result<(), Failure> {
             membership.prolong(epoch, until).map_err(|error| refused(&error))?;
             context.reply.ok();
         }
-        6 if context.words.is(4, "SINCE") => {
+        6 | 10 if context.words.is(4, "SINCE") => {
             // Counted from a moment that this node has told: a lease that has waited in its socket while the process was stopped gives
             // it no time that nobody meant to give.
             let (ms, since) = (number(context, 3, TIME_MAX)?, number(context, 5, i64::MAX as u64)?);
             let now = context.shared.stopwatch();
+            let is_vote = context.words.len() == 10;
+            if is_vote && !(context.words.is(6, "VOTER") && context.words.is(8, "RUN")) {
+                return Err(Failure::Syntax);
+            }
+            let run = context.shared.host.process().run_id;
             let membership = context.shared.cluster.as_mut().ok_or(DISABLED)?;
             if since > now {
                 return Err(Failure::text("ERR SINCE is later than this node's clock says"));
             }
-            if since > 0 {
+            if since > 0 && is_vote {
+                let no_text = |_| Failure::text("ERR a name is no text");
+                let vote = Vote {
+                    voter: std::str::from_utf8(context.words.at(7)).map_err(no_text)?,
+                    run: std::str::from_utf8(context.words.at(9)).map_err(no_text)?,
+                    epoch,
+                    until: since + ms * 1000,
+                };
+                membership.take_vote(vote, &run).map_err(|error| refused(&error))?;
+            } else if since > 0 {
                 membership.prolong(epoch, since + ms * 1000).map_err(|error| refused(&error))?;
             }
             context.reply.integer(now as i64);
@@ -95,6 +130,17 @@ pub(super) fn pause(context: &mut Context<'_>) -> Result<(), Failure> {
 
 pub(super) fn connection(context: &mut Context<'_>) -> Result<(), Failure> {
     context.shared.cluster.as_ref().ok_or(DISABLED)?;
+    if context.words.len() == 4 {
+        if !context.words.is(2, "AGENT") {
+            return Err(Failure::Syntax);
+        }
+        let term = number(context, 3, i64::MAX as u64)?;
+        let membership = context.shared.cluster.as_mut().ok_or(DISABLED)?;
+        membership.take_term(term).map_err(|error| refused(&error))?;
+        context.session.standing.term = Some(term);
+        context.reply.ok();
+        return Ok(());
+    }
     let peer = match context.words.at(2).to_ascii_uppercase().as_slice() {
         b"CLIENT" => Peer::Client,
         b"PROXY" => Peer::Proxy,
