@@ -14,7 +14,7 @@ use std::{
 };
 
 use support::{
-    LONG, Redis, RedisClient, Store, assert_same, field, follow, host, signal_process, wait_for_link, wait_until,
+    LONG, Redis, RedisClient, StoppedProcess, Store, assert_same, field, follow, host, wait_for_link, wait_until,
     wait_within,
 };
 
@@ -147,22 +147,6 @@ fn a_failover_is_refused_where_it_can_come_to_nothing() {
     assert_eq!(field(&mut replica, "role"), "slave");
 }
 
-/// A replica that is stopped has not what the master writes then.
-struct Stopped(u32);
-
-impl Stopped {
-    fn new(store: &Store) -> Self {
-        signal_process(store.pid(), rustix::process::Signal::STOP);
-        Self(store.pid())
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        signal_process(self.0, rustix::process::Signal::CONT);
-    }
-}
-
 #[test]
 fn a_master_takes_writes_again_if_its_replica_is_not_there_in_time() {
     let (master_store, replica_store) = (store(), store());
@@ -170,7 +154,7 @@ fn a_master_takes_writes_again_if_its_replica_is_not_there_in_time() {
     follow(&mut replica, master_store.address);
     wait_for_link(&mut replica);
     wait_for_replicas(&mut master, 1);
-    let stopped = Stopped::new(&replica_store);
+    let stopped = StoppedProcess::new(replica_store.pid());
     assert_eq!(master.text(&["SET", "a", "1"]), "OK");
     assert_eq!(failover_to(&mut master, replica_store.address, &["TIMEOUT", "100000"]), "OK");
     assert_eq!(field(&mut master, "master_failover_state"), "waiting-for-sync");
@@ -198,7 +182,7 @@ fn by_force_a_replica_is_the_master_with_what_has_come_to_it() {
     follow(&mut replica, master_store.address);
     wait_for_link(&mut replica);
     wait_for_replicas(&mut master, 1);
-    let stopped = Stopped::new(&replica_store);
+    let stopped = StoppedProcess::new(replica_store.pid());
     assert_eq!(master.text(&["SET", "a", "1"]), "OK");
     assert_eq!(failover_to(&mut master, replica_store.address, &["TIMEOUT", "50", "FORCE"]), "OK");
     wait_for_state(&mut master, "failover-in-progress");

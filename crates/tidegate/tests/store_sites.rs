@@ -7,8 +7,11 @@ mod support;
 use std::{
     net::{SocketAddr, TcpStream},
     process::Command,
-    sync::Arc,
-    thread,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
 };
 
 use support::{Folder, LONG, Network, RedisClient, Store, assert_same, field, follow, wait_for_link, wait_within};
@@ -35,20 +38,55 @@ fn stat(client: &mut RedisClient, name: &str) -> String {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default().to_owned()
 }
 
-/// Writes until it is told that this is a replica. Returns the last number that was answered.
-fn count_up(address: SocketAddr) -> i64 {
-    let mut client = RedisClient::connect(address);
-    let mut last = 0;
-    loop {
-        let answer = client.text(&["INCR", "counter"]);
-        match answer.parse() {
-            Ok(number) => last = number,
-            Err(_) => {
-                assert!(answer.starts_with("READONLY "), "{answer}");
-                return last;
+/// A client of a site, which goes on while masters change.
+struct Writer {
+    last: Arc<AtomicI64>,
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Writer {
+    /// Counts up, and reads what it has written. No command fails.
+    fn start(address: SocketAddr) -> Self {
+        let (last, is_over) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (told, ends) = (Arc::clone(&last), Arc::clone(&is_over));
+        let thread = thread::spawn(move || {
+            let mut client = RedisClient::connect(address);
+            while !ends.load(Relaxed) {
+                let answer = client.text(&["INCR", "counter"]);
+                let number = answer.parse().unwrap_or_else(|_| panic!("a command has failed: {answer}"));
+                let read = client.text(&["GET", "counter"]);
+                assert!(read.parse().is_ok_and(|read: i64| read >= number), "{number} was written, {read} is there");
+                told.store(number, Relaxed);
             }
-        }
+        });
+        Self { last, is_over, thread }
     }
+
+    /// Waits until it has written some more.
+    #[track_caller]
+    fn wait_for_more(&self) {
+        let before = self.last.load(Relaxed);
+        wait_within(LONG, "clients write", || self.last.load(Relaxed) > before + 20 || self.thread.is_finished());
+        assert!(!self.thread.is_finished(), "a client has failed");
+    }
+
+    /// Has it stop; gives the last number that it was answered.
+    fn stop(self) -> i64 {
+        self.is_over.store(true, Relaxed);
+        self.thread.join().unwrap();
+        self.last.load(Relaxed)
+    }
+}
+
+/// Hands over, and waits until that is done and the former master is a replica.
+#[track_caller]
+fn switch_over(from: &mut RedisClient, to: &mut RedisClient, host: &str) {
+    assert_eq!(from.text(&["FAILOVER", "TO", host, "6390", "TIMEOUT", "60000"]), "OK");
+    wait_within(LONG, "the failover is over", || field(from, "master_failover_state") == "no-failover");
+    assert_eq!(field(to, "role"), "master");
+    wait_for_link(from);
+    wait_within(LONG, "the replica is online", || field(to, "slave0").contains("state=online"));
 }
 
 #[test]
@@ -64,7 +102,7 @@ fn a_store_moves_to_another_site() {
         words.iter().chain(&more).map(|word| (*word).to_owned()).collect::<Vec<String>>()
     };
     let words = options(&here);
-    let old_store =
+    let mut old_store =
         Store::start_at(old_address, Arc::new(Folder::new()), &words.iter().map(String::as_str).collect::<Vec<_>>());
     let words = options(&there);
     let _new_store = network.at_other_end(|| {
@@ -95,17 +133,26 @@ fn a_store_moves_to_another_site() {
     assert_same(&mut old, &mut new);
     assert_eq!((stat(&mut old, "sync_full"), stat(&mut old, "sync_partial_ok")), ("1".into(), "1".into()));
 
-    // One command switches over, while clients write.
-    let writers: Vec<_> = (0..3).map(|_| thread::spawn(move || count_up(old_address))).collect();
-    wait_within(LONG, "clients write", || old.text(&["GET", "counter"]).parse::<i64>().is_ok_and(|number| number > 50));
-    assert_eq!(old.text(&["FAILOVER", "TO", &there, "6390", "TIMEOUT", "60000"]), "OK");
-    let last = writers.into_iter().map(|writer| writer.join().unwrap()).max().unwrap();
-    wait_within(LONG, "the failover is over", || field(&mut old, "master_failover_state") == "no-failover");
-    assert_eq!(new.text(&["GET", "counter"]), last.to_string(), "no write is lost, and none is there that was refused");
-    assert_eq!(new.text(&["INCR", "counter"]), (last + 1).to_string());
-
-    // The old site follows, for the way back.
-    wait_for_link(&mut old);
+    // One command switches over, while clients write at the old site: none of their commands fails.
+    for site in [&mut old, &mut new] {
+        assert_eq!(site.text(&["CONFIG", "SET", "replica-forward", "yes"]), "OK");
+    }
+    let writers: Vec<Writer> = (0..3).map(|_| Writer::start(old_address)).collect();
+    writers.iter().for_each(Writer::wait_for_more);
+    switch_over(&mut old, &mut new, &there);
+    writers.iter().for_each(Writer::wait_for_more);
+    // There are clients at the new site by now; and there is a way back.
+    let at_new_site = Writer::start(new_address);
+    at_new_site.wait_for_more();
+    switch_over(&mut new, &mut old, &here);
+    writers.iter().chain([&at_new_site]).for_each(Writer::wait_for_more);
+    switch_over(&mut old, &mut new, &there);
+    writers.iter().chain([&at_new_site]).for_each(Writer::wait_for_more);
+    let last = writers.into_iter().chain([at_new_site]).map(Writer::stop).max().unwrap();
+    assert_eq!(new.text(&["GET", "counter"]), last.to_string(), "no write is lost");
     assert_same(&mut new, &mut old);
     assert_eq!(stat(&mut new, "sync_full"), "0");
+    // Nobody asks the old site any more.
+    assert_eq!(old_store.stop(), 0);
+    assert_eq!(new.text(&["INCR", "counter"]), (last + 1).to_string());
 }

@@ -1,6 +1,8 @@
 //! What commands know of replication: the role, the master and the replicas, as whoever has the sockets tells it, and what they ask of
 //! it. Nothing here speaks to another server.
 
+use std::collections::BTreeMap;
+
 use keyspace::Millis;
 
 use crate::session::{ReplicaTraits, Session, SessionId};
@@ -181,6 +183,8 @@ pub struct Replication {
     pub news_end: u64,
     /// When replicas were pinged last.
     pub pinged: Millis,
+    /// How many clients want so many replicas to have what they are told of, beside what the setting says.
+    promises: BTreeMap<usize, usize>,
 }
 
 impl Replication {
@@ -209,6 +213,25 @@ impl Replication {
             Some(failover) if failover.is_asked => "failover-in-progress",
             Some(_) => "waiting-for-sync",
         }
+    }
+
+    /// A client that wanted so many replicas to have what it is told of wants another number of them.
+    pub(crate) fn note_promise(&mut self, before: usize, after: usize) {
+        if before == after {
+            return;
+        }
+        if let Some(count) = self.promises.get_mut(&before) {
+            *count -= 1;
+            self.promises.retain(|_, count| *count > 0);
+        }
+        if after > 0 {
+            *self.promises.entry(after).or_default() += 1;
+        }
+    }
+
+    /// The numbers of replicas that clients want to have what they are told of, each once, the least first.
+    pub fn promised(&self) -> impl Iterator<Item = usize> {
+        self.promises.keys().copied()
     }
 
     /// Whether what happens is to be told to replicas: their master is this server.

@@ -21,6 +21,7 @@ pub mod records;
 pub mod release;
 pub mod simulated;
 
+mod held;
 mod persistence;
 mod read_errors;
 mod turn;

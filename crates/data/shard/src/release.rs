@@ -15,6 +15,15 @@ pub struct Promise {
     pub replicas: usize,
 }
 
+/// Up to where so many replicas have the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// How many.
+    pub replicas: usize,
+    /// Up to where.
+    pub offset: Offset,
+}
+
 /// How far the log is in each place that keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnds<'a> {
@@ -22,25 +31,18 @@ pub struct LogEnds<'a> {
     pub written: Offset,
     /// Durably.
     pub durable: Offset,
-    /// Up to where each replica has acknowledged it, in any order.
-    pub acknowledged: &'a [Offset],
+    /// On replicas: for each number of them that somebody was promised, in any order.
+    pub acknowledged: &'a [Acknowledged],
 }
 
 /// Up to which offset replies may go out.
 #[must_use]
 pub fn released_up_to(promise: Promise, ends: &LogEnds<'_>) -> Offset {
     let here = if promise.is_durable { ends.durable } else { ends.written };
-    match promise.replicas {
-        0 => here,
-        // What the machine itself may still lose is not released, whoever else has it.
-        count => here.min(acknowledged_by(count, ends.acknowledged)),
-    }
-}
-
-/// Up to where so many replicas have the log; its beginning if there are not that many.
-fn acknowledged_by(count: usize, acknowledged: &[Offset]) -> Offset {
-    let has_enough = |offset: &&Offset| acknowledged.iter().filter(|other| *other >= offset).count() >= count;
-    acknowledged.iter().filter(has_enough).max().copied().unwrap_or_default()
+    // What the machine itself may still lose is not released, whoever else has it. Of more replicas than anybody was promised
+    // nothing is known: who was promised them has gone, or was promised less.
+    let known = ends.acknowledged.iter().filter(|known| known.replicas <= promise.replicas);
+    known.map(|known| known.offset).min().map_or(here, |there| here.min(there))
 }
 
 #[cfg(test)]
@@ -52,20 +54,23 @@ mod tests {
         for (is_durable, replicas, written, durable, acknowledged, expected) in [
             (false, 0, 90, 50, &[][..], 90),
             (true, 0, 90, 50, &[], 50),
-            (true, 0, 90, 50, &[10, 20], 50),
-            (false, 1, 90, 50, &[], 0),
-            (false, 1, 90, 50, &[70], 70),
-            (true, 1, 90, 50, &[70], 50),
-            (true, 1, 90, 50, &[30], 30),
-            (false, 1, 90, 50, &[30, 70, 20], 70),
-            (false, 2, 90, 50, &[30, 70, 20], 30),
-            (false, 3, 90, 50, &[30, 70, 20], 20),
-            (false, 4, 90, 50, &[30, 70, 20], 0),
-            (false, 2, 90, 50, &[70, 70], 70),
+            (true, 0, 90, 50, &[(1, 20)], 50),
+            (false, 1, 90, 50, &[(1, 0)], 0),
+            (false, 1, 90, 50, &[(1, 70)], 70),
+            (true, 1, 90, 50, &[(1, 70)], 50),
+            (true, 1, 90, 50, &[(1, 30)], 30),
+            (false, 1, 90, 50, &[(2, 30), (1, 70)], 70),
+            (false, 2, 90, 50, &[(2, 30), (1, 70)], 30),
+            // A promise of two is one of one as well.
+            (false, 2, 90, 50, &[(2, 80), (1, 70)], 70),
+            (false, 3, 90, 50, &[(2, 30), (1, 70)], 30),
             // A replica of another history may be ahead of the log.
-            (false, 1, 90, 50, &[120], 90),
+            (false, 1, 90, 50, &[(1, 120)], 90),
         ] {
-            let acknowledged: Vec<_> = acknowledged.iter().copied().map(Offset).collect();
+            let acknowledged: Vec<_> = acknowledged
+                .iter()
+                .map(|(replicas, at)| Acknowledged { replicas: *replicas, offset: Offset(*at) })
+                .collect();
             let ends = LogEnds { written: Offset(written), durable: Offset(durable), acknowledged: &acknowledged };
             let promise = Promise { is_durable, replicas };
             assert_eq!(released_up_to(promise, &ends), Offset(expected), "{promise:?} {ends:?}");

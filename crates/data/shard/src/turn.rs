@@ -13,7 +13,7 @@ mod room;
 
 pub use room::MemoryGauge;
 
-use std::{cell::Cell, collections::VecDeque, rc::Rc};
+use std::{cell::Cell, rc::Rc};
 
 use commands::{
     Server, SessionId,
@@ -23,7 +23,7 @@ use commands::{
 use keyspace::Millis;
 use oplog::{Offset, disk::Disk};
 
-use crate::{Persistence, ShardError, Workers, World, long_queries::LONG};
+use crate::{Persistence, ShardError, Workers, World, held::Held, long_queries::LONG};
 
 use self::{follow::Role, room::Room};
 
@@ -61,8 +61,8 @@ pub struct Shard<D: Disk, W: Workers> {
     world: Rc<dyn World>,
     /// Sessions with something to be sent.
     pub ready: Vec<SessionId>,
-    /// Sessions whose replies wait until the log is safe up to an offset, in order.
-    held: VecDeque<(Offset, Vec<SessionId>)>,
+    /// Sessions whose replies wait until the log is safe up to an offset.
+    held: Held,
     /// All that commands have done so far is in the log, as safe as it has to be.
     is_settled: Rc<Cell<bool>>,
     next_tick: Millis,
@@ -73,7 +73,8 @@ pub struct Shard<D: Disk, W: Workers> {
 /// What is to be done at the end of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnEnd {
-    /// Replies of the turn, reads included, wait until they are released up to there; nothing if they go out at once.
+    /// Replies of the turn, reads included, wait until they are released up to there ([`hold_ready`](Shard::hold_ready)); nothing if all
+    /// go out at once.
     pub wait_for: Option<Offset>,
     /// The next turn is to come at once.
     pub is_busy: bool,
@@ -120,7 +121,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
             room: Room::new(memory, now),
             world,
             ready: Vec::new(),
-            held: VecDeque::new(),
+            held: Held::default(),
             is_settled: Rc::default(),
             next_tick: now,
             compared: (now, 0),
@@ -193,25 +194,14 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     /// Sessions whose replies may go out by now, in order: once for each turn that they were held in.
     #[inline]
     pub fn take_released(&mut self) -> Vec<SessionId> {
-        let mut sessions = Vec::new();
-        if self.held.is_empty() {
-            return sessions;
-        }
-        let Some(safe) = self.persistence.as_ref().map(Persistence::safe) else { return sessions };
-        while self.held.front().is_some_and(|(offset, _)| *offset <= safe) {
-            let Some((_, mut some)) = self.held.pop_front() else { break };
-            sessions.append(&mut some);
-        }
-        sessions
+        let Some(persistence) = self.persistence.as_ref().filter(|_| !self.held.is_empty()) else { return Vec::new() };
+        self.held.take_released(|replicas| persistence.safe_for(replicas))
     }
 
     /// Sessions whose replies may not go out yet: they wait no longer, and are not to get them.
     pub fn take_unreleased(&mut self) -> Vec<SessionId> {
-        let Some(safe) = self.persistence.as_ref().map(Persistence::safe) else { return Vec::new() };
-        let (unsafe_yet, kept) = std::mem::take(&mut self.held).into_iter().partition(|(offset, _)| *offset > safe);
-        self.held = kept;
-        let held: std::collections::VecDeque<(Offset, Vec<SessionId>)> = unsafe_yet;
-        held.into_iter().flat_map(|(_, sessions)| sessions).collect()
+        let Some(persistence) = &self.persistence else { return Vec::new() };
+        self.held.take_unreleased(|replicas| persistence.safe_for(replicas))
     }
 
     /// So many clients are sent what they waited for.
@@ -221,11 +211,21 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         }
     }
 
-    /// Has what is ready wait until replies are released up to an offset.
-    pub fn hold_ready(&mut self, offset: Offset) {
-        if !self.ready.is_empty() {
-            self.held.push_back((offset, std::mem::take(&mut self.ready)));
+    /// Has those of the sessions in `ready` wait until the log is safe up to an offset whose output tells of what is not yet as safe as
+    /// they were promised. Returns these; the others stay in `ready`.
+    pub fn hold_ready(&mut self, offset: Offset) -> Vec<SessionId> {
+        let Some(persistence) = &self.persistence else { return Vec::new() };
+        let mut waiting = Vec::new();
+        for session in std::mem::take(&mut self.ready) {
+            let replicas = persistence.replicas_for(self.server.take_promised_replicas(session));
+            if self.server.is_output_plain(session) || persistence.safe_for(replicas) >= offset {
+                self.ready.push(session);
+            } else {
+                self.held.add(replicas, offset, session);
+                waiting.push(session);
+            }
         }
+        waiting
     }
 
     /// Whether a session is to be read from and run: if not, it is asked again in a millisecond.
@@ -398,7 +398,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         self.server.data_is_replaced();
         self.open_again(now, open)?;
         // What waited to be told of the former log waits no more.
-        self.held.iter_mut().for_each(|(offset, _)| *offset = Offset(0));
+        self.held.let_all_go();
         if let Some(persistence) = &self.persistence {
             self.server.shared.replication_id = persistence.replication_id().to_string();
         }

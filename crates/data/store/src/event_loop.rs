@@ -18,6 +18,7 @@ use shard::{ShardOptions, TICK_MS};
 use crate::{
     Start, StoreError, clock,
     folder::{ShardNumber, StoreFolder},
+    forward::Forwarder,
     host::{Listening, OomScore, Process},
     lanes::Lanes,
     life::Life,
@@ -55,6 +56,8 @@ pub struct EventLoop {
     has_lanes: bool,
     oom_score: OomScore,
     replicator: Replicator,
+    /// Sends commands of clients to the master; nothing until there are some.
+    forwarder: Option<Forwarder>,
     /// Sends keys to other servers; nothing until there are some.
     migrations: Option<Migrations>,
     waker: Arc<Waker>,
@@ -134,6 +137,7 @@ impl EventLoop {
             has_lanes,
             oom_score,
             replicator,
+            forwarder: None,
             migrations: None,
             waker,
             watch,
@@ -222,13 +226,14 @@ impl EventLoop {
             self.shard.check_broken()?;
             self.fulfil_requests(now)?;
             self.migrate(now)?;
+            self.forward()?;
             let has_more = self.replicate(now)?;
             let end = self.shard.end_turn(now, is_tick)?;
             busy = self.replicator.end_turn(&mut self.shard) || end.is_busy || has_more;
-            match end.wait_for {
-                Some(offset) => self.hold(offset),
-                None => self.send(),
+            if let Some(offset) = end.wait_for {
+                self.hold(offset);
             }
+            self.send();
             if self.has_lanes {
                 self.hand_over()?;
             }

@@ -60,6 +60,8 @@ const GROUPS: &[(&str, &[&str])] = &[
             "replica-log-size-max",
             "min-replicas-to-write",
             "min-replicas-max-lag",
+            "replica-forward",
+            "replica-forward-timeout",
             "replica-serve-stale-data",
             "replica-announce-ip",
             "replica-announce-port",

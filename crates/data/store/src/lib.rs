@@ -20,6 +20,7 @@ mod event_loop;
 pub mod export;
 mod folder;
 pub mod followers;
+mod forward;
 mod help;
 mod host;
 pub mod import;

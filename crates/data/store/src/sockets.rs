@@ -211,6 +211,10 @@ impl Sockets {
             }
             return;
         };
+        // Another node may serve by now: whoever asked is not to be told what has become of it.
+        if server.lease_left(session).is_some_and(|left| left.is_zero()) {
+            return self.close(token, server);
+        }
         let Some(connection) = self.connections.get_mut(token) else { return };
         let Some((output, close)) = server.output(session) else { return };
         let before = output.len();
@@ -233,6 +237,18 @@ impl Sockets {
         connection.is_read = true;
         if !server.owes_replies(connection.session) {
             self.close(token, server);
+        }
+    }
+
+    /// Closes a session's connection, whoever reads and writes it, and ends the session.
+    pub fn close_session(&mut self, session: SessionId, server: &mut Server) {
+        match self.tokens.get(&session).copied() {
+            Some(token) => self.close(token, server),
+            None => {
+                if let Some(lanes) = &mut self.lanes {
+                    lanes.close(session, server);
+                }
+            }
         }
     }
 

@@ -7,7 +7,10 @@ mod simulated;
 
 use commands::config::Fsync;
 use oplog::{Entry, Offset, ReplicationId};
-use shard::follow::{FollowError, Piece, Role};
+use shard::{
+    follow::{FollowError, Piece, Role},
+    release::Acknowledged,
+};
 use simulated::{BEGIN, Disks, Machine, Turn, check, grammar::Generator, some_time};
 
 const TURNS: usize = 60;
@@ -32,7 +35,8 @@ impl Pair {
         let history = master.persistence().replication_id();
         follower.shard.adopt_history(history, Offset(0), BEGIN).unwrap();
         let is_promised = seed % 2 == 1;
-        master.persistence().wait_for_replicas(usize::from(is_promised));
+        master.persistence().wait_for_replicas(usize::from(is_promised), 0);
+        master.persistence().set_acknowledged(acknowledged(is_promised, Offset(0)));
         master.settle();
         let turns = master.turns.clone();
         Self { master, follower, seed, is_promised, turns }
@@ -65,7 +69,7 @@ impl Pair {
         self.follower.end_turn();
         self.follower.work(generator.random.one_in(4));
         let durable = self.follower.durable();
-        self.master.persistence().set_acknowledged(vec![durable]);
+        self.master.persistence().set_acknowledged(acknowledged(self.is_promised, durable));
         self.master.begin_turn(0);
         if self.is_promised {
             let acknowledged = self.master.acknowledged();
@@ -107,15 +111,21 @@ impl Pair {
         let (durable, now, steps) = (self.master.durable(), self.master.now(), self.master.disks.log.steps());
         let (image, _, how) = self.master.crash_somewhere(steps);
         self.master = Machine::start(image, self.seed, now, FSYNC);
-        let acknowledged = self.follower.durable();
-        self.master.persistence().wait_for_replicas(usize::from(self.is_promised));
-        self.master.persistence().set_acknowledged(vec![acknowledged]);
+        let durable_there = self.follower.durable();
+        self.master.persistence().wait_for_replicas(usize::from(self.is_promised), 0);
+        let acknowledged = acknowledged(self.is_promised, durable_there);
+        self.master.persistence().set_acknowledged(acknowledged);
         let end = self.master.end();
         assert!(end >= durable, "{how}");
         self.turns.retain(|turn| turn.end <= end);
         self.master.settle();
         self.turns.append(&mut self.master.turns.clone());
     }
+}
+
+/// A follower has the log up to an offset, which counts if clients were promised that.
+fn acknowledged(is_promised: bool, offset: Offset) -> Vec<Acknowledged> {
+    is_promised.then_some(Acknowledged { replicas: 1, offset }).into_iter().collect()
 }
 
 fn history(number: u8) -> ReplicationId {

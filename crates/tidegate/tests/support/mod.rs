@@ -9,6 +9,7 @@ mod beside;
 pub mod cluster;
 mod dns;
 mod edge;
+mod line;
 mod log;
 mod network;
 mod origin;
@@ -37,12 +38,13 @@ pub use self::{
     beside::{Case, differences},
     dns::{NameServer, Oracle, answer as dns_answer},
     edge::{Edge, descendants, resident_kilobytes, signal_process},
+    line::Line,
     log::LogServer,
     network::Network,
     origin::{Origin, ok},
     peer::{Peer, nginx, nginx_at, python},
     redis::Redis,
-    replicas::{LONG, assert_same, field, follow, wait_for_link},
+    replicas::{LONG, StoppedProcess, assert_same, field, follow, wait_for_link},
     scene::{Scene, beside_haproxy, server_and_end},
     scripted_master::ScriptedMaster,
     site::{Site, Varnish},

@@ -2,10 +2,30 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use super::{RedisClient, wait_within};
+use rustix::process::Signal;
+
+use super::{RedisClient, signal_process, wait_within};
 
 /// How long copies and failovers may take on a machine that does much else.
 pub const LONG: Duration = Duration::from_secs(60);
+
+/// A process that is stopped, until this goes.
+#[derive(Debug)]
+pub struct StoppedProcess(u32);
+
+impl StoppedProcess {
+    /// Stops it.
+    pub fn new(pid: u32) -> Self {
+        signal_process(pid, Signal::STOP);
+        Self(pid)
+    }
+}
+
+impl Drop for StoppedProcess {
+    fn drop(&mut self) {
+        signal_process(self.0, Signal::CONT);
+    }
+}
 
 /// Has a server follow another one.
 #[track_caller]

@@ -160,6 +160,21 @@ impl RedisClient {
         self.reply()
     }
 
+    /// Sends a command, and does not wait for its reply.
+    pub fn send_command(&mut self, words: &[&str]) {
+        let mut bytes = Vec::new();
+        resp::encode_command(&mut bytes, words);
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    /// Whether something has come that was not read yet.
+    pub fn has_come(&self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).unwrap();
+        !self.buffer.is_empty() || peeked.is_ok()
+    }
+
     /// Sends bytes as they are.
     pub fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();

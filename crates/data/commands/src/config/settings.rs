@@ -215,6 +215,8 @@ settings! {
     "repl-backlog-size", repl_backlog_size: Memory<1> = Memory(1048576), mutable, FROM_LOG, "How much of the past is kept for replicas.";
     "repl-backlog-ttl", repl_backlog_ttl: Integer<0, { i64::MAX }> = Integer(3600), mutable, FROM_LOG, "Seconds for which it is kept without any.";
     "replica-lazy-flush" | "slave-lazy-flush", replica_lazy_flush: Flag = Flag(false), mutable, OLD_COPY, "Whether a replica frees its data in the background.";
+    "replica-forward", replica_forward: Flag = Flag(false), mutable, Supported, "Whether a replica sends its clients' commands on keys to its master, and the answers back, while its link to the master is up. The master is told `masteruser` and `masterauth`; what a client may do is looked at here. Commands that wait for keys, transactions with WATCH, and reads with CLIENT TRACKING are not sent.";
+    "replica-forward-timeout", replica_forward_timeout: Integer<0, { i64::MAX }> = Integer(5000), mutable, Supported, "How many milliseconds commands that go to the master (`replica-forward`) wait for a link to it that is down. Then writes are refused, and reads answered here.";
     "replica-serve-stale-data" | "slave-serve-stale-data", replica_serve_stale_data: Flag = Flag(true), mutable, Supported, "Whether a replica without its master answers.";
     "replica-read-only" | "slave-read-only", replica_read_only: Flag = Flag(true), mutable, ALWAYS_READ_ONLY, "Whether a replica refuses writes.";
     "replica-ignore-maxmemory" | "slave-ignore-maxmemory", replica_ignore_maxmemory: Flag = Flag(true), mutable, ONE_LOG, "Whether only the master evicts.";

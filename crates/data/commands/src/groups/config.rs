@@ -10,7 +10,8 @@ use crate::{
 };
 
 const GROUP: &str = "server";
-const FLAGS: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
+const FLAGS: Flags =
+    Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE).union(Flags::TELLS_NO_KEYS);
 
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("CONFIG", -2, |_| Err(Failure::Syntax))

@@ -12,7 +12,7 @@ use crate::{
 };
 
 const GROUP: &str = "connection";
-const EASY: Flags = Flags::FAST.union(Flags::LOADING).union(Flags::STALE);
+const EASY: Flags = Flags::FAST.union(Flags::LOADING).union(Flags::STALE).union(Flags::TELLS_NO_KEYS);
 
 const LEAVING: Flags = EASY
     .union(Flags::NOSCRIPT)
@@ -24,7 +24,7 @@ const LEAVING: Flags = EASY
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("PING", -1, ping)
-        .flags(Flags::FAST.union(Flags::WHILE_LISTENING))
+        .flags(Flags::FAST.union(Flags::WHILE_LISTENING).union(Flags::TELLS_NO_KEYS))
         .group(GROUP, Categories::CONNECTION)
         .docs("1.0.0", "O(1)", "Answers, to show that the server is there.")
         .syntax("[message]"),
@@ -211,6 +211,7 @@ fn reset(context: &mut Context<'_>) -> Result<(), Failure> {
     session.protocol = Protocol::Resp2;
     session.name.clear();
     session.standing = Standing::default();
+    context.shared.promise_replicas(session, 0);
     session.reply_mode = ReplyMode::On;
     context.shared.become_default(session);
     context.reply.set_protocol(Protocol::Resp2);

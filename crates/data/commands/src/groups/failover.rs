@@ -11,7 +11,7 @@ use crate::{
 
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("FAILOVER", -1, failover)
-    .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::STALE))
+    .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::STALE).union(Flags::TELLS_NO_KEYS))
     .group("server", Categories::empty())
     .docs("6.2.0", "O(1)", "Makes a replica the master.")
     .syntax("[TO/target{host port:integer [FORCE]}] [ABORT] [TIMEOUT/milliseconds:integer]")];

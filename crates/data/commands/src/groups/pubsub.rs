@@ -16,9 +16,14 @@ const LISTEN: Flags = Flags::PUBSUB
     .union(Flags::LOADING)
     .union(Flags::STALE)
     .union(Flags::WHILE_LISTENING)
-    .union(Flags::PUSHES);
-const SEND: Flags =
-    Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST).union(Flags::MAY_REPLICATE);
+    .union(Flags::PUSHES)
+    .union(Flags::TELLS_NO_KEYS);
+const SEND: Flags = Flags::PUBSUB
+    .union(Flags::LOADING)
+    .union(Flags::STALE)
+    .union(Flags::FAST)
+    .union(Flags::MAY_REPLICATE)
+    .union(Flags::TELLS_NO_KEYS);
 
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[
@@ -108,7 +113,7 @@ fn help(context: &mut Context<'_>) -> Result<(), Failure> {
 
 const fn inspect(name: &'static str, arity: i32, handler: crate::server::Handler) -> Command {
     Command::new(name, arity, handler)
-        .flags(Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE))
+        .flags(Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE).union(Flags::TELLS_NO_KEYS))
         .group(GROUP, Categories::PUBSUB)
 }
 

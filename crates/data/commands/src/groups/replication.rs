@@ -12,8 +12,10 @@ use crate::{
 };
 
 const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT);
+const EASY: Flags =
+    Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST).union(Flags::TELLS_NO_KEYS);
 /// What comes without a folder.
-const NO_FOLDER: Failure =
+pub(super) const NO_FOLDER: Failure =
     Failure::text("ERR a store without a folder (dir) has no log, and cannot replicate: start it with --dir FOLDER");
 
 /// The group's commands.
@@ -24,20 +26,21 @@ pub const COMMANDS: &[Command] = &[
         .docs("2.8.0", "", "What a replica asks its master for: the log from a place on.")
         .syntax("replicationid offset:integer"),
     Command::new("REPLCONF", -1, replconf)
-        .flags(ADMIN.union(Flags::LOADING).union(Flags::STALE).union(Flags::ALLOW_BUSY))
+        .flags(ADMIN.union(Flags::LOADING).union(Flags::STALE).union(Flags::ALLOW_BUSY).union(Flags::TELLS_NO_KEYS))
         .group("server", Categories::empty())
         .docs("3.0.0", "O(1)", "What replicas tell their master."),
     Command::new("REPLICAOF", 3, replicaof)
-        .flags(ADMIN.union(Flags::NO_ASYNC_LOADING).union(Flags::STALE))
+        .flags(ADMIN.union(Flags::NO_ASYNC_LOADING).union(Flags::STALE).union(Flags::TELLS_NO_KEYS))
         .group("server", Categories::empty())
         .docs("5.0.0", "O(1)", "Makes the server a replica of another one, or a master.")
         .syntax("args<host-port{host port:integer}|no-one{NO ONE}>"),
-    Command::new("ROLE", 1, role)
-        .flags(Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST))
-        .group("server", Categories::ADMIN.union(Categories::DANGEROUS))
-        .docs("2.8.12", "O(1)", "What the server is in replication, with its replicas or its master."),
+    Command::new("ROLE", 1, role).flags(EASY).group("server", Categories::ADMIN.union(Categories::DANGEROUS)).docs(
+        "2.8.12",
+        "O(1)",
+        "What the server is in replication, with its replicas or its master.",
+    ),
     Command::new("SLAVEOF", 3, replicaof)
-        .flags(ADMIN.union(Flags::NO_ASYNC_LOADING).union(Flags::STALE))
+        .flags(ADMIN.union(Flags::NO_ASYNC_LOADING).union(Flags::STALE).union(Flags::TELLS_NO_KEYS))
         .group("server", Categories::empty())
         .docs("1.0.0", "O(1)", "The former name of REPLICAOF.")
         .syntax("args<host-port{host port:integer}|no-one{NO ONE}>"),

@@ -168,6 +168,8 @@ impl Shared {
         self.end_monitoring(session);
         self.forget_postponed(session);
         self.forget_memory(session);
+        self.replication.note_promise(session.output.promise.replicas(), 0);
+        session.output.promise.set_replicas(0);
     }
 
     fn log_denied(&mut self, session: &Session, reason: Reason, place: Place, object: &[u8], user: &[u8]) {

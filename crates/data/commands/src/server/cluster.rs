@@ -4,7 +4,7 @@ use keyspace::{Bytes, Failure};
 
 use crate::{
     Session, SessionId,
-    cluster::{Membership, Redirect, SlotPause},
+    cluster::{Membership, Peer, Redirect, SlotPause},
     session::{Close, Transaction},
     table::Flags,
 };
@@ -17,20 +17,29 @@ impl Shared {
         (self.clock.stopwatch)()
     }
 
-    /// Why this node does not run a command of a client.
+    /// Whether this node runs a command of a client because it has a lease, or would run it without one.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not run it.
     #[inline(never)]
-    pub(super) fn refused_by_cluster(&self, session: &Session, found: Found, words: &[&[u8]]) -> Option<Failure> {
-        let membership = self.cluster.as_ref()?;
+    pub(super) fn admitted_by_cluster(
+        &self,
+        session: &Session,
+        found: Found,
+        words: &[&[u8]],
+    ) -> Result<bool, Failure> {
+        let Some(membership) = &self.cluster else { return Ok(false) };
         if let Some(error) = membership.refuses_term(session.standing.term) {
-            return Some(Failure::owned(error.to_string()));
+            return Err(Failure::owned(error.to_string()));
         }
         let routed = match &session.transaction {
             Some(transaction) if found.command.flags.contains(Flags::RUNS_TRANSACTION) => {
                 self.route_queued(membership, session, transaction)
             }
-            _ => self.route_command(membership, session, found, words).map(drop),
+            _ => self.route_command(membership, session, found, words),
         };
-        routed.err().map(|redirect| redirect.failure())
+        routed.map_err(|redirect| redirect.failure())
     }
 
     fn route_command(
@@ -39,10 +48,12 @@ impl Shared {
         session: &Session,
         found: Found,
         words: &[&[u8]],
-    ) -> Result<Option<u16>, Redirect> {
+    ) -> Result<bool, Redirect> {
+        let flags = found.command.flags;
         let places = found.command.key_places_of(words);
         let keys = places.into_iter().filter_map(|place| words.get(place).copied());
-        membership.route(keys, found.command.flags, session.standing, self.stopwatch())
+        let slot = membership.route(keys, flags, session.standing, self.stopwatch())?;
+        Ok(session.standing.peer != Peer::Mover && (slot.is_some() || flags.contains(Flags::WRITE)))
     }
 
     /// All commands of a transaction, again: slots may have moved since they were queued.
@@ -51,14 +62,15 @@ impl Shared {
         membership: &Membership,
         session: &Session,
         transaction: &Transaction,
-    ) -> Result<(), Redirect> {
+    ) -> Result<bool, Redirect> {
+        let mut is_under_lease = false;
         for command in &transaction.commands {
             let words: WordList<'_> = command.iter().map(Bytes::as_slice).collect();
             if let Some(found) = self.table.find(&words) {
-                self.route_command(membership, session, found, &words)?;
+                is_under_lease |= self.route_command(membership, session, found, &words)?;
             }
         }
-        Ok(())
+        Ok(is_under_lease)
     }
 
     /// Whether a command has to wait until its slots have come to rest.

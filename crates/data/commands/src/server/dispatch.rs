@@ -17,6 +17,7 @@ use crate::{
 use super::{
     Found, Server, cross_protocol,
     execution::{OUT_OF_MEMORY, unknown_command},
+    forwarding::{AWAITS_MASTER, FORWARDED},
     portions::LONG_OUTPUT,
     unread::COUNTED_FROM,
 };
@@ -77,6 +78,7 @@ impl QueryRun {
         session.query.running = query.len().saturating_sub(at);
         if session.output.bytes.is_empty() {
             session.output.asked_bytes = 0;
+            session.forget_promise();
         }
         Self {
             query,
@@ -147,6 +149,7 @@ impl Server {
         }
         // Not the first while a script is busy.
         let current = std::mem::replace(&mut self.shared.current.session, id);
+        let replicas = std::mem::replace(&mut self.shared.current.replicas, session.output.promise.replicas());
         let mut run = QueryRun::begin(&mut session, self.keyspace.accesses());
         let mut output = std::mem::take(&mut session.output.bytes);
         while run.goes_on(&session) {
@@ -204,7 +207,7 @@ impl Server {
         if session.output.bytes.len() >= COUNTED_FROM {
             self.shared.count_unread(&mut session, unread);
         }
-        self.shared.current.session = current;
+        (self.shared.current.session, self.shared.current.replicas) = (current, replicas);
         self.bound_query(&mut session);
         self.shared.account(&mut session);
         self.list_output(&mut session);
@@ -316,7 +319,8 @@ impl Server {
     fn process(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]]) -> Flow {
         let start = output.len();
         session.last_interaction = self.now;
-        if self.process_unmuted(session, output, words) == Flow::Postponed {
+        let (flow, tells_no_keys) = self.process_unmuted(session, output, words);
+        if flow == Flow::Postponed {
             return Flow::Postponed;
         }
         if let Some(blocked) = &mut session.blocked {
@@ -336,6 +340,7 @@ impl Server {
                 session.reply_mode = ReplyMode::On;
             }
         }
+        session.output.promise.note_command(tells_no_keys, start, output.len());
         self.shared.current.protocol = session.protocol;
         self.after_command();
         session.portions.as_mut().map_or(output, |portions| &mut portions.later).append(&mut self.shared.current.aside);
@@ -351,12 +356,19 @@ impl Server {
         Flow::Done
     }
 
-    fn process_unmuted(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]]) -> Flow {
-        let found = match self.check(session, words) {
-            Ok(found) => found,
+    /// Returns also whether what it has answered tells of no key.
+    fn process_unmuted(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]]) -> (Flow, bool) {
+        let (found, is_for_master) = match self.check(session, words) {
+            Ok(found) => (found, false),
+            Err((Some(found), failure)) if failure == FORWARDED => (found, true),
+            Err((_, failure)) if failure == AWAITS_MASTER => {
+                self.shared.forwards.is_awaited = true;
+                self.put_off(session);
+                return (Flow::Postponed, false);
+            }
             Err((None, _)) if cross_protocol::is_http(words) => {
                 self.refuse_http(session);
-                return Flow::Done;
+                return (Flow::Done, true);
             }
             Err((found, failure)) => {
                 if let Some(statistics) = found.and_then(|found| self.shared.statistics.of(found)) {
@@ -372,7 +384,7 @@ impl Server {
                     let text = [b"EXECABORT Transaction discarded because of: ", reason].concat();
                     self.shared.statistics.count_error(&text);
                     Reply::new(output, session.protocol).error(text);
-                    return Flow::Done;
+                    return (Flow::Done, true);
                 }
                 if let Some(transaction) = &mut session.transaction {
                     transaction.refused = true;
@@ -380,11 +392,11 @@ impl Server {
                 let text = failure.bytes();
                 self.shared.statistics.count_error(&text);
                 Reply::new(output, session.protocol).error(text);
-                return Flow::Done;
+                return (Flow::Done, true);
             }
         };
         if self.shared.observers.any && self.postpone(session, found, words) {
-            return Flow::Postponed;
+            return (Flow::Postponed, false);
         }
         if let Some(transaction) = &mut session.transaction
             && !found.command.flags.intersects(Flags::NO_MULTI | Flags::NOT_QUEUED)
@@ -392,10 +404,14 @@ impl Server {
             transaction.bytes += words.iter().map(|word| size_of::<Bytes>() + word.len()).sum::<usize>();
             transaction.commands.push(words.iter().map(|word| Bytes::from_slice(word)).collect());
             Reply::new(output, session.protocol).queued();
-            return Flow::Done;
+            return (Flow::Done, true);
+        }
+        if is_for_master {
+            self.shared.forward(session, words);
+            return (Flow::Done, false);
         }
         self.call_found(session, output, words, found);
-        Flow::Done
+        (Flow::Done, found.command.flags.contains(Flags::TELLS_NO_KEYS))
     }
 
     /// Whether a client may run a command, and which one it is.
@@ -437,9 +453,12 @@ impl Server {
         {
             return Err((Some(found), running.busy_failure()));
         }
-        if self.shared.cluster.is_some()
-            && let Some(failure) = self.shared.refused_by_cluster(session, found, words)
-        {
+        if self.shared.cluster.is_some() {
+            let is_under_lease =
+                self.shared.admitted_by_cluster(session, found, words).map_err(|failure| (Some(found), failure))?;
+            session.output.promise.is_under_lease |= is_under_lease;
+        }
+        if let Some(failure) = self.shared.not_run_here(session, found) {
             return Err((Some(found), failure));
         }
         if let Some(reason) = &self.shared.condition.refuse_writes

@@ -24,6 +24,7 @@ mod dispatch;
 mod eviction;
 mod execution;
 mod following;
+mod forwarding;
 mod handler;
 mod histogram;
 mod latency;
@@ -35,6 +36,7 @@ mod pause;
 #[cfg(test)]
 mod pause_tests;
 mod portions;
+mod promises;
 mod publish;
 #[cfg(test)]
 mod rename_tests;
@@ -56,6 +58,7 @@ mod wide;
 
 pub use context::Context;
 pub(crate) use execution::OUT_OF_MEMORY;
+pub use forwarding::Forward;
 pub use handler::{Command, Found, Handler, Table, Wide};
 pub use histogram::Histogram;
 pub use latency::{Event as LatencyEvent, LatencyMonitor};
@@ -64,7 +67,7 @@ pub use migration::{Credentials, Migrated, Migration, Parcel};
 pub use portions::PORTION_MIN;
 pub use publish::Own;
 pub use shared::{
-    Clock, Condition, DebugSwitches, Migrations, Requests, Scripting, ServerLog, Shared, Shutdown, SlowEvents,
+    Clock, Condition, DebugSwitches, Forwards, Migrations, Requests, Scripting, ServerLog, Shared, Shutdown, SlowEvents,
 };
 pub use slowlog::{SlowCommand, SlowLog};
 pub use statistics::{CommandStatistics, Rates, Statistics};
@@ -212,6 +215,8 @@ impl Server {
         for id in ids {
             if let Some(session) = self.shared.session_mut(*id) {
                 session.output.is_listed = false;
+                let len = session.unsent();
+                session.output.promise.look(len);
             }
         }
     }

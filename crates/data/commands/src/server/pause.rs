@@ -132,7 +132,7 @@ impl Server {
         self.put_off(session)
     }
 
-    fn put_off(&mut self, session: &mut Session) -> bool {
+    pub(super) fn put_off(&mut self, session: &mut Session) -> bool {
         session.postponed = true;
         self.shared.postponing.sessions.push(session.id);
         self.shared.statistics.blocked += 1;

@@ -39,8 +39,14 @@ impl Shared {
     /// The error of a command that writes while there are fewer replicas than there are to be.
     #[inline]
     pub(super) fn lacks_replicas(&self) -> Option<Failure> {
-        let wanted = self.settings.min_replicas_to_write.0.max(self.settings.replica_ack.0);
+        let wanted = self.settings.min_replicas_to_write.0.max(self.promised_replicas());
         if wanted == 0 || self.replication.role != Role::Master { None } else { self.count_replicas() }
+    }
+
+    /// How many replicas are to have what the client is told of whose command runs.
+    #[inline]
+    fn promised_replicas(&self) -> i64 {
+        self.settings.replica_ack.0.max(self.current.replicas as i64)
     }
 
     #[cold]
@@ -49,7 +55,7 @@ impl Shared {
         let now = self.clock.now;
         let good = self.replication.good_replicas(lag_max, now) as i64;
         let connected = self.replication.good_replicas(i64::MAX, now) as i64;
-        let is_short = lag_max > 0 && good < wanted || connected < self.settings.replica_ack.0;
+        let is_short = lag_max > 0 && good < wanted || connected < self.promised_replicas();
         is_short.then_some(Failure::text("NOREPLICAS Not enough good replicas to write."))
     }
 }

@@ -20,6 +20,7 @@ use crate::{
 
 use super::{
     LatencyMonitor, Migration, SlowLog, Statistics, StepLimits, Table, blocking,
+    forwarding::Forward,
     limits::Limits,
     migration, pause,
     scripts::{Running, WhileBusy},
@@ -97,6 +98,17 @@ pub struct Migrations {
     pub sockets: u64,
     pub(super) pending: Vec<migration::Pending>,
     pub(super) number: u64,
+}
+
+/// Commands of clients that go to the master (`replica-forward`).
+#[derive(Debug, Default)]
+pub struct Forwards {
+    /// Those that are to be sent.
+    pub queue: Vec<Forward>,
+    /// Whose they are that have no answer yet.
+    pub(super) waiting: Vec<(u64, SessionId)>,
+    /// Others wait until the link to the master is there.
+    pub(super) is_awaited: bool,
 }
 
 /// Whether the server is to stop.
@@ -183,6 +195,8 @@ pub(crate) struct CurrentCommand {
     pub(crate) aside: Vec<u8>,
     /// It has a name that no command has any more.
     pub(crate) is_unknown: bool,
+    /// So many replicas are to have what that session is told of (`CLIENT REPLICA-ACK`).
+    pub(crate) replicas: usize,
 }
 
 /// How disk and memory are, as whoever runs the shard says.
@@ -267,6 +281,8 @@ pub struct Shared {
     pub replication: Replication,
     /// Keys on their way to other servers.
     pub migrations: Migrations,
+    /// Commands for the master.
+    pub forwards: Forwards,
     /// What whoever runs this shard is asked to do.
     pub requests: Requests,
     /// Whether the server is to stop.
@@ -323,6 +339,7 @@ impl Shared {
             replication_id: String::new(),
             replication: Replication::default(),
             migrations: Migrations::default(),
+            forwards: Forwards::default(),
             requests: Requests::default(),
             shutdown: Shutdown::default(),
             watches: Watches::default(),

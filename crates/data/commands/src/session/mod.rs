@@ -1,6 +1,7 @@
 //! A client's connection, as far as commands know it.
 
 mod pieces;
+mod promise;
 mod replica;
 mod unfinished;
 
@@ -15,6 +16,7 @@ use resp::{Protocol, RequestParser};
 use crate::{acl::User, cluster::Standing, table::CommandName};
 
 pub(crate) use pieces::{PIECE_FROM, Pieces};
+pub(crate) use promise::OutputPromise;
 pub use replica::{AwaitedReplicas, ReplicaTraits};
 pub use unfinished::{Rest, Unfinished};
 
@@ -149,6 +151,8 @@ pub struct Output {
     pub(crate) is_listed: bool,
     /// Since when its output is over its soft limit.
     pub soft_limit_since: Option<Millis>,
+    /// How safe that has to be which it tells of.
+    pub(crate) promise: OutputPromise,
 }
 
 /// The keys that a transaction depends on (WATCH).

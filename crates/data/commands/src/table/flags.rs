@@ -66,6 +66,8 @@ bitflags! {
         const MEETS_ALL_BY_PATTERNS = 1 << 32;
         /// `CLIENT CACHING` is about what comes behind it: of a container, behind all of its subcommands.
         const KEEPS_CACHING = 1 << 33;
+        /// Its reply tells of no key, and of nothing that a client wrote: it needs not wait until that is safe.
+        const TELLS_NO_KEYS = 1 << 34;
     }
 }
 

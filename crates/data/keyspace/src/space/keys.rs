@@ -466,7 +466,9 @@ impl<'a> Keys<'a> {
                     is_bulky: false,
                 };
                 database.insert_new(slot, hash, entry);
-                let Some(location) = database.slot(slot).and_then(|table| table.index.locate(hash, key)) else { return };
+                let Some(location) = database.slot(slot).and_then(|table| table.index.locate(hash, key)) else {
+                    return;
+                };
                 location
             }
         };

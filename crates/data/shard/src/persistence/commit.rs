@@ -13,7 +13,7 @@ use oplog::{Log, Offset, disk::Disk};
 use crate::{
     Persistence, ShardError, SyncRequest, Workers,
     error::chain,
-    release::{LogEnds, Promise, released_up_to},
+    release::{Acknowledged, LogEnds, Promise, released_up_to},
 };
 
 /// How long the first one waits for others that are ready. A sync takes as long where the disk is fast.
@@ -27,8 +27,10 @@ pub(crate) struct GroupCommit<D: Disk> {
     /// When it was appended to last.
     pub(crate) log_time: u64,
     promise: Promise,
-    /// Up to where each replica has it.
-    acknowledged: Vec<Offset>,
+    /// The most replicas that a client was promised.
+    replicas_max: usize,
+    /// Up to where replicas have it.
+    acknowledged: Vec<Acknowledged>,
     /// Up to where a sync that was asked for will make the log durable.
     asked: Offset,
     /// How many clients the last sync has released that have not written since.
@@ -51,6 +53,7 @@ impl<D: Disk> GroupCommit<D> {
         Self {
             log_time: last_time_ms.unwrap_or(0),
             promise: Promise { is_durable: fsync == Fsync::Always, replicas: 0 },
+            replicas_max: 0,
             acknowledged: Vec::new(),
             asked: Offset(0),
             awaited: 0,
@@ -85,7 +88,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
             return Ok(None);
         }
         let end = self.commit.log.end();
-        Ok((self.safe() < end).then_some(end))
+        Ok((self.safe_for(self.commit.replicas_max) < end).then_some(end))
     }
 
     /// Appends, writes and syncs, and waits for that.
@@ -104,9 +107,14 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
 
     /// Up to where replies may be sent.
     pub fn safe(&self) -> Offset {
+        self.safe_for(self.commit.promise.replicas)
+    }
+
+    /// The same for those who were promised that so many replicas have what they are told of.
+    pub fn safe_for(&self, replicas: usize) -> Offset {
         let log = &self.commit.log;
         let ends = LogEnds { written: log.written(), durable: log.durable(), acknowledged: &self.commit.acknowledged };
-        released_up_to(self.commit.promise, &ends)
+        released_up_to(Promise { replicas, ..self.commit.promise }, &ends)
     }
 
     /// Refuses commands that write, for a reason that has nothing to do with the disk, or lets them be.
@@ -115,14 +123,20 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
         server.shared.condition.refuse_writes = self.commit.trouble.clone().or_else(|| self.commit.refusal.clone());
     }
 
-    /// Replies wait from now on until so many replicas have acknowledged what they tell of.
-    pub fn wait_for_replicas(&mut self, count: usize) {
-        self.commit.promise.replicas = count;
+    /// Replies wait from now on until so many replicas have acknowledged what they tell of; those of clients that have asked for more
+    /// until these have, `most` at most.
+    pub fn wait_for_replicas(&mut self, count: usize, most: usize) {
+        (self.commit.promise.replicas, self.commit.replicas_max) = (count, most.max(count));
     }
 
-    /// Up to where each replica has the log, as safe as its master wants it.
-    pub fn set_acknowledged(&mut self, offsets: Vec<Offset>) {
-        self.commit.acknowledged = offsets;
+    /// How many replicas are waited for by a client that has asked for so many.
+    pub fn replicas_for(&self, asked: usize) -> usize {
+        asked.max(self.commit.promise.replicas).min(self.commit.replicas_max)
+    }
+
+    /// Up to where replicas have the log, as safe as their master wants it, for each number of them that somebody was promised.
+    pub fn set_acknowledged(&mut self, acknowledged: Vec<Acknowledged>) {
+        self.commit.acknowledged = acknowledged;
     }
 
     /// Replies that waited are sent, to so many clients. They may write again soon, and are waited for a little.

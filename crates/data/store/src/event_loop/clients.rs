@@ -115,19 +115,14 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Has what is ready wait until the log is safe up to an offset.
+    /// Has what is ready wait until the log is safe up to an offset, as far as it tells of what is not safe yet.
     pub(super) fn hold(&mut self, offset: Offset) {
-        if self.shard.ready.is_empty() {
-            return;
-        }
         let mut sockets = self.sockets.borrow_mut();
-        for session in &self.shard.ready {
-            if let Some(holds) = sockets.holds(*session) {
+        for session in self.shard.hold_ready(offset) {
+            if let Some(holds) = sockets.holds(session) {
                 holds.add();
             }
         }
-        drop(sockets);
-        self.shard.hold_ready(offset);
     }
 
     /// Sends what the log is safe for by now, and goes on with what these clients sent meanwhile.

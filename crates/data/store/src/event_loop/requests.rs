@@ -5,7 +5,15 @@ use std::sync::Arc;
 use commands::config::Settings;
 use keyspace::Millis;
 
-use crate::{StoreError, folder::ShardNumber, messages, migrate::Migrations, opening, signals::Ending};
+use crate::{
+    StoreError,
+    folder::ShardNumber,
+    forward::{Forwarder, Upstream},
+    messages,
+    migrate::Migrations,
+    opening,
+    signals::Ending,
+};
 
 use super::EventLoop;
 
@@ -84,6 +92,36 @@ impl EventLoop {
             self.shard.server.finish_migration(&migrated, now);
         }
         self.shard.server.shared.migrations.sockets = migrations.sockets();
+        Ok(())
+    }
+
+    /// Has commands sent to the master, and answers those whose answers have come.
+    pub(super) fn forward(&mut self) -> Result<(), StoreError> {
+        self.shard.server.look_for_master();
+        let shared = &mut self.shard.server.shared;
+        if !shared.forwards.queue.is_empty() {
+            let Some(master) = shared.replication.master() else {
+                for forward in std::mem::take(&mut shared.forwards.queue) {
+                    let reason = "TRYAGAIN this server has become a master: nothing has changed";
+                    self.shard.server.finish_forward(forward.number, Err(reason.into()));
+                }
+                return Ok(());
+            };
+            let upstream = Upstream::new((master.host.clone(), master.port), &shared.settings);
+            let forwarder =
+                self.forwarder.get_or_insert_with(|| Forwarder::new(upstream.clone(), Arc::clone(&self.waker)));
+            forwarder.set_upstream(upstream);
+            for forward in shared.forwards.queue.drain(..) {
+                forwarder.send(forward)?;
+            }
+        }
+        let Some(forwarder) = &mut self.forwarder else { return Ok(()) };
+        if shared.replication.master().is_none() {
+            forwarder.close();
+        }
+        while let Some((number, answer)) = forwarder.outcome() {
+            self.shard.server.finish_forward(number, answer);
+        }
         Ok(())
     }
 

@@ -10,6 +10,7 @@
 use std::{
     io::{self, Read as _, Write as _},
     sync::Arc,
+    time::Instant,
 };
 
 use commands::SessionId;
@@ -202,13 +203,20 @@ impl Lane {
                 self.on_their_way = 0;
             }
         }
+        let mut send_until: Option<Instant> = None;
         while let Some((session, order)) = self.orders.next() {
             match order {
                 Order::Open(stream) => self.open(session, stream),
+                Order::Until(until) => send_until = Some(until),
                 Order::Output { len, report } => {
                     let bytes = self.orders.take(len);
+                    let is_late = send_until.take().is_some_and(|until| Instant::now() >= until);
                     if let Some(client) = self.clients.get_mut(&session) {
-                        write(session, client, bytes, report, &mut self.told);
+                        if is_late {
+                            end(session, client, &mut self.told);
+                        } else {
+                            write(session, client, bytes, report, &mut self.told);
+                        }
                     }
                 }
                 Order::Release => {

@@ -27,6 +27,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Instant,
 };
 
 use commands::{Server, SessionId, session::Close};
@@ -67,6 +68,8 @@ enum Told {
 enum Order {
     /// A new client.
     Open(Stream),
+    /// What is to be sent next is not to be sent later than then: the client is closed instead.
+    Until(Instant),
     /// So many bytes are to be sent; `report` when they are.
     Output { len: usize, report: bool },
     /// The client is to be closed now.
@@ -337,8 +340,10 @@ impl Lanes {
     /// Gives a client's output to its lane, as far as there is room.
     pub fn send(&mut self, session: SessionId, server: &mut Server) {
         let Some(remote) = self.remotes.get_mut(&session) else { return };
+        let lease_left = server.lease_left(session);
         let Some((output, close)) = server.output(session) else { return };
-        if close == Close::Now {
+        // Another node may serve when the lease is over: whoever asked is not to be told what has become of it.
+        if close == Close::Now || lease_left.is_some_and(|left| left.is_zero()) {
             return self.close(session, server);
         }
         let Some(lane) = self.lanes.get_mut(remote.lane) else { return };
@@ -352,6 +357,9 @@ impl Lanes {
             sent = if len <= PART { len } else { PART.max(len / 8) };
             let report = sent < len;
             let bytes = output.get(..sent).unwrap_or_default();
+            if let Some(left) = lease_left {
+                lane.outbox.push(session, Order::Until(Instant::now() + left), b"");
+            }
             lane.outbox.push(session, Order::Output { len: sent, report }, bytes);
             if report {
                 remote.blocked = true;

@@ -16,6 +16,7 @@ mod copy;
 mod failover;
 mod feed;
 mod link;
+mod promises;
 mod replicas;
 mod set_aside;
 
@@ -27,7 +28,7 @@ use commands::{
 };
 use keyspace::Millis;
 use mio::Waker;
-use oplog::{Offset, ReplicationId};
+use oplog::ReplicationId;
 use replication::{
     parting::Histories,
     replica::{LinkOptions, LinkState, Position},
@@ -47,6 +48,7 @@ use self::{
     copy::Copied,
     failover::TakeOver,
     link::{FromLink, LinkThread},
+    promises::Promises,
     replicas::Replicas,
 };
 
@@ -67,22 +69,13 @@ pub struct Replicator {
     /// What was said last of why the link is down: it is said once.
     last_failure: Option<String>,
     replicas: Replicas,
-    promise: Promise,
+    promises: Promises,
     /// Old data are being given up, and may be set aside in part: when it is looked for that next.
     looks_for_files_at: Option<Millis>,
     /// When those who follow the log by a name are looked for next.
     looks_for_followers_at: Millis,
     /// The master has asked to be relieved.
     taking_over: Option<TakeOver>,
-}
-
-/// What clients are promised of replicas (`replica-ack`).
-#[derive(Debug, Default)]
-struct Promise {
-    /// So many of them are to have what clients are told of.
-    count: usize,
-    /// Up to there as many have had it, or it was promised to nobody. It never goes back when a replica goes.
-    kept: Offset,
 }
 
 impl Replicator {
@@ -94,7 +87,7 @@ impl Replicator {
             link: None,
             retry_at: 0,
             last_failure: None,
-            promise: Promise::default(),
+            promises: Promises::default(),
             looks_for_files_at: Some(0),
             looks_for_followers_at: 0,
             taking_over: None,
@@ -123,28 +116,25 @@ impl Replicator {
     /// Takes over how far replicas are: replies that wait for them may go out then.
     pub fn begin_turn(&mut self, shard: &mut Shard, now: Millis) {
         self.replicas.look(shard, now);
-        let wanted = match shard.role().is_follower() {
+        let is_follower = shard.role().is_follower();
+        let wanted = match is_follower {
             true => 0,
             false => usize::try_from(shard.server.shared.settings.replica_ack.0).unwrap_or(usize::MAX),
         };
-        if wanted == 0 && self.promise.count == 0 {
+        let replication = &mut shard.server.shared.replication;
+        let more = replication.promised().filter(|_| !is_follower).max().unwrap_or(0);
+        if wanted == 0 && more == 0 && self.promises.is_empty() {
             return;
         }
+        let asked: Vec<usize> = replication.promised().filter(|_| !is_follower).chain([wanted]).collect();
         let Some(end) = shard.persistence().map(|persistence| persistence.log().end()) else { return };
-        if wanted > self.promise.count {
-            // What was answered before was promised to nobody.
-            self.promise.kept = end;
-        }
-        self.promise.count = wanted;
-        if let Some(offset) = self.replicas.acknowledged_by(shard, wanted) {
-            self.promise.kept = self.promise.kept.max(offset.min(end));
-        }
+        self.promises.follow(&asked, end);
+        self.promises.note_acknowledged(&self.replicas.acknowledged(shard), end);
         let replication = &mut shard.server.shared.replication;
         replication.asks_for_acks |= replication.has_news && replication.waits_to_be_asked();
         if let Some(persistence) = shard.persistence_mut() {
-            // How many have it is counted here, where those that have gone are remembered.
-            persistence.wait_for_replicas(wanted.min(1));
-            persistence.set_acknowledged(vec![self.promise.kept]);
+            persistence.wait_for_replicas(wanted, more);
+            persistence.set_acknowledged(self.promises.kept());
         }
     }
 
@@ -160,7 +150,7 @@ impl Replicator {
         for request in std::mem::take(&mut shard.server.shared.replication.requests) {
             match request {
                 Request::Follow => {
-                    if self.promise.count > 0 {
+                    if !self.promises.is_empty() {
                         forsake_those_who_wait(shard, sockets);
                     }
                     self.follow(shard, folder, now)?;
@@ -185,7 +175,7 @@ impl Replicator {
             shard.server.tell_replicas(end.0, now);
         }
         let replication = &shard.server.shared.replication;
-        let asks_next = self.promise.count > 0 && replication.has_news && replication.waits_to_be_asked();
+        let asks_next = !self.promises.is_empty() && replication.has_news && replication.waits_to_be_asked();
         Ok(is_busy || asks_next)
     }
 
@@ -199,7 +189,7 @@ impl Replicator {
         self.replicas.tell_written(written);
         let waiting = shard.server.shared.replication.waiting.len();
         let is_failing_over = shard.server.shared.replication.failover.is_some();
-        self.replicas.wants_acks(waiting > 0 || self.promise.count > 0 || is_failing_over);
+        self.replicas.wants_acks(waiting > 0 || !self.promises.is_empty() || is_failing_over);
         if waiting > 0 {
             shard.server.serve_those_who_wait_for_replicas(durable.0);
         }
@@ -473,8 +463,6 @@ fn new_history() -> Result<ReplicationId, StoreError> {
 /// up, so it is not acknowledged.
 fn forsake_those_who_wait(shard: &mut Shard, sockets: &mut Sockets) {
     for session in shard.take_unreleased() {
-        if let Some(token) = sockets.tokens.get(&session).copied() {
-            sockets.close(token, &mut shard.server);
-        }
+        sockets.close_session(session, &mut shard.server);
     }
 }

@@ -266,13 +266,13 @@ impl Replicas {
         }
     }
 
-    /// The offset up to which so many replicas have the log, if there are as many.
-    pub fn acknowledged_by(&self, shard: &Shard, count: usize) -> Option<Offset> {
+    /// Up to where replicas have the log that are given it, those first that have the most.
+    pub fn acknowledged(&self, shard: &Shard) -> Vec<Offset> {
         let replicas = shard.server.shared.replication.replicas.iter().map(|(_, replica)| replica);
         let online = replicas.filter(|replica| replica.state == ReplicaState::Online);
-        let mut offsets: Vec<u64> = online.map(|replica| replica.applied).collect();
+        let mut offsets: Vec<Offset> = online.map(|replica| Offset(replica.applied)).collect();
         offsets.sort_unstable_by(|left, right| right.cmp(left));
-        offsets.get(count.checked_sub(1)?).copied().map(Offset)
+        offsets
     }
 
     /// The log is in files up to there.

@@ -238,10 +238,10 @@ impl Machine {
         self.shard.plan_tick(now);
         self.shard.fulfil_requests(now).unwrap();
         let turn_end = self.shard.end_turn(now, true).unwrap();
-        match turn_end.wait_for {
-            Some(offset) => self.shard.hold_ready(offset),
-            None => self.shard.ready.clear(),
+        if let Some(offset) = turn_end.wait_for {
+            self.shard.hold_ready(offset);
         }
+        self.shard.ready.clear();
         let (end, state) = (self.end(), self.state());
         self.turns.push(Turn { end, state, now, acknowledged_at: None, synced_at: None });
     }

@@ -13,10 +13,12 @@ use crate::{
     table::{Categories, Flags},
 };
 
-use super::{connection, help};
+use super::{connection, help, replication};
 
 const GROUP: &str = "connection";
-const EASY: Flags = Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE);
+/// The most replicas that a connection can ask for.
+const REPLICAS_MAX: usize = 100;
+const EASY: Flags = Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::TELLS_NO_KEYS);
 const ADMIN: Flags = EASY.union(Flags::ADMIN);
 
 const fn easy(name: &'static str, arity: i32, handler: Handler) -> Command {
@@ -51,6 +53,11 @@ pub const COMMANDS: &[Command] = &[Command::new("CLIENT", -2, |_| Err(Failure::S
             "Whether the connection may be closed because clients take too much memory.",
         ).syntax("enabled<ON|OFF>"),
         admin("PAUSE", -3, pause).flags(ADMIN.union(Flags::MEETS_ALL_KEYS)).docs("2.9.50", "O(1)", "Has commands wait for some time: all, or those that write.").syntax("timeout:integer [mode<WRITE|ALL>@6.2.0]"),
+        easy("REPLICA-ACK", -2, replica_ack).docs(
+            "7.0.0",
+            "O(1)",
+            "So many replicas have what the connection is told of before it is told.",
+        ).syntax("[replicas:integer]"),
         easy("REPLY", 3, reply).docs("3.2.0", "O(1)", "Says whether commands are answered.").syntax("on_off_skip<ON|OFF|SKIP>"),
         easy("SETNAME", 3, setname).docs("2.6.9", "O(1)", "Gives the connection a name.").syntax("connection-name"),
         easy("TRACKING", -3, tracking::tracking).docs(
@@ -100,6 +107,27 @@ fn on_or_off(context: &Context<'_>) -> Result<bool, Failure> {
 fn no_evict(context: &mut Context<'_>) -> Result<(), Failure> {
     context.session.no_evict = on_or_off(context)?;
     context.reply.ok();
+    Ok(())
+}
+
+/// Replies to the connection wait for so many replicas, or for as many as the setting `replica-ack` says if those are more.
+fn replica_ack(context: &mut Context<'_>) -> Result<(), Failure> {
+    match context.words.len() {
+        2 => {
+            let own = context.shared.replicas_of(context.session);
+            context.reply.count(own);
+        }
+        3 => {
+            let wanted = usize::try_from(context.words.integer(2)?).ok().filter(|wanted| *wanted <= REPLICAS_MAX);
+            let wanted = wanted.ok_or(Failure::text("ERR replicas must be a number between 0 and 100"))?;
+            if wanted > 0 && !context.shared.persistence.enabled {
+                return Err(replication::NO_FOLDER);
+            }
+            context.shared.promise_replicas(context.session, wanted);
+            context.reply.ok();
+        }
+        _ => return Err(help::unknown("CLIENT", context.words)),
+    }
     Ok(())
 }
 
@@ -182,6 +210,7 @@ fn show_help(context: &mut Context<'_>) -> Result<(), Failure> {
             ("LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)] [ID <id> ...]", "A line for each connection."),
             ("NO-EVICT (ON|OFF)", "Whether this connection stays when clients take too much memory."),
             ("PAUSE <milliseconds> [WRITE|ALL]", "Has commands wait: those that write, or all."),
+            ("REPLICA-ACK [<replicas>]", "So many replicas have what this connection is told of before it is told."),
             ("REPLY (ON|OFF|SKIP)", "Whether commands of this connection are answered."),
             ("SETNAME <name>", "Gives this connection a name."),
             (

@@ -22,16 +22,20 @@ pub(super) const DECIDED_ELSEWHERE: &str = "`tidegate cluster` decides that for 
 /// Of subcommands that change the cluster.
 const CHANGES: Flags = Flags::ADMIN.union(Flags::STALE).union(Flags::NO_ASYNC_LOADING);
 /// Of those that show it to administrators.
-const SHOWS: Flags = Flags::ADMIN.union(Flags::STALE);
+const SHOWS: Flags = Flags::ADMIN.union(Flags::STALE).union(Flags::TELLS_NO_KEYS);
 /// Of those by which a node is told what to do.
-const STEERS: Flags =
-    Flags::ADMIN.union(Flags::STALE).union(Flags::LOADING).union(Flags::NOSCRIPT).union(Flags::NO_MULTI);
+const STEERS: Flags = Flags::ADMIN
+    .union(Flags::STALE)
+    .union(Flags::LOADING)
+    .union(Flags::NOSCRIPT)
+    .union(Flags::NO_MULTI)
+    .union(Flags::TELLS_NO_KEYS);
 
 type Handler = fn(&mut Context<'_>) -> Result<(), Failure>;
 
 const fn of(name: &'static str, arity: i32, since: &'static str, handler: Handler, summary: &'static str) -> Command {
     Command::new(name, arity, handler)
-        .flags(Flags::STALE)
+        .flags(Flags::STALE.union(Flags::TELLS_NO_KEYS))
         .group("cluster", Categories::empty())
         .docs(since, "", summary)
 }
@@ -74,7 +78,9 @@ pub const COMMANDS: &[Command] = &[
             of("COUNT-FAILURE-REPORTS", 3, "3.0.0", show::failure_reports, "How many nodes report a node as failed.")
                 .syntax("node-id")
                 .flags(SHOWS),
-            of("COUNTKEYSINSLOT", 3, "3.0.0", slots::count, "How many keys a slot has.").syntax("slot:integer"),
+            of("COUNTKEYSINSLOT", 3, "3.0.0", slots::count, "How many keys a slot has.")
+                .syntax("slot:integer")
+                .flags(Flags::STALE),
             of("DELKEYSINSLOT", 5, "7.0.0", slots::delete, "Removes some keys of slots that are another node's.")
                 .syntax("first-slot:integer last-slot:integer count:integer")
                 .flags(Flags::ADMIN.union(Flags::WRITE)),
@@ -83,7 +89,9 @@ pub const COMMANDS: &[Command] = &[
             refused("FAILOVER", -2, "3.0.0", "Has a replica take its master's place."),
             refused("FLUSHSLOTS", 2, "3.0.0", "Takes all slots from a node."),
             refused("FORGET", 3, "3.0.0", "Removes a node."),
-            of("GETKEYSINSLOT", 4, "3.0.0", slots::keys, "Some keys of a slot.").syntax("slot:integer count:integer"),
+            of("GETKEYSINSLOT", 4, "3.0.0", slots::keys, "Some keys of a slot.")
+                .syntax("slot:integer count:integer")
+                .flags(Flags::STALE),
             of("HELP", 2, "5.0.0", show::help, "The subcommands.").flags(Flags::LOADING.union(Flags::STALE)),
             of("INFO", 2, "3.0.0", show::info, "The state of the cluster."),
             of("KEYSLOT", 3, "3.0.0", show::key_slot, "The slot of a key.").syntax("key"),

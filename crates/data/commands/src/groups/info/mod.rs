@@ -18,12 +18,12 @@ use crate::{
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("INFO", -1, info)
-        .flags(Flags::LOADING.union(Flags::STALE))
+        .flags(Flags::LOADING.union(Flags::STALE).union(Flags::TELLS_NO_KEYS))
         .group("server", Categories::DANGEROUS)
         .docs("1.0.0", "O(1)", "Figures of the server, by section.")
         .syntax("[section...]"),
     Command::new("TIME", 1, time)
-        .flags(Flags::FAST.union(Flags::LOADING).union(Flags::STALE))
+        .flags(Flags::FAST.union(Flags::LOADING).union(Flags::STALE).union(Flags::TELLS_NO_KEYS))
         .group("server", Categories::empty())
         .docs("2.6.0", "O(1)", "The server's time: seconds and microseconds."),
 ];
