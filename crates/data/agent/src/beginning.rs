@@ -1,4 +1,4 @@
-//! A new cluster: ports, groups, the programs' list, and the first change.
+//! A new cluster: ports, groups, the first change; and the programs that servers and proxies are.
 
 use std::net::TcpListener;
 
@@ -12,22 +12,15 @@ use crate::{
 
 /// How the machine is called while there is only one.
 pub const HOST_NAME: &str = "local";
-
-/// A cluster that has just been thought of.
-#[derive(Debug)]
-pub struct Begun {
-    /// What it is.
-    pub cluster: Cluster,
-    /// What is to run for it.
-    pub programs: Vec<Declared>,
-}
+/// Digits of a server's name that stand in that of its program.
+const ID_SHOWN: usize = 6;
 
 /// Thinks of a cluster of the wanted shape.
 ///
 /// # Errors
 ///
 /// The shape makes no sense, or the machine has no free port.
-pub fn begin(options: &Options) -> Result<Begun, AgentError> {
+pub fn begin(options: &Options) -> Result<Cluster, AgentError> {
     let shape = &options.shape;
     let groups = shape.groups.unwrap_or(Shape::GROUPS);
     let replicas = shape.replicas.unwrap_or(Shape::REPLICAS);
@@ -40,37 +33,37 @@ pub fn begin(options: &Options) -> Result<Begun, AgentError> {
             "--ack {ack} with {replicas} replicas of each master: it cannot wait for more than there are"
         )));
     }
-    let proxy = Address::new(&options.host, options.port);
-    free(&proxy).map_err(|problem| AgentError::Other(format!("{problem} (--port chooses another one)")))?;
+    let address = Address::new(&options.host, options.port);
+    let taken =
+        |error| AgentError::Other(format!("nobody can listen on {address}: {error} (--port chooses another one)"));
+    free(&address).map_err(taken)?;
     let mut ports = Ports { host: options.host.clone(), next: options.port };
-    let mut programs = vec![Declared {
-        name: format!("proxy-{}", options.port),
-        program: Program::Proxy,
-        address: proxy.clone(),
-        arguments: Vec::new(),
-    }];
-    let mut cluster = Cluster { proxies: vec![Proxy { address: proxy, host: HOST_NAME.into() }], ..Cluster::default() };
+    let proxy = Proxy { address, host: HOST_NAME.into(), is_offline: false };
+    let mut cluster = Cluster { proxies: vec![proxy], ..Cluster::default() };
     for id in 1..=groups {
-        let mut servers = Vec::new();
-        for _ in 0..=replicas {
-            let declared = store(ports.take()?);
-            servers.push(server(&declared)?);
-            programs.push(declared);
-        }
-        cluster = cluster.with_group(id, servers, ack)?;
+        let servers: Result<Vec<Server>, AgentError> = (0..=replicas).map(|_| server(ports.take()?)).collect();
+        cluster = cluster.with_group(id, servers?, ack)?;
     }
     let mut cluster = cluster.with_slots_shared_out()?;
     // All of that is the first change.
     cluster.epoch = 1;
     cluster.groups.values_mut().for_each(|group| group.config_epoch = 1);
-    Ok(Begun { cluster, programs })
+    Ok(cluster)
 }
 
-/// A store that is to run.
+/// The program of a server. Its name says which server it is: one that gets the port of another one later gets no data of that.
 #[must_use]
-pub fn store(address: Address) -> Declared {
-    let name = format!("store-{}", address.port());
-    Declared { name, program: Program::Store, address, arguments: Vec::new() }
+pub fn store(server: &Server) -> Declared {
+    let id = server.id.get(..ID_SHOWN).unwrap_or(&server.id);
+    let name = format!("store-{}-{id}", server.address.port());
+    Declared { name, program: Program::Store, address: server.address.clone(), arguments: Vec::new(), is_loose: false }
+}
+
+/// The program of a proxy.
+#[must_use]
+pub fn proxy(address: &Address) -> Declared {
+    let name = format!("proxy-{}", address.port());
+    Declared { name, program: Program::Proxy, address: address.clone(), arguments: Vec::new(), is_loose: false }
 }
 
 /// A server of the cluster, with a name nobody has.
@@ -78,17 +71,21 @@ pub fn store(address: Address) -> Declared {
 /// # Errors
 ///
 /// The system gives no random number.
-pub fn server(declared: &Declared) -> Result<Server, AgentError> {
+pub fn server(address: Address) -> Result<Server, AgentError> {
     let mut bytes = [0; 20];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| AgentError::Other(format!("the system gives no random number: {error}")))?;
     let id = bytes.iter().fold(String::new(), |id, byte| id + &format!("{byte:02x}"));
-    Ok(Server { address: declared.address.clone(), id, host: HOST_NAME.into() })
+    Ok(Server { address, id, host: HOST_NAME.into() })
 }
 
-fn free(address: &Address) -> Result<(), String> {
-    let bound = TcpListener::bind((address.host(), address.port()));
-    bound.map(drop).map_err(|error| format!("nobody can listen on {address}: {error}"))
+/// Whether a program can listen there.
+///
+/// # Errors
+///
+/// It cannot, and why.
+pub fn free(address: &Address) -> std::io::Result<()> {
+    TcpListener::bind((address.host(), address.port())).map(drop)
 }
 
 /// Ports that nobody listens on.

@@ -8,19 +8,25 @@
 //! | [`link`] | a thread for each server: one round of commands after the other |
 //! | [`processes`] | programs that run, as the folder says |
 //! | [`beginning`] | a new cluster: ports, groups, the first change |
+//! | [`figures`] | what a server says that it does and takes |
 //! | [`records`] | the cluster as the coordinator has it |
 //! | [`conductor`] | the loop that all comes together in, how things are, and what can be asked |
-//! | [`http`] | requests on the folder's socket, and who asks them |
+//! | [`api`] | what can be asked, as a table, and its description |
+//! | [`http`] | requests on the folder's socket and by TCP, who may ask, and who asks them |
+//! | [`page`] | the files of the page |
 //! | [`mover`] | the seam to what copies slots |
 
+pub mod api;
 pub mod beginning;
 pub mod conductor;
 pub mod connection;
 pub mod error;
+pub mod figures;
 pub mod http;
 pub mod link;
 pub mod mover;
 pub mod options;
+pub mod page;
 pub mod processes;
 pub mod records;
 

@@ -14,7 +14,10 @@ use cluster::{
 };
 use resp::Value;
 
-use crate::connection::{Command, Connection, command, text};
+use crate::{
+    connection::{Command, Connection, command, text},
+    figures::Figures,
+};
 
 /// What a round may take.
 const ROUND_PATIENCE: Duration = Duration::from_millis(400);
@@ -38,6 +41,8 @@ pub enum Order {
         /// How many at most.
         count: u32,
     },
+    /// Ask what it does and takes.
+    Figures,
 }
 
 /// What came of a round.
@@ -53,6 +58,8 @@ pub struct Report {
     pub paused: Vec<(u16, u64)>,
     /// Removals: the first slot, and how many keys.
     pub cleared: Vec<(u16, u64)>,
+    /// What it does and takes, if it was asked.
+    pub figures: Option<Box<Figures>>,
 }
 
 /// A server's thread, as others see it.
@@ -98,6 +105,7 @@ fn serve(server: &Address, clock: Instant, orders: &Receiver<Vec<Order>>, report
             failures: Vec::new(),
             paused: Vec::new(),
             cleared: Vec::new(),
+            figures: None,
         };
         let result = go_round(server, clock, &mut connection, &orders, &mut round);
         if result.is_err() {
@@ -130,8 +138,10 @@ fn go_round(
         command(&["CONFIG", "GET", "replica-ack"]),
         command(&["CLUSTER", "LEASE", "0", "0", "SINCE", "0"]),
     ]);
+    let begun = Instant::now();
     let replies = open.ask(&commands).map_err(|error| error.to_string())?;
     let answered_at = now();
+    let round_trip_us = begun.elapsed().as_micros() as u64;
     let (done, answers) = replies.split_at(orders.len().min(replies.len()));
     for (order, reply) in orders.iter().zip(done) {
         match (order, reply.as_error()) {
@@ -143,6 +153,7 @@ fn go_round(
                     .cleared
                     .push((slots.0, reply.as_integer().and_then(|count| u64::try_from(count).ok()).unwrap_or(0)));
             }
+            (Order::Figures, None) => round.figures = Some(Box::new(Figures::of(&text(reply), round_trip_us))),
             (Order::Do(_), None) => {}
         }
     }
@@ -152,6 +163,7 @@ fn go_round(
 fn command_of(order: &Order) -> Command {
     match order {
         Order::Do(words) => words.clone(),
+        Order::Figures => command(&["INFO", "clients", "memory", "stats", "commandstats", "keyspace"]),
         Order::Pause { slots: (first, last), ms } => {
             command(&["CLUSTER", "PAUSE", &first.to_string(), &last.to_string(), &ms.to_string()])
         }

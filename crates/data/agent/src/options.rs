@@ -1,6 +1,9 @@
 //! Where a cluster's folder is, what is in it, and how a new cluster begins.
 
-use std::path::{Path, PathBuf};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use cluster::keeper::Patience;
 
@@ -21,6 +24,20 @@ pub struct Options {
     pub patience: Patience,
     /// How often servers are asked, in milliseconds.
     pub ask_each_ms: u64,
+    /// Where REST and the page are.
+    pub api: Api,
+}
+
+/// Where REST and the page are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Api {
+    /// Where they were the last time, or at a free port near the proxy's.
+    #[default]
+    Usual,
+    /// There.
+    At(SocketAddr),
+    /// Nowhere.
+    Off,
 }
 
 /// What a new cluster has.
@@ -82,6 +99,18 @@ impl Folder {
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.0.join("agent.sock")
+    }
+
+    /// The token by which the cluster is changed by TCP.
+    #[must_use]
+    pub fn token(&self) -> PathBuf {
+        self.0.join("api.token")
+    }
+
+    /// Where REST and the page were the last time.
+    #[must_use]
+    pub fn api_address(&self) -> PathBuf {
+        self.0.join("api.address")
     }
 
     /// What the agent has to say.

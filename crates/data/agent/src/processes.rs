@@ -47,9 +47,18 @@ pub struct Declared {
     /// Further words of its command line.
     #[serde(default)]
     pub arguments: Vec<String>,
+    /// It was asked for by itself and belongs to no group yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_loose: bool,
 }
 
 impl Declared {
+    /// Whether both are the same program at the same place, whatever they are called.
+    #[must_use]
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.program == other.program && self.address == other.address
+    }
+
     /// All words of its command line after the program's name.
     fn words(&self, folder: &Folder) -> Vec<String> {
         let (host, port) = (self.address.host().to_owned(), self.address.port().to_string());
@@ -178,7 +187,9 @@ impl Processes {
     /// The process of a program that listens there.
     #[must_use]
     pub fn pid(&self, address: &Address) -> Option<u32> {
-        let found = self.all.iter().find(|one| one.what.address == *address)?;
+        // One that ends may have a successor already.
+        let mut at_address = self.all.iter().filter(|one| one.what.address == *address);
+        let found = at_address.clone().find(|one| !one.is_ending()).or_else(|| at_address.next())?;
         match &found.state {
             State::Running { process, .. } | State::Ending { process, .. } => Some(process.pid()),
             State::Waiting { .. } | State::Ended => None,
@@ -193,7 +204,16 @@ impl Processes {
 
     /// All that are to run.
     pub fn declared(&self) -> impl Iterator<Item = &Declared> {
-        self.all.iter().map(|one| &one.what)
+        self.all.iter().filter(|one| !one.is_ending()).map(|one| &one.what)
+    }
+
+    /// One belongs to the cluster from now on; says whether it did not before.
+    pub fn bind(&mut self, address: &Address) -> bool {
+        let mut loose = self.all.iter_mut().filter(|one| one.what.address == *address && one.what.is_loose);
+        loose.next().is_some_and(|one| {
+            one.what.is_loose = false;
+            true
+        })
     }
 
     /// Tells one to end; it is not started again.
@@ -266,6 +286,10 @@ fn is_running(pid: Pid) -> bool {
 }
 
 impl Supervised {
+    fn is_ending(&self) -> bool {
+        matches!(self.state, State::Ending { .. } | State::Ended)
+    }
+
     fn stop(&mut self, now: u64) {
         let state = std::mem::replace(&mut self.state, State::Ended);
         if let State::Running { process, .. } = state {

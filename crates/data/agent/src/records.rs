@@ -1,7 +1,7 @@
 //! The cluster as the coordinator has it: read, and changed by who has seen its last version.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -14,6 +14,8 @@ use crate::error::AgentError;
 
 /// Changes of which one transaction removes the record.
 const REMOVED_MAX: usize = 100;
+/// Changes that are at hand without a question to the coordinator.
+const LAST_MAX: usize = 50;
 
 /// A change of the cluster, as its history has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +32,12 @@ pub struct Change {
     pub cluster: Cluster,
 }
 
+impl Change {
+    fn without_cluster(self) -> Self {
+        Self { cluster: Cluster::default(), ..self }
+    }
+}
+
 /// The cluster as it was read or written last.
 pub struct Records {
     coordinator: Arc<dyn Coordinator>,
@@ -38,6 +46,8 @@ pub struct Records {
     pub cluster: Cluster,
     version: Revision,
     in_sync: BTreeMap<GroupId, (InSync, Revision)>,
+    /// The last changes that were read or made, the last first, without the clusters after them.
+    last: VecDeque<Change>,
 }
 
 fn parsed<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, AgentError> {
@@ -60,7 +70,14 @@ impl Records {
     ///
     /// The coordinator does not answer, or has what makes no sense.
     pub fn read(coordinator: Arc<dyn Coordinator>, keys: Keys) -> Result<Self, AgentError> {
-        let mut records = Self { coordinator, keys, cluster: Cluster::default(), version: 0, in_sync: BTreeMap::new() };
+        let mut records = Self {
+            coordinator,
+            keys,
+            cluster: Cluster::default(),
+            version: 0,
+            in_sync: BTreeMap::new(),
+            last: VecDeque::new(),
+        };
         records.refresh()?;
         Ok(records)
     }
@@ -83,7 +100,15 @@ impl Records {
             }
         }
         self.in_sync = in_sync;
+        let history = self.history()?;
+        self.last = history.into_iter().rev().take(LAST_MAX).map(Change::without_cluster).collect();
         Ok(())
+    }
+
+    /// The last changes, the last first; the clusters after them are left out.
+    #[must_use]
+    pub fn last_changes(&self) -> &VecDeque<Change> {
+        &self.last
     }
 
     /// Who of a group is in sync.
@@ -124,7 +149,9 @@ impl Records {
             .put(self.keys.state(), json(&change.cluster))
             .put(self.keys.change(change.epoch), json(&change));
         self.version = self.coordinator.commit(transaction)?;
-        self.cluster = change.cluster;
+        self.cluster = change.cluster.clone();
+        self.last.push_front(change.without_cluster());
+        self.last.truncate(LAST_MAX);
         Ok(())
     }
 

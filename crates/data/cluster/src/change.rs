@@ -1,7 +1,7 @@
 //! What an operator may change about a cluster. Each change gives the cluster after it, one epoch later, or says why not.
 
 use crate::{
-    model::{Address, Cluster, Group, GroupId, Server},
+    model::{Address, Cluster, Group, GroupId, Proxy, Server},
     slots::{Move, NoRange, NoStep, SLOTS, SlotEvent, SlotRange, SlotState},
 };
 
@@ -19,7 +19,8 @@ pub enum Refusal {
     GroupExists(GroupId),
     /// The group has slots.
     #[error(
-        "group {group} still has to do with {slots} slots, {first} the first: move them to another group first (slot migrate, rebalance)"
+        "group {group} still has to do with {slots} slots, {first} the first: move them to the other groups first \
+         (`tidegate cluster slot rebalance --drain {group}`)"
     )]
     HasSlots {
         /// Which.
@@ -43,6 +44,35 @@ pub enum Refusal {
     /// It is the master.
     #[error("{0} is the master of its group: promote another server first")]
     IsMaster(Address),
+    /// Too few replicas would be left.
+    #[error(
+        "without {server} group {group} has {left} replicas, and its writes wait for {ack}: add another server first (`server add \
+         {group}`), or say for how many they are to wait (--ack {left})"
+    )]
+    NeededForAck {
+        /// Which.
+        server: Address,
+        /// Whose.
+        group: GroupId,
+        /// How many replicas are left.
+        left: usize,
+        /// How many a write waits for.
+        ack: u32,
+    },
+    /// More acknowledgements than replicas.
+    #[error("writes cannot wait for {ack} replicas where there are {replicas}")]
+    AckTooHigh {
+        /// How many are wanted.
+        ack: u32,
+        /// How many there are.
+        replicas: usize,
+    },
+    /// It is a proxy.
+    #[error("{0} is a proxy of the cluster")]
+    IsProxy(Address),
+    /// There is no such proxy.
+    #[error("there is no proxy {0} (see `tidegate cluster proxy list`)")]
+    NoProxy(Address),
     /// Something is not right with a slot.
     #[error("slot {slot}: {problem}")]
     Slot {
@@ -61,6 +91,9 @@ pub enum Refusal {
     /// There is nothing to do it with.
     #[error("there are no groups yet: add one first (server add-group)")]
     NoGroups,
+    /// There is no other group.
+    #[error("group {0} is the only one: nobody else can have its slots")]
+    OnlyGroup(GroupId),
     /// Enough.
     #[error("a cluster has {SERVERS_MAX} servers at most")]
     TooMany,
@@ -90,6 +123,10 @@ impl Cluster {
         for server in &servers {
             self.is_new(&server.address)?;
         }
+        let replicas = servers.len().saturating_sub(1);
+        if ack as usize > replicas {
+            return Err(Refusal::AckTooHigh { ack, replicas });
+        }
         let master = servers.first().ok_or(Refusal::NoGroup(id))?.address.clone();
         let mut next = self.next();
         let config_epoch = next.epoch;
@@ -100,6 +137,9 @@ impl Cluster {
     fn is_new(&self, address: &Address) -> Result<(), Refusal> {
         if let Some(group) = self.group_of(address) {
             return Err(Refusal::OtherGroup { server: address.clone(), group });
+        }
+        if self.proxy(address).is_some() {
+            return Err(Refusal::IsProxy(address.clone()));
         }
         if self.servers().count() >= SERVERS_MAX { Err(Refusal::TooMany) } else { Ok(()) }
     }
@@ -135,20 +175,75 @@ impl Cluster {
         Ok(next)
     }
 
-    /// Without a replica.
+    /// Without a replica. `ack`: for how many of those left a write waits from now on, if not for as many as before.
     ///
     /// # Errors
     ///
-    /// It is not there, or a master.
-    pub fn without_server(&self, id: GroupId, address: &Address) -> Result<Self, Refusal> {
+    /// It is not there, or a master, or fewer are left than a write waits for.
+    pub fn without_server(&self, id: GroupId, address: &Address, ack: Option<u32>) -> Result<Self, Refusal> {
         self.member(id, address)?;
-        if self.group(id)?.master == *address {
+        let group = self.group(id)?;
+        if group.master == *address {
             return Err(Refusal::IsMaster(address.clone()));
+        }
+        let left = group.replicas().count().saturating_sub(1);
+        match ack {
+            Some(ack) if ack as usize > left => return Err(Refusal::AckTooHigh { ack, replicas: left }),
+            None if group.ack as usize > left => {
+                return Err(Refusal::NeededForAck { server: address.clone(), group: id, left, ack: group.ack });
+            }
+            _ => {}
         }
         let mut next = self.next();
         if let Some(group) = next.groups.get_mut(&id) {
             group.servers.retain(|server| server.address != *address);
+            group.ack = ack.unwrap_or(group.ack);
         }
+        Ok(next)
+    }
+
+    /// The proxy at an address.
+    #[must_use]
+    pub fn proxy(&self, address: &Address) -> Option<&Proxy> {
+        self.proxies.iter().find(|proxy| proxy.address == *address)
+    }
+
+    /// With one more proxy.
+    ///
+    /// # Errors
+    ///
+    /// The address is taken.
+    pub fn with_proxy(&self, proxy: Proxy) -> Result<Self, Refusal> {
+        self.is_new(&proxy.address)?;
+        let mut next = self.next();
+        next.proxies.push(proxy);
+        Ok(next)
+    }
+
+    /// Without a proxy.
+    ///
+    /// # Errors
+    ///
+    /// There is no such proxy.
+    pub fn without_proxy(&self, address: &Address) -> Result<Self, Refusal> {
+        self.proxy(address).ok_or_else(|| Refusal::NoProxy(address.clone()))?;
+        let mut next = self.next();
+        next.proxies.retain(|proxy| proxy.address != *address);
+        Ok(next)
+    }
+
+    /// With a proxy that takes clients, or takes none.
+    ///
+    /// # Errors
+    ///
+    /// There is no such proxy.
+    pub fn with_proxy_offline(&self, address: &Address, is_offline: bool) -> Result<Self, Refusal> {
+        self.proxy(address).ok_or_else(|| Refusal::NoProxy(address.clone()))?;
+        let mut next = self.next();
+        next.proxies
+            .iter_mut()
+            .filter(|proxy| proxy.address == *address)
+            .for_each(|proxy| proxy.is_offline = is_offline);
         Ok(next)
     }
 
@@ -261,7 +356,12 @@ pub(crate) mod tests {
         cluster = cluster.with_slots_shared_out().unwrap();
         cluster.groups.values_mut().for_each(|group| group.config_epoch = 1);
         cluster.epoch = 1;
+        cluster.proxies.push(proxy(10));
         cluster
+    }
+
+    pub(crate) fn proxy(number: u16) -> Proxy {
+        Proxy { address: Address::new("127.0.0.1", number), host: "here".into(), is_offline: false }
     }
 
     #[test]
@@ -271,11 +371,23 @@ pub(crate) mod tests {
         for (result, expected) in [
             (cluster.without_group(1), "group 1 still has to do with 8192 slots, 0 the first"),
             (cluster.without_group(9), "there is no group 9"),
-            (cluster.with_group(1, vec![server(9)], 1), "group 1 is there already"),
-            (cluster.with_group(3, vec![server(4)], 1), "127.0.0.1:4 is in group 2"),
+            (cluster.with_group(1, vec![server(9)], 0), "group 1 is there already"),
+            (cluster.with_group(3, vec![server(4)], 0), "127.0.0.1:4 is in group 2"),
             (cluster.with_server(1, server(3)), "127.0.0.1:3 is in group 2"),
-            (cluster.without_server(1, &address(1)), "127.0.0.1:1 is the master of its group"),
-            (cluster.without_server(1, &address(7)), "there is no server 127.0.0.1:7"),
+            (cluster.without_server(1, &address(1), None), "127.0.0.1:1 is the master of its group"),
+            (cluster.without_server(1, &address(7), None), "there is no server 127.0.0.1:7"),
+            (
+                cluster.without_server(1, &address(2), None),
+                "without 127.0.0.1:2 group 1 has 0 replicas, and its writes wait for 1",
+            ),
+            (cluster.without_server(1, &address(2), Some(1)), "writes cannot wait for 1 replicas where there are 0"),
+            (cluster.with_group(3, vec![server(9)], 1), "writes cannot wait for 1 replicas where there are 0"),
+            (cluster.with_group(3, vec![server(10)], 0), "127.0.0.1:10 is a proxy"),
+            (cluster.with_server(1, server(10)), "127.0.0.1:10 is a proxy"),
+            (cluster.with_proxy(proxy(2)), "127.0.0.1:2 is in group 1"),
+            (cluster.with_proxy(proxy(10)), "127.0.0.1:10 is a proxy"),
+            (cluster.without_proxy(&address(2)), "there is no proxy 127.0.0.1:2"),
+            (cluster.with_proxy_offline(&address(11), true), "there is no proxy 127.0.0.1:11"),
             (cluster.with_master(1, &address(4)), "127.0.0.1:4 is in group 2"),
             (cluster.with_slots_shared_out(), "16384 slots are given out already"),
             (Cluster::default().with_slots_shared_out(), "there are no groups yet"),
@@ -290,6 +402,25 @@ pub(crate) mod tests {
             };
             assert!(text.starts_with(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn servers_and_proxies_come_and_go() {
+        let cluster = two_groups().with_server(1, server(5)).unwrap();
+        let address = |port| Address::new("127.0.0.1", port);
+        let fewer = cluster.without_server(1, &address(2), None).unwrap();
+        assert_eq!((fewer.groups[&1].servers.len(), fewer.groups[&1].ack), (2, 1));
+        let alone = fewer.without_server(1, &address(5), Some(0)).unwrap();
+        assert_eq!((alone.groups[&1].servers.len(), alone.groups[&1].ack), (1, 0));
+        let offline = alone.with_proxy_offline(&address(10), true).unwrap();
+        assert!(
+            offline.proxies[0].is_offline
+                && !offline.with_proxy_offline(&address(10), false).unwrap().proxies[0].is_offline
+        );
+        assert!(offline.without_proxy(&address(10)).unwrap().with_proxy(proxy(10)).is_ok());
+        // A record of before has no word of it.
+        let text = serde_json::to_string(&two_groups()).unwrap();
+        assert!(!text.contains("offline\":false") && serde_json::from_str::<Cluster>(&text).is_ok(), "{text}");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! | [`slots`] | the states of a slot, and how it gets from one to the other |
 //! | [`change`] | what an operator may change, and why something is refused |
 //! | [`plan`] | which slots move so that groups have the same share |
+//! | [`undo`] | what takes a change back |
 //! | [`nodes`] | the cluster as lines of `CLUSTER NODES` |
 //! | [`keeper`] | who of a group serves: leases, replicas in sync, failover, handing over |
 //! | [`migration`] | a range of slots on its way to another group |
@@ -18,6 +19,7 @@ pub mod model;
 pub mod nodes;
 pub mod plan;
 pub mod slots;
+pub mod undo;
 
 pub use change::Refusal;
 pub use model::{Address, Cluster, Epoch, Group, GroupId, Server};

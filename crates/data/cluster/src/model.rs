@@ -140,6 +140,9 @@ pub struct Proxy {
     pub address: Address,
     /// The machine that it runs on.
     pub host: String,
+    /// It takes no clients: it is not to run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_offline: bool,
 }
 
 /// Who of a group has all that was acknowledged. It belongs to a master's time: what is written of an older one says nothing.

@@ -37,6 +37,44 @@ pub fn to_group(cluster: &Cluster, slots: SlotRange, to: GroupId) -> Result<Vec<
     Ok(joined(moving))
 }
 
+/// The moves after which a group has no slots: they are spread over the others, so that those have the same share, or nearly.
+///
+/// # Errors
+///
+/// Slots are on their way, or there is no such group, or no other one.
+pub fn drain(cluster: &Cluster, group: GroupId) -> Result<Vec<Move>, Refusal> {
+    if !cluster.groups.contains_key(&group) {
+        return Err(Refusal::NoGroup(group));
+    }
+    if let Some((one, _)) = cluster.moving().first() {
+        return Err(Refusal::MovesUnderWay(one.slots));
+    }
+    let others = cluster.groups.keys().filter(|id| **id != group);
+    let counts: BTreeMap<GroupId, u16> = others.map(|id| (*id, cluster.slots.count_of(*id))).collect();
+    let owned: Vec<u16> = (0..SLOTS).filter(|slot| cluster.slots.owner(*slot) == Some(group)).collect();
+    let mut moving = Vec::new();
+    let mut rest = owned.as_slice();
+    // Each gets one run of them, so that there are few moves.
+    for (id, count) in shares(&counts, owned.len()) {
+        let (run, left) = rest.split_at_checked(count).unwrap_or((rest, &[]));
+        moving.extend(run.iter().map(|slot| (*slot, group, id)));
+        rest = left;
+    }
+    if rest.is_empty() { Ok(joined(moving)) } else { Err(Refusal::OnlyGroup(group)) }
+}
+
+/// How many of some slots each group gets, by what it has.
+fn shares(counts: &BTreeMap<GroupId, u16>, slots: usize) -> BTreeMap<GroupId, usize> {
+    let mut counts = counts.clone();
+    let mut shares = BTreeMap::new();
+    for _ in 0..slots {
+        let Some((id, count)) = counts.iter_mut().min_by_key(|(id, count)| (**count, **id)) else { break };
+        *count += 1;
+        *shares.entry(*id).or_insert(0) += 1;
+    }
+    shares
+}
+
 /// The moves after which groups have the same weight of slots, or nearly. With weights that are all the same, no group has more than
 /// one slot more than another, and no plan moves fewer slots.
 ///
@@ -86,7 +124,7 @@ fn fits(weight: u64, difference: u64) -> bool {
 }
 
 /// Slots behind each other with the same way become one move, up to a size.
-fn joined(moving: Vec<(u16, GroupId, GroupId)>) -> Vec<Move> {
+pub(crate) fn joined(moving: Vec<(u16, GroupId, GroupId)>) -> Vec<Move> {
     let mut moves: Vec<Move> = Vec::new();
     for (slot, from, to) in moving {
         match moves.last_mut() {
@@ -152,6 +190,24 @@ mod tests {
         let under_way = cluster.with_moves(&moves).unwrap();
         assert!(matches!(rebalance(&under_way, |_| 1), Err(Refusal::MovesUnderWay(_))));
         assert!(matches!(to_group(&under_way, moves[0].slots, 2), Err(Refusal::Slot { .. })));
+    }
+
+    #[test]
+    fn a_group_is_drained_into_the_others() {
+        let cluster = two_groups().with_group(3, vec![server(5)], 0).unwrap();
+        let spread = done(cluster.clone(), &rebalance(&cluster, |_| 1).unwrap());
+        let moves = drain(&spread, 3).unwrap();
+        assert!(moves.iter().all(|one| one.from == 3) && moves.len() < 16, "{moves:?}");
+        let after = done(spread, &moves);
+        assert_eq!([1, 2, 3].map(|id| after.slots.count_of(id)), [8_192, 8_192, 0]);
+        assert!(after.without_group(3).is_ok());
+        assert!(drain(&after, 3).unwrap().is_empty());
+        assert!(matches!(drain(&cluster, 9), Err(Refusal::NoGroup(9))));
+        let alone = after.without_group(3).unwrap();
+        let alone = done(alone.clone(), &drain(&alone, 1).unwrap()).without_group(1).unwrap();
+        assert!(matches!(drain(&alone, 2), Err(Refusal::OnlyGroup(2))));
+        let moving = cluster.with_moves(&[Move { slots: SlotRange::new(1, 1).unwrap(), from: 1, to: 2 }]).unwrap();
+        assert!(matches!(drain(&moving, 1), Err(Refusal::MovesUnderWay(_))));
     }
 
     #[test]

@@ -1,19 +1,15 @@
 //! `tidegate cluster`: many stores as one. `up` runs everything; the other commands ask the agent that `up` is.
 
+mod change;
 mod confirm;
 mod show;
 mod slot_mover;
 
-use std::{
-    io::Write as _,
-    path::PathBuf,
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use agent::{
     Options, http,
-    options::{Folder, Shape},
+    options::{Api, Folder, Shape},
 };
 use clap::{Args, Subcommand};
 use cluster::keeper::Patience;
@@ -23,8 +19,6 @@ use confirm::Consent;
 
 /// How often a change is looked at while it is waited for.
 const LOOK_EACH: Duration = Duration::from_millis(100);
-/// How long a promotion may take.
-const PROMOTION_PATIENCE: Duration = Duration::from_secs(15);
 /// Changes that `action gc` keeps.
 const HISTORY_KEPT: u64 = 100;
 
@@ -42,6 +36,8 @@ enum ClusterCommand {
     Up(UpArguments),
     /// End a cluster that runs: all its stores and proxies.
     Down(WhichArguments),
+    /// Print a link to the page of a cluster that runs, with the token by which it may change things there.
+    Page(WhichArguments),
     /// Show groups and servers, and what is on its way.
     Status(WhichArguments),
     /// Look whether everything is as it should be. Exits with 1 if not.
@@ -106,12 +102,72 @@ struct UpArguments {
     /// After how many milliseconds of silence a master is given up.
     #[arg(long, value_name = "MS", default_value_t = Patience::default().master_ms, value_parser = clap::value_parser!(u64).range(200..=60_000))]
     failover_after: u64,
+    /// Where REST and the page are, as address:port, or `off`. They stay where they were; in a new cluster they are near the port.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = api_of)]
+    api: Option<Api>,
+}
+
+/// Where REST and the page are to be.
+fn api_of(text: &str) -> Result<Api, String> {
+    if text == "off" {
+        return Ok(Api::Off);
+    }
+    text.parse().map(Api::At).map_err(|_| "address:port is expected, such as 127.0.0.1:7379, or off".to_owned())
 }
 
 #[derive(Debug, Subcommand)]
 enum ServerCommand {
     /// Show all servers with their groups.
     List(WhichArguments),
+    /// Add a replica to a group: a new store, which the agent starts.
+    Add {
+        /// The group.
+        group: u32,
+        /// Where it listens, as host:port; a free port if it is left out.
+        address: Option<String>,
+        #[command(flatten)]
+        consent: Consent,
+        #[command(flatten)]
+        which: WhichArguments,
+    },
+    /// Remove a replica. It ends; its data stays on the disk.
+    Remove {
+        /// The group.
+        group: u32,
+        /// The server, as host:port.
+        server: String,
+        /// How many replicas must have a write from now on, if it was needed for that.
+        #[arg(long)]
+        ack: Option<u32>,
+        #[command(flatten)]
+        consent: Consent,
+        #[command(flatten)]
+        which: WhichArguments,
+    },
+    /// Add a group: a master and replicas, which the agent starts. `slot rebalance` gives it its share of the slots.
+    AddGroup {
+        /// Its number; the next one if it is left out.
+        group: Option<u32>,
+        /// How many replicas (as many as the other groups have).
+        #[arg(long)]
+        replicas: Option<u32>,
+        /// How many replicas must have a write (as in the other groups).
+        #[arg(long)]
+        ack: Option<u32>,
+        #[command(flatten)]
+        consent: Consent,
+        #[command(flatten)]
+        which: WhichArguments,
+    },
+    /// Remove a group that has no slots. Its servers end; their data stays on the disk.
+    RemoveGroup {
+        /// The group.
+        group: u32,
+        #[command(flatten)]
+        consent: Consent,
+        #[command(flatten)]
+        which: WhichArguments,
+    },
     /// Make a replica the master of its group, without a lost write or a failed command.
     Promote {
         /// The group.
@@ -166,6 +222,9 @@ enum SlotCommand {
     },
     /// Move slots so that all groups have the same share, with the fewest moves.
     Rebalance {
+        /// A group that is to have none: its slots are spread over the others.
+        #[arg(long, value_name = "GROUP")]
+        drain: Option<u32>,
         #[command(flatten)]
         consent: Consent,
         #[command(flatten)]
@@ -179,12 +238,47 @@ enum SlotCommand {
 enum ProxyCommand {
     /// Show all proxies.
     List(WhichArguments),
+    /// Add a proxy, which the agent starts.
+    Add {
+        /// Where clients connect, as host:port; a free port if it is left out.
+        address: Option<String>,
+        #[command(flatten)]
+        consent: Consent,
+        #[command(flatten)]
+        which: WhichArguments,
+    },
+    /// Remove a proxy; its clients are closed.
+    Remove(ProxyArguments),
+    /// Have a proxy run and take clients.
+    Online(ProxyArguments),
+    /// End a proxy until it is set online again; its clients are closed.
+    Offline(ProxyArguments),
+}
+
+/// A proxy.
+#[derive(Args, Debug)]
+struct ProxyArguments {
+    /// The proxy, as host:port.
+    proxy: String,
+    #[command(flatten)]
+    consent: Consent,
+    #[command(flatten)]
+    which: WhichArguments,
 }
 
 #[derive(Debug, Subcommand)]
 enum ActionCommand {
     /// Show the changes of the cluster, the first first.
     History(WhichArguments),
+    /// Take a change back, if that can be done.
+    Undo {
+        /// The change, by its epoch (`action history`).
+        epoch: u64,
+        #[command(flatten)]
+        consent: Consent,
+        #[command(flatten)]
+        which: WhichArguments,
+    },
     /// Forget all but the last changes.
     Gc {
         /// How many are kept.
@@ -235,6 +329,7 @@ fn up(arguments: &UpArguments) -> Result<(), String> {
         program,
         patience,
         ask_each_ms: 100,
+        api: arguments.api.unwrap_or_default(),
     };
     let ready = |text: &str| {
         let _ = writeln!(std::io::stdout(), "{text}");
@@ -260,26 +355,11 @@ fn answer(command: &ClusterCommand) -> Result<String, String> {
     match command {
         ClusterCommand::Down(which) => down(which),
         ClusterCommand::Status(which) => Ok(shown(which, &get(which, "/api/status")?, show::status)),
-        ClusterCommand::Server { command: ServerCommand::List(which) } => {
-            Ok(shown(which, &get(which, "/api/status")?, show::servers))
-        }
-        ClusterCommand::Server { command: ServerCommand::Promote { group, server, consent, which } } => {
-            promote(which, *consent, *group, server)
-        }
+        ClusterCommand::Page(which) => change::page(which),
+        ClusterCommand::Server { command } => change::server(command),
         ClusterCommand::Slot { command } => slot(command),
-        ClusterCommand::Proxy { command: ProxyCommand::List(which) } => {
-            let status = get(which, "/api/status")?;
-            Ok(shown(which, status.get("proxies").unwrap_or(&Value::Null), show::proxies))
-        }
-        ClusterCommand::Action { command: ActionCommand::History(which) } => {
-            Ok(shown(which, &get(which, "/api/history")?, show::history))
-        }
-        ClusterCommand::Action { command: ActionCommand::Gc { keep, which } } => {
-            let gone = ask(which, "POST", "/api/history/gc", &json!({ "keep": keep }))?;
-            Ok(shown(which, &gone, |gone| {
-                format!("{} changes are forgotten", gone.get("removed").unwrap_or(&Value::Null))
-            }))
-        }
+        ClusterCommand::Proxy { command } => change::proxy(command),
+        ClusterCommand::Action { command } => change::action(command),
         ClusterCommand::Up(_) | ClusterCommand::Check(_) => Ok(String::new()),
     }
 }
@@ -312,49 +392,6 @@ fn check(which: &WhichArguments) -> ExitCode {
     }
 }
 
-/// Shows a plan and asks, then has it done.
-fn with_consent(
-    which: &WhichArguments,
-    consent: Consent,
-    path: &str,
-    body: &Value,
-    table: fn(&Value) -> String,
-) -> Result<Option<Value>, String> {
-    let mut planned = body.clone();
-    if let Some(fields) = planned.as_object_mut() {
-        fields.insert("plan".into(), true.into());
-    }
-    let plan = ask(which, "POST", path, &planned)?;
-    if !consent.given(&table(&plan), which.json)? {
-        return Ok(None);
-    }
-    ask(which, "POST", path, body).map(Some)
-}
-
-const NOT_DONE: &str = "nothing has been changed";
-
-fn promote(which: &WhichArguments, consent: Consent, group: u32, server: &str) -> Result<String, String> {
-    let body = json!({ "group": group, "server": server });
-    let Some(done) = with_consent(which, consent, "/api/servers/promote", &body, show::promotion)? else {
-        return Ok(NOT_DONE.into());
-    };
-    let end = Instant::now() + PROMOTION_PATIENCE;
-    loop {
-        let status = get(which, "/api/status")?;
-        let found = show::group(&status, group);
-        let is_master = found.and_then(|group| group.get("master")).and_then(Value::as_str) == Some(server);
-        if is_master && found.and_then(|group| group.get("state")).and_then(Value::as_str) == Some("ok") {
-            return Ok(shown(which, &done, |done| format!("done: {}", show::promotion(done))));
-        }
-        if Instant::now() >= end {
-            return Err(format!(
-                "{server} has not become the master within {PROMOTION_PATIENCE:?}: see logs/agent.log in the folder"
-            ));
-        }
-        std::thread::sleep(LOOK_EACH);
-    }
-}
-
 fn slot(command: &SlotCommand) -> Result<String, String> {
     match command {
         SlotCommand::Init(which) => {
@@ -366,11 +403,13 @@ fn slot(command: &SlotCommand) -> Result<String, String> {
         SlotCommand::RangeSet { first, last, group, which } => set(which, *first, *last, *group),
         SlotCommand::Migrate { first, last, group, consent, which } => {
             let body = json!({ "first": first, "last": last, "group": group });
-            moved(which, *consent, "/api/slots/migrate", &body)
+            change::moved(which, *consent, "/api/migrations", &body)
         }
-        SlotCommand::Rebalance { consent, which } => moved(which, *consent, "/api/slots/rebalance", &json!({})),
+        SlotCommand::Rebalance { drain, consent, which } => {
+            change::moved(which, *consent, "/api/rebalance", &json!({ "drain": drain }))
+        }
         SlotCommand::Cancel(which) => {
-            let done = ask(which, "POST", "/api/slots/cancel", &json!({}))?;
+            let done = ask(which, "DELETE", "/api/migrations", &Value::Null)?;
             Ok(shown(which, &done, |done| format!("cancelled: {}", show::moves(done))))
         }
     }
@@ -379,22 +418,4 @@ fn slot(command: &SlotCommand) -> Result<String, String> {
 fn set(which: &WhichArguments, first: u16, last: u16, group: u32) -> Result<String, String> {
     let done = ask(which, "POST", "/api/slots/set", &json!({ "first": first, "last": last, "group": group }))?;
     Ok(shown(which, &done, |done| done.get("what").and_then(Value::as_str).unwrap_or_default().to_owned()))
-}
-
-/// Has slots moved, and waits until they have.
-fn moved(which: &WhichArguments, consent: Consent, path: &str, body: &Value) -> Result<String, String> {
-    let Some(done) = with_consent(which, consent, path, body, show::moves)? else { return Ok(NOT_DONE.into()) };
-    let mut last = String::new();
-    loop {
-        let moves = get(which, "/api/moves")?;
-        if moves.as_array().is_none_or(Vec::is_empty) {
-            return Ok(shown(which, &done, |done| format!("done: {}", show::moves(done))));
-        }
-        let line = show::progress(&moves);
-        if line != last && !which.json {
-            eprintln!("{line}");
-            last = line;
-        }
-        std::thread::sleep(LOOK_EACH);
-    }
 }

@@ -16,11 +16,6 @@ fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// A group by its number.
-pub fn group(status: &Value, id: u32) -> Option<&Value> {
-    list(status, "groups").iter().find(|group| group.get("id").and_then(Value::as_u64) == Some(u64::from(id)))
-}
-
 fn painted(style: Style, state: &str) -> String {
     let colour = match state {
         "ok" | "up" => Colour::Good,
@@ -41,7 +36,9 @@ pub fn status(status: &Value) -> String {
         }
     }
     for proxy in list(status, "proxies") {
-        out.push_str(&format!("  clients connect to {}\n", text(proxy, "address")));
+        let state =
+            if text(proxy, "state") == "online" { String::new() } else { format!(" ({})", text(proxy, "state")) };
+        out.push_str(&format!("  clients connect to {}{state}\n", text(proxy, "address")));
     }
     out.push('\n');
     out.push_str(&servers(status));
@@ -83,9 +80,9 @@ fn table(rows: &[Vec<String>]) -> String {
 
 /// Proxies.
 pub fn proxies(proxies: &Value) -> String {
-    let mut rows = vec![["PROXY", "PID"].map(str::to_owned)];
+    let mut rows = vec![["PROXY", "PID", "STATE"].map(str::to_owned)];
     for proxy in proxies.as_array().map(Vec::as_slice).unwrap_or_default() {
-        rows.push([text(proxy, "address").to_owned(), number(proxy, "pid")]);
+        rows.push([text(proxy, "address").to_owned(), number(proxy, "pid"), text(proxy, "state").to_owned()]);
     }
     columns(&rows)
 }
@@ -124,14 +121,64 @@ pub fn history(changes: &Value) -> String {
     columns(&rows)
 }
 
-/// What a promotion does.
-pub fn promotion(plan: &Value) -> String {
-    format!(
-        "group {}: {} becomes the master, {} its replica",
-        number(plan, "group"),
-        text(plan, "to"),
-        text(plan, "from")
-    )
+/// What a change does.
+pub fn what(plan: &Value) -> String {
+    let mut out = text(plan, "what").to_owned();
+    let bytes = plan.get("copies_bytes").and_then(Value::as_u64).unwrap_or(0);
+    if bytes > 0 {
+        out.push_str(&format!(" (about {} are copied)", size(bytes)));
+    }
+    out
+}
+
+/// What was done.
+pub fn done(done: &Value) -> String {
+    let mut out = format!("done: {}", text(done, "what"));
+    let data: Vec<&str> = match done.get("data") {
+        Some(Value::String(one)) => vec![one],
+        Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    for folder in data {
+        out.push_str(&format!("\nits data is still there, and may be removed: {folder}"));
+    }
+    out
+}
+
+/// What an undo does.
+pub fn undo(plan: &Value) -> String {
+    if plan.get("moves").is_none() {
+        return what(plan);
+    }
+    format!("{}\n{}", text(plan, "what"), if list(plan, "moves").is_empty() { String::new() } else { moves(plan) })
+}
+
+/// Bytes for people.
+pub fn size(bytes: u64) -> String {
+    let units = [(1_u64 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB")];
+    let unit = units.iter().find(|(unit, _)| bytes >= *unit);
+    unit.map_or_else(|| format!("{bytes} B"), |(unit, name)| format!("{:.1} {name}", bytes as f64 / *unit as f64))
+}
+
+/// Whether a server runs and has what its master has.
+pub fn is_well(server: &Value) -> bool {
+    is_up(server) && server.get("in_sync").and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// Whether a server runs.
+pub fn is_up(server: &Value) -> bool {
+    text(server, "state") == "up"
+}
+
+/// Why a server is not well.
+pub fn why_not_well(server: &Value) -> String {
+    let problem = text(server, "problem");
+    let why = match (is_up(server), problem) {
+        (true, _) => "gets what its master has",
+        (false, "") => "starts",
+        (false, problem) => problem,
+    };
+    format!("{}: {why}", text(server, "address"))
 }
 
 /// What moves.
@@ -140,7 +187,12 @@ pub fn moves(plan: &Value) -> String {
     if moves.is_empty() {
         return "no slot is to move".into();
     }
-    let mut out = format!("{} slots move:\n", number(plan, "slots"));
+    let about = |name: &str| plan.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let cost = match about("keys_about") {
+        0 => String::new(),
+        keys => format!(", about {keys} keys and {}", size(about("bytes_about"))),
+    };
+    let mut out = format!("{} slots move{cost}:\n", number(plan, "slots"));
     for one in moves {
         out.push_str(&format!(
             "  slots {} to {}: from group {} to group {}\n",
@@ -159,9 +211,16 @@ pub fn progress(moves: &Value) -> String {
         let copy = one.get("progress").unwrap_or(&Value::Null);
         let keys =
             copy.get("keys").and_then(Value::as_u64).map(|keys| format!(", {keys} keys copied")).unwrap_or_default();
-        let problem = one.get("problem").and_then(Value::as_str).map(|text| format!(" ({text})")).unwrap_or_default();
+        let speed = one.get("keys_per_second").and_then(Value::as_u64).filter(|speed| *speed > 0);
+        let speed = speed.map(|speed| format!(", {speed} a second")).unwrap_or_default();
+        let attempts = one.get("attempts").and_then(Value::as_u64).unwrap_or(0);
+        let problem = match one.get("problem").and_then(Value::as_str) {
+            Some(problem) if attempts > 1 => format!(" (attempt {attempts}; what went wrong before: {problem})"),
+            Some(problem) => format!(" ({problem})"),
+            None => String::new(),
+        };
         format!(
-            "slots {} to {} from group {} to group {}: {}{keys}{problem}",
+            "slots {} to {} from group {} to group {}: {}{keys}{speed}{problem}",
             number(one, "first"),
             number(one, "last"),
             number(one, "from"),

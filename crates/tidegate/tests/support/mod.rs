@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod beside;
+pub mod cluster;
 mod dns;
 mod edge;
 mod log;

@@ -1,8 +1,11 @@
 //! The loop that all comes together in: it hears of servers, processes and requests, asks the keepers what is to be done, and has it
 //! done. One thread owns all of it, so decisions are made one after the other.
 
-mod handlers;
+mod figures;
 mod moves;
+mod reconcile;
+mod requests;
+mod site;
 mod status;
 mod steps;
 
@@ -10,15 +13,16 @@ use std::{
     collections::BTreeMap,
     fs::{self, File, OpenOptions},
     io::Write as _,
+    net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver, Sender},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use cluster::{Address, GroupId, keeper::Keeper, nodes};
+use cluster::{Address, Epoch, GroupId, keeper::Keeper, nodes};
 use coord::{Embedded, keys::Keys};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
@@ -28,7 +32,7 @@ use signal_hook::{
 use crate::{
     beginning,
     error::AgentError,
-    http::{self, Request, Response},
+    http::{self, Desk, Request, Response},
     link::{Link, Order, Report},
     mover::Mover,
     options::Options,
@@ -74,6 +78,12 @@ pub struct Conductor {
     topology: String,
     log: File,
     last_log: String,
+    /// What servers do and take.
+    pub figures: figures::Figures,
+    /// Where REST and the page are.
+    pub site: Option<SocketAddr>,
+    /// The epoch whose programs run.
+    reconciled: Option<Epoch>,
     /// It was told to end.
     pub is_ending: bool,
 }
@@ -92,14 +102,18 @@ pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&
     let log = OpenOptions::new().create(true).append(true).open(&log_path).map_err(failed(log_path))?;
     let mut records = Records::read(coordinator, Keys::new(CLUSTER))?;
     if records.cluster.epoch == 0 {
-        let begun = beginning::begin(&options)?;
-        processes::declare(&options.folder, &begun.programs)?;
-        records.change(begun.cluster, "up", "the cluster begins")?;
+        records.change(beginning::begin(&options)?, "up", "the cluster begins")?;
     }
     let declared = processes::declared(&options.folder)?;
     let (sender, events) = mpsc::channel();
-    let requests = sender.clone();
-    http::listen(&options.folder, move |request, answer| requests.send(Event::Request(request, answer)).is_ok())?;
+    let requests = Mutex::new(sender.clone());
+    let hand_over = move |request, answer| {
+        let requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.send(Event::Request(request, answer)).is_ok()
+    };
+    let desk = Arc::new(Desk { hand_over: Box::new(hand_over), access: requests::access });
+    http::listen(&options.folder, Arc::clone(&desk))?;
+    let site = site::open(&options, desk)?;
     let processes = Processes::new(options.folder.clone(), options.program.clone(), declared);
     let conductor = Conductor {
         records,
@@ -115,6 +129,9 @@ pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&
         topology: String::new(),
         log,
         last_log: String::new(),
+        figures: figures::Figures::default(),
+        site,
+        reconciled: None,
         is_ending: false,
         options,
     };
@@ -147,6 +164,7 @@ impl Conductor {
         self.note(&format!("agent {} looks after {}", std::process::id(), self.options.folder.path().display()));
         // What runs is known before anybody is answered.
         self.tell_proxies();
+        self.reconcile();
         self.look_after_processes();
         let mut ready = Some(ready);
         while !self.is_ending && !stops.load(Ordering::Relaxed) {
@@ -169,7 +187,7 @@ impl Conductor {
             match heard {
                 Event::Report(report) => self.handle_report(report),
                 Event::Request(request, answer) => {
-                    let response = handlers::answer(self, &request);
+                    let response = requests::answer(self, &request);
                     // Whoever asked may have gone.
                     let _ = answer.send(response);
                 }
@@ -178,6 +196,7 @@ impl Conductor {
         }
         // Before they are started: a proxy without a topology ends at once.
         self.tell_proxies();
+        self.reconcile();
         self.look_after_processes();
         self.conduct();
     }
@@ -229,6 +248,9 @@ impl Conductor {
         for (first, count) in report.cleared {
             self.moves.handle_cleared(first, count);
         }
+        if let Some(figures) = report.figures {
+            self.figures.take(&server, now, *figures);
+        }
         match report.observation {
             Ok(observation) => {
                 self.silent.remove(&server);
@@ -260,6 +282,10 @@ impl Conductor {
         // Nobody is asked without a pause who does not answer.
         let is_urgent = !orders.is_empty() && !self.silent.contains_key(server);
         if !link.is_busy && (is_urgent || now >= link.began_at + ask_each) {
+            let mut orders = orders;
+            if self.figures.is_due(server, now) {
+                orders.push(Order::Figures);
+            }
             link.begin(orders, now);
         }
     }
@@ -268,6 +294,7 @@ impl Conductor {
     fn keep_links(&mut self) {
         let servers: Vec<Address> = self.records.cluster.servers().map(|(_, server)| server.address.clone()).collect();
         self.links.retain(|address, _| servers.contains(address));
+        self.figures.retain(|address| servers.contains(address));
         for address in servers {
             if self.links.contains_key(&address) {
                 continue;

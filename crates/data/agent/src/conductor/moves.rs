@@ -27,6 +27,8 @@ struct UnderWay {
     ending: Vec<Box<dyn Copying>>,
     progress: Option<CopyProgress>,
     failure: Option<String>,
+    /// When the copy began: its speed is counted from there.
+    began_at: u64,
     /// The first slot of which the former group may still have keys.
     clears_from: u16,
 }
@@ -50,6 +52,10 @@ pub struct Shown {
     pub phase: Phase,
     /// The copy.
     pub progress: Option<CopyProgress>,
+    /// Keys that it has copied each second.
+    pub keys_per_second: Option<u64>,
+    /// Times that a copy began.
+    pub attempts: u32,
     /// Why it does not go on, or went wrong last.
     pub problem: Option<String>,
 }
@@ -99,6 +105,11 @@ impl UnderWay {
         }
     }
 
+    fn keys_per_second(&self, now: u64) -> Option<u64> {
+        let keys = self.progress.as_ref().filter(|progress| !progress.is_following)?.keys;
+        Some(keys * 1_000 / now.saturating_sub(self.began_at).max(1))
+    }
+
     fn end_copy(&mut self) {
         if let Some(mut copy) = self.copy.take() {
             copy.ask_to_end();
@@ -119,6 +130,8 @@ impl Conductor {
                 what,
                 phase,
                 progress: one.and_then(|one| one.progress.clone()),
+                keys_per_second: one.and_then(|one| one.keys_per_second(self.now())),
+                attempts: one.map_or(0, |one| one.machine.attempts),
                 problem: one.and_then(|one| one.failure.clone()).or(absent),
             }
         };
@@ -177,6 +190,7 @@ impl Conductor {
             ending: Vec::new(),
             progress: None,
             failure: None,
+            began_at: now,
             clears_from: what.slots.first,
         });
         one.look_at_copy(from.as_ref().map(|seen| seen.offset));
@@ -200,12 +214,16 @@ impl Conductor {
 
     fn conduct_step(&mut self, what: Move, step: MoveStep, orders: &mut Orders) {
         let slots = (what.slots.first, what.slots.last);
+        let now = self.now();
         let Some(one) = self.moves.all.get_mut(&what.slots.first) else { return };
         match step {
             MoveStep::StartCopy { source, target } => {
                 let Some(mover) = &self.mover else { return };
                 match mover.start(&source, &target, what.slots) {
-                    Ok(copy) => one.copy = Some(copy),
+                    Ok(copy) => {
+                        one.copy = Some(copy);
+                        one.began_at = now;
+                    }
                     Err(problem) => {
                         one.machine.handle_copy_failed();
                         one.failure = Some(problem);

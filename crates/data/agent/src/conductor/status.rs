@@ -1,11 +1,15 @@
 //! How things are, for programs as JSON.
 
-use std::net::TcpStream;
+use std::{
+    net::TcpStream,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use cluster::{GroupId, SLOTS, Server, SlotState, keeper::Role};
 use serde_json::{Value, json};
 
-use super::Conductor;
+use super::{Conductor, requests};
+use crate::beginning::HOST_NAME;
 
 /// Whether every slot that is given out is served, and a proxy takes clients.
 #[must_use]
@@ -14,7 +18,11 @@ pub fn serves(conductor: &Conductor) -> bool {
     let all_serve = cluster.groups.keys().all(|group| group_serves(conductor, *group));
     // The proxies are asked last: that costs a connection.
     all_serve
-        && cluster.proxies.iter().all(|proxy| TcpStream::connect((proxy.address.host(), proxy.address.port())).is_ok())
+        && cluster
+            .proxies
+            .iter()
+            .filter(|proxy| !proxy.is_offline)
+            .all(|proxy| TcpStream::connect((proxy.address.host(), proxy.address.port())).is_ok())
 }
 
 /// Whether a group's master has a lease.
@@ -37,8 +45,11 @@ pub fn greeting(conductor: &Conductor) -> String {
     let dir = conductor.options.folder.path().display();
     let connect =
         proxy.map_or(String::new(), |address| format!("redis-cli -h {} -p {}", address.host(), address.port()));
+    let page = conductor.site.as_ref().map_or(String::new(), |address| {
+        format!("\n  page      http://{address}/ (to change things there: tidegate cluster page --dir {dir})")
+    });
     format!(
-        "the cluster serves: {} groups, {servers} stores\n  clients   {connect}\n  status    tidegate cluster status --dir {dir}\n  \
+        "the cluster serves: {} groups, {servers} stores\n  clients   {connect}{page}\n  status    tidegate cluster status --dir {dir}\n  \
          end       Ctrl-C, or tidegate cluster down --dir {dir}",
         cluster.groups.len()
     )
@@ -75,54 +86,131 @@ fn server_status(conductor: &Conductor, group: GroupId, server: &Server) -> Valu
     })
 }
 
+/// A group, if it is there.
+#[must_use]
+pub fn group(conductor: &Conductor, id: GroupId) -> Option<Value> {
+    let cluster = &conductor.records.cluster;
+    let group = cluster.groups.get(&id)?;
+    let servers: Vec<Value> = group.servers.iter().map(|server| server_status(conductor, id, server)).collect();
+    let ranges: Vec<Value> = cluster.slots.owned_by(id).iter().map(|range| json!([range.first, range.last])).collect();
+    Some(json!({
+        "id": id,
+        "state": if group_serves(conductor, id) { "ok" } else { "down" },
+        "master": group.master.to_string(),
+        "ack": group.ack,
+        "config_epoch": group.config_epoch,
+        "slots": cluster.slots.count_of(id),
+        "ranges": ranges,
+        "servers": servers,
+    }))
+}
+
+/// All groups.
+#[must_use]
+pub fn groups(conductor: &Conductor) -> Value {
+    conductor.records.cluster.groups.keys().filter_map(|id| group(conductor, *id)).collect()
+}
+
+/// All servers, with their groups.
+#[must_use]
+pub fn servers(conductor: &Conductor) -> Value {
+    let shown = conductor.records.cluster.servers().map(|(id, server)| {
+        let mut shown = server_status(conductor, id, server);
+        if let Some(fields) = shown.as_object_mut() {
+            fields.insert("group".into(), id.into());
+        }
+        shown
+    });
+    shown.collect()
+}
+
+/// All proxies.
+#[must_use]
+pub fn proxies(conductor: &Conductor) -> Value {
+    let shown = conductor.records.cluster.proxies.iter().map(|proxy| {
+        let pid = conductor.processes.pid(&proxy.address);
+        let state = match (proxy.is_offline, pid) {
+            (true, _) => "offline",
+            (false, Some(_)) => "online",
+            (false, None) => "down",
+        };
+        json!({ "address": proxy.address.to_string(), "host": proxy.host, "pid": pid, "state": state })
+    });
+    shown.collect()
+}
+
+/// This agent.
+#[must_use]
+pub fn agent(conductor: &Conductor) -> Value {
+    json!({
+        "host": HOST_NAME,
+        "pid": std::process::id(),
+        "dir": conductor.options.folder.path().display().to_string(),
+        "page": conductor.site.map(|address| format!("http://{address}/")),
+    })
+}
+
+/// The programs that this agent runs.
+#[must_use]
+pub fn processes(conductor: &Conductor) -> Value {
+    let shown = conductor.processes.declared().map(|one| {
+        json!({
+            "name": one.name,
+            "program": one.program,
+            "address": one.address,
+            "pid": conductor.processes.pid(&one.address),
+            "starts": conductor.processes.starts(&one.address),
+            "group": conductor.records.cluster.group_of(&one.address),
+            "log": conductor.options.folder.log_of(&one.name).display().to_string(),
+        })
+    });
+    shown.collect()
+}
+
 /// Everything.
 #[must_use]
 pub fn whole(conductor: &Conductor) -> Value {
     let cluster = &conductor.records.cluster;
-    let groups: Vec<Value> = cluster
-        .groups
-        .iter()
-        .map(|(id, group)| {
-            let servers: Vec<Value> =
-                group.servers.iter().map(|server| server_status(conductor, *id, server)).collect();
-            let ranges: Vec<Value> =
-                cluster.slots.owned_by(*id).iter().map(|range| json!([range.first, range.last])).collect();
-            json!({
-                "id": id,
-                "state": if group_serves(conductor, *id) { "ok" } else { "down" },
-                "master": group.master.to_string(),
-                "ack": group.ack,
-                "config_epoch": group.config_epoch,
-                "slots": cluster.slots.count_of(*id),
-                "ranges": ranges,
-                "servers": servers,
-            })
-        })
-        .collect();
     let count = |wanted: fn(SlotState) -> bool| (0..SLOTS).filter(|slot| wanted(cluster.slots.state(*slot))).count();
-    let proxies: Vec<Value> = cluster
-        .proxies
-        .iter()
-        .map(|proxy| {
-            let pid = conductor.processes.pid(&proxy.address);
-            json!({ "address": proxy.address.to_string(), "host": proxy.host, "pid": pid })
-        })
-        .collect();
     let all_ok = cluster.groups.keys().all(|id| group_serves(conductor, *id) || cluster.slots.count_of(*id) == 0);
     let offline = count(|state| state == SlotState::Offline);
     json!({
         "state": if all_ok && offline == 0 { "ok" } else { "down" },
         "epoch": cluster.epoch,
-        "groups": groups,
-        "proxies": proxies,
+        "groups": groups(conductor),
+        "proxies": proxies(conductor),
         "slots": {
             "online": count(|state| matches!(state, SlotState::Online { .. })),
             "migrating": count(|state| matches!(state, SlotState::Migrating { .. })),
             "offline": offline,
         },
         "moves": moves(conductor),
-        "agent": { "pid": std::process::id(), "dir": conductor.options.folder.path().display().to_string() },
+        "agent": agent(conductor),
     })
+}
+
+/// Everything, with what servers do and take, and the last changes.
+#[must_use]
+pub fn live(conductor: &Conductor) -> Value {
+    let mut shown = whole(conductor);
+    let figures: serde_json::Map<String, Value> = conductor
+        .records
+        .cluster
+        .servers()
+        .map(|(_, server)| (server.address.to_string(), conductor.figures.shown(&server.address)))
+        .collect();
+    if let Some(fields) = shown.as_object_mut() {
+        fields.insert("figures".into(), figures.into());
+        fields.insert("changes".into(), conductor.records.last_changes().iter().map(requests::shown).collect());
+        fields.insert("now".into(), json!(unix_ms()));
+        fields.insert("version".into(), env!("CARGO_PKG_VERSION").into());
+    }
+    shown
+}
+
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Slots on their way.
@@ -136,6 +224,8 @@ pub fn moves(conductor: &Conductor) -> Value {
             "to": shown.what.to,
             "phase": shown.phase,
             "progress": shown.progress,
+            "keys_per_second": shown.keys_per_second,
+            "attempts": shown.attempts,
             "problem": shown.problem,
         })
     });

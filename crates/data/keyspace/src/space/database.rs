@@ -9,7 +9,10 @@ use crate::{
     slot::SLOTS,
 };
 
-use super::entry::{Entry, NEVER};
+use super::{
+    entry::{Entry, NEVER},
+    occupied::Occupied,
+};
 
 /// The keys of a slot.
 #[derive(Debug)]
@@ -32,6 +35,7 @@ impl SlotTable {
 pub struct Database {
     /// Empty until the first key.
     slots: Vec<SlotTable>,
+    occupied: Occupied,
     seed: u64,
     pub(super) complete: bool,
     /// How many slots have keys that are not in memory, as far as there are tables for them.
@@ -52,6 +56,7 @@ impl Database {
     pub(super) fn new(seed: u64, complete: bool, disk: u8) -> Self {
         Self {
             slots: Vec::new(),
+            occupied: Occupied::default(),
             seed,
             complete,
             incomplete: 0,
@@ -136,7 +141,7 @@ impl Database {
 
     /// About how many bytes the tables of keys in memory take, and the order of those that expire, without keys and values.
     pub fn overhead(&self) -> (u64, u64) {
-        let keys: usize = self.slots.iter().map(|table| table.index.len()).sum();
+        let keys: usize = self.tables().map(|table| table.index.len()).sum();
         let expiring = self.expiring.len() * size_of::<(Millis, Bytes)>();
         ((keys * (size_of::<Entry>() + size_of::<u32>())) as u64, expiring as u64)
     }
@@ -175,8 +180,25 @@ impl Database {
 
     /// The first slot from one on that has entries; [`SLOTS`] if there is none.
     pub(super) fn next_slot(&self, from: usize) -> usize {
-        let mut behind = self.slots.iter().enumerate().skip(from);
-        behind.find(|(_, table)| !table.index.is_empty()).map_or(SLOTS, |(slot, _)| slot)
+        self.occupied.next(from)
+    }
+
+    /// Puts an entry into a slot that has none of its name.
+    pub(super) fn insert_new(&mut self, slot: usize, hash: u64, entry: Entry) {
+        if let Some(table) = self.slot_mut(slot) {
+            table.index.insert_new(hash, entry);
+            self.occupied.insert(slot);
+        }
+    }
+
+    /// Takes an entry out of a slot.
+    pub(super) fn remove_hashed(&mut self, slot: usize, hash: u64, name: &[u8]) -> Option<Entry> {
+        let table = self.slot_mut(slot)?;
+        let entry = table.index.remove_hashed(hash, name)?;
+        if table.index.is_empty() {
+            self.occupied.remove(slot);
+        }
+        Some(entry)
     }
 
     /// Makes the slots' tables, if they are not there.
@@ -188,9 +210,14 @@ impl Database {
         }
     }
 
+    /// The tables that have entries.
+    fn tables(&self) -> impl Iterator<Item = &SlotTable> {
+        self.occupied.iter().filter_map(|slot| self.slots.get(slot))
+    }
+
     /// The keys in memory.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.slots.iter().flat_map(|slot| slot.index.iter()).filter(|entry| entry.value.is_some())
+        self.tables().flat_map(|table| table.index.iter()).filter(|entry| entry.value.is_some())
     }
 
     /// Gives about `count` keys from a cursor on; returns the cursor to go on with, 0 at the end.
@@ -208,7 +235,7 @@ impl Database {
             match next {
                 Some(next) => return (slot as u64) << CURSOR_BITS | next,
                 None => {
-                    slot += 1;
+                    slot = self.occupied.next(slot + 1);
                     within = 0;
                 }
             }
@@ -221,19 +248,17 @@ impl Database {
 
     /// Some slot that has entries.
     pub(super) fn random_slot(&self, random: &mut Random) -> Option<usize> {
-        let is_occupied = |slot: usize| self.slots.get(slot).is_some_and(|table| !table.index.is_empty());
-        if self.len + self.absent == 0 {
+        if self.occupied.count() == 0 {
             return None;
         }
         for _ in 0..DRAWS {
             let slot = random.below(SLOTS as u64) as usize;
-            if is_occupied(slot) {
+            if self.occupied.contains(slot) {
                 return Some(slot);
             }
         }
         // Few keys leave most slots empty, so one is drawn among those that have some.
-        let occupied: Vec<usize> = (0..self.slots.len()).filter(|slot| is_occupied(*slot)).collect();
-        occupied.get(random.below(occupied.len().max(1) as u64) as usize).copied()
+        self.occupied.nth(random.below(self.occupied.count() as u64) as usize)
     }
 
     /// Some key in memory.

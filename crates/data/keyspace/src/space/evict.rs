@@ -2,7 +2,7 @@
 
 use crate::{
     Bytes, Failure, Millis, Value,
-    hash_index::{CURSOR_BITS, Hashed as _},
+    hash_index::{self, CURSOR_BITS, Hashed as _},
     random::Random,
     slot::{self, SLOTS},
 };
@@ -160,12 +160,14 @@ impl Keyspace {
     fn drop_clean(&mut self, db: usize, slot: usize, key: &[u8]) {
         let Some(database) = self.databases.get_mut(db) else { return };
         let disk = database.disk;
-        let Some(table) = database.slot_mut(slot) else { return };
-        let Some(entry) = table.index.remove(key) else { return };
+        let hash = hash_index::hash(key, self.seed);
+        let Some(entry) = database.remove_hashed(slot, hash, key) else { return };
         self.partial |= entry.value.is_some();
         self.reading.leaves(disk, &entry.key);
         if entry.value.is_none() {
-            table.absent -= 1;
+            if let Some(table) = database.slot_mut(slot) {
+                table.absent -= 1;
+            }
             database.absent -= 1;
         } else {
             // Of what is not there nothing would be lost.

@@ -146,9 +146,7 @@ impl<'a> Keys<'a> {
             database.expiring.insert((expire_at, key.clone()));
         }
         let entry = Entry { key, value, expire_at, dirty: 0, touched, on_disk, is_bulky: false };
-        if let Some(table) = database.slot_mut(slot) {
-            table.index.insert_new(hash, entry);
-        }
+        database.insert_new(slot, hash, entry);
         Ok(())
     }
 
@@ -467,8 +465,8 @@ impl<'a> Keys<'a> {
                     on_disk: false,
                     is_bulky: false,
                 };
-                table.index.insert_new(hash, entry);
-                let Some(location) = table.index.locate(hash, key) else { return };
+                database.insert_new(slot, hash, entry);
+                let Some(location) = database.slot(slot).and_then(|table| table.index.locate(hash, key)) else { return };
                 location
             }
         };
@@ -547,7 +545,7 @@ impl<'a> Keys<'a> {
             table.absent += 1;
             database.absent += 1;
         } else {
-            table.index.remove_hashed(hash, key);
+            database.remove_hashed(place.slot, hash, key);
         }
         self.move_deadline(key, former, NEVER);
         if !self.space.walks.is_empty() {

@@ -19,6 +19,7 @@ mod gather;
 mod graveyard;
 mod key_walk;
 mod keys;
+mod occupied;
 mod owed;
 mod policy;
 mod reading;
@@ -583,9 +584,9 @@ impl Keyspace {
             self.partly_taken.push_back((disk, Bytes::from_slice(key)));
         }
         if gone {
-            table.index.remove_hashed(hash, key);
             table.absent -= 1;
             database.absent -= 1;
+            database.remove_hashed(slot, hash, key);
         }
     }
 }

@@ -1,0 +1,71 @@
+//! What runs here is what the cluster says is to run here: after each change of it, by whomever, programs are started and ended.
+
+use cluster::{Address, Server};
+
+use super::Conductor;
+use crate::{
+    beginning::{self, HOST_NAME},
+    processes::{self, Declared, Program},
+};
+
+impl Conductor {
+    /// Starts what is to run here and ends what is not, when the cluster has changed.
+    pub(super) fn reconcile(&mut self) {
+        let epoch = self.records.cluster.epoch;
+        if self.reconciled == Some(epoch) {
+            return;
+        }
+        self.reconciled = Some(epoch);
+        let wanted = self.wanted();
+        let (now, mut has_changed) = (self.now(), false);
+        let declared: Vec<Declared> = self.processes.declared().cloned().collect();
+        for one in &declared {
+            if !one.is_loose && !wanted.iter().any(|other| other.is_same_as(one)) {
+                self.note(&format!("{} is told to end: the cluster has it no more, or has it offline", one.name));
+                self.processes.stop(&one.address, now);
+                has_changed = true;
+            }
+        }
+        for one in wanted {
+            match declared.iter().find(|other| other.is_same_as(&one)) {
+                Some(other) if !other.is_loose => {}
+                Some(_) => has_changed |= self.processes.bind(&one.address),
+                None => {
+                    self.processes.add(one);
+                    has_changed = true;
+                }
+            }
+        }
+        if has_changed {
+            self.write_declared();
+        }
+    }
+
+    /// Writes the list of programs.
+    pub(super) fn write_declared(&mut self) {
+        let all: Vec<Declared> = self.processes.declared().cloned().collect();
+        if let Err(error) = processes::declare(&self.options.folder, &all) {
+            // The next start makes it again from what the cluster says.
+            self.note(&format!("the list of programs cannot be written: {error}"));
+        }
+    }
+
+    /// What the cluster says is to run here.
+    fn wanted(&self) -> Vec<Declared> {
+        let cluster = &self.records.cluster;
+        let servers = cluster.servers().map(|(_, server)| server);
+        let stores = servers.filter(|server: &&Server| server.host == HOST_NAME).map(beginning::store);
+        let proxies = cluster.proxies.iter().filter(|proxy| proxy.host == HOST_NAME && !proxy.is_offline);
+        proxies.map(|proxy| beginning::proxy(&proxy.address)).chain(stores).collect()
+    }
+
+    /// Starts a store that belongs to no group yet.
+    pub(super) fn start_loose(&mut self, address: Address) -> Result<Declared, crate::AgentError> {
+        let server = beginning::server(address)?;
+        let declared = Declared { is_loose: true, ..beginning::store(&server) };
+        debug_assert_eq!(declared.program, Program::Store);
+        self.processes.add(declared.clone());
+        self.write_declared();
+        Ok(declared)
+    }
+}

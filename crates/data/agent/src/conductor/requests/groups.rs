@@ -1,0 +1,251 @@
+//! Groups and their servers.
+
+use cluster::{Address, Group, GroupId, Refusal, Server};
+use serde_json::{Value, json};
+
+use super::{
+    Conductor, GROUP, Handler, PLAN, Problem, Route, address, address_of, change_or_plan, group, group_number,
+};
+use crate::{
+    api::{Input, Kind, Parameter},
+    beginning,
+    conductor::status,
+};
+
+const TAG: &str = "groups";
+const SERVER: Parameter = Parameter::required("server", Kind::Text, "The server, as host:port.");
+/// Replicas of a group's master at most, so that a slip of the finger starts no thousand stores.
+const REPLICAS_MAX: u64 = 16;
+
+pub(super) const ROUTES: &[Route] = &[
+    Route::read("/api/groups", Handler::Answer(all)).named(TAG, "groups", "All groups with their servers."),
+    Route::read("/api/groups/{group}", Handler::Answer(one))
+        .named(TAG, "group", "A group with its servers.")
+        .takes(&[GROUP]),
+    Route::read("/api/servers", Handler::Answer(servers)).named(TAG, "servers", "All servers."),
+    Route::change("POST", "/api/groups", Handler::Answer(add_group))
+        .named(TAG, "addGroup", "Adds a group: a master and replicas, which the agent starts. It has no slots yet.")
+        .takes(&[
+            Parameter::optional("group", Kind::Integer, "The group's number; the next free one if it is left out."),
+            Parameter::optional("replicas", Kind::Integer, "How many replicas; as many as the other groups have."),
+            Parameter::optional("ack", Kind::Integer, "How many of them must have a write; as in the other groups."),
+            PLAN,
+        ]),
+    Route::change("DELETE", "/api/groups/{group}", Handler::Answer(remove_group))
+        .named(TAG, "removeGroup", "Removes a group that has no slots; its servers end, their data stays on the disk.")
+        .takes(&[GROUP, PLAN]),
+    Route::change("POST", "/api/groups/{group}/servers", Handler::Answer(add_server))
+        .named(TAG, "addServer", "Adds a replica to a group: a new store, which the agent starts.")
+        .takes(&[
+            GROUP,
+            Parameter::optional("address", Kind::Text, "Where it listens; a free port if it is left out."),
+            PLAN,
+        ]),
+    Route::change("DELETE", "/api/groups/{group}/servers/{server}", Handler::Answer(remove_server))
+        .named(TAG, "removeServer", "Removes a replica; it ends, its data stays on the disk.")
+        .takes(&[
+            GROUP,
+            SERVER,
+            Parameter::optional("ack", Kind::Integer, "How many replicas must have a write from now on."),
+            PLAN,
+        ]),
+    Route::change("POST", "/api/groups/{group}/promote", Handler::Answer(promote))
+        .named(TAG, "promote", "Makes a replica the master, without a lost write or a failed command.")
+        .takes(&[GROUP, SERVER, PLAN]),
+];
+
+fn all(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
+    Ok(status::groups(conductor))
+}
+
+fn one(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
+    status::group(conductor, group(input)?).ok_or_else(|| Refusal::NoGroup(input.integer("group") as u32).into())
+}
+
+fn servers(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
+    Ok(status::servers(conductor))
+}
+
+fn found(conductor: &Conductor, id: GroupId) -> Result<&Group, Problem> {
+    conductor.records.cluster.groups.get(&id).ok_or_else(|| Refusal::NoGroup(id).into())
+}
+
+fn add_group(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
+    let groups = &conductor.records.cluster.groups;
+    let next = groups.keys().max().map_or(1, |last| last.saturating_add(1));
+    let id = input.maybe_integer("group").map_or(Ok(next), group_number)?;
+    let usual = groups.values().map(|group| group.replicas().count() as u64).min().unwrap_or(0);
+    let replicas = input.maybe_integer("replicas").unwrap_or(usual);
+    if replicas > REPLICAS_MAX {
+        return Err(Problem::Wrong(format!("'replicas' is at most {REPLICAS_MAX}, not {replicas}")));
+    }
+    let ack = groups.values().map(|group| u64::from(group.ack)).min().unwrap_or(0).min(replicas);
+    let ack = input.maybe_integer("ack").unwrap_or(ack);
+    begin_group(conductor, id, (replicas, ack), input.flag("plan"))
+}
+
+/// Adds a group with so many replicas, of which so many must have a write.
+pub(super) fn begin_group(
+    conductor: &mut Conductor,
+    id: GroupId,
+    (replicas, ack): (u64, u64),
+    is_plan: bool,
+) -> Result<Value, Problem> {
+    let mut servers: Vec<Server> = Vec::new();
+    for _ in 0..=replicas {
+        let taken: Vec<Address> = servers.iter().map(|server| server.address.clone()).collect();
+        servers.push(conductor.new_store(None, &taken)?);
+    }
+    let names: Vec<String> = servers.iter().map(|server| server.address.to_string()).collect();
+    let ack = u32::try_from(ack).unwrap_or(u32::MAX);
+    let next = conductor.records.cluster.with_group(id, servers, ack)?;
+    let what = format!("group {id} is added with {}; its writes wait for {ack} replicas", names.join(", "));
+    change_or_plan(conductor, next, is_plan, json!({ "what": what, "group": id, "servers": names }))
+}
+
+fn remove_group(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
+    end_group(conductor, group(input)?, input.flag("plan"))
+}
+
+/// Removes a group.
+pub(super) fn end_group(conductor: &mut Conductor, id: GroupId, is_plan: bool) -> Result<Value, Problem> {
+    let next = conductor.records.cluster.without_group(id)?;
+    let names: Vec<String> = found(conductor, id)?.servers.iter().map(|server| server.address.to_string()).collect();
+    let what = format!("group {id} is removed, and {} with it", names.join(", "));
+    let left: Vec<String> =
+        found(conductor, id)?.servers.iter().filter_map(|server| conductor.data_of(&server.address)).collect();
+    change_or_plan(conductor, next, is_plan, json!({ "what": what, "group": id, "servers": names, "data": left }))
+}
+
+fn add_server(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
+    let wanted = input.text("address").map(address).transpose()?;
+    begin_server(conductor, group(input)?, wanted, input.flag("plan"))
+}
+
+/// Adds a replica.
+pub(super) fn begin_server(
+    conductor: &mut Conductor,
+    id: GroupId,
+    wanted: Option<Address>,
+    is_plan: bool,
+) -> Result<Value, Problem> {
+    let master = found(conductor, id)?.master.clone();
+    if let Some(wanted) = &wanted {
+        // What it is already says more than that its port is taken.
+        let probe = Server { address: wanted.clone(), id: String::new(), host: String::new() };
+        conductor.records.cluster.with_server(id, probe)?;
+    }
+    let server = conductor.new_store(wanted, &[])?;
+    let name = server.address.to_string();
+    let next = conductor.records.cluster.with_server(id, server)?;
+    let what = format!("{name} is added to group {id} as a replica of {master}");
+    let bytes = conductor.figures.memory(&master);
+    change_or_plan(
+        conductor,
+        next,
+        is_plan,
+        json!({ "what": what, "group": id, "server": name, "copies_bytes": bytes }),
+    )
+}
+
+fn remove_server(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
+    let ack = input.maybe_integer("ack").map(|ack| u32::try_from(ack).unwrap_or(u32::MAX));
+    end_server(conductor, (group(input)?, &address_of(input, "server")?), ack, input.flag("plan"))
+}
+
+/// Removes a replica.
+pub(super) fn end_server(
+    conductor: &mut Conductor,
+    (id, server): (GroupId, &Address),
+    ack: Option<u32>,
+    is_plan: bool,
+) -> Result<Value, Problem> {
+    let next = conductor.records.cluster.without_server(id, server, ack)?;
+    let group = next.groups.get(&id).ok_or(Refusal::NoGroup(id))?;
+    let (left, waits) = (group.replicas().count(), group.ack);
+    let what =
+        format!("{server} is removed from group {id}, which has {left} replicas then; its writes wait for {waits}");
+    let data = conductor.data_of(server);
+    change_or_plan(
+        conductor,
+        next,
+        is_plan,
+        json!({ "what": what, "group": id, "server": server.to_string(), "data": data }),
+    )
+}
+
+fn promote(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
+    hand_over(conductor, group(input)?, &address_of(input, "server")?, input.flag("plan"))
+}
+
+/// Makes a replica the master.
+pub(super) fn hand_over(
+    conductor: &mut Conductor,
+    id: GroupId,
+    server: &Address,
+    is_plan: bool,
+) -> Result<Value, Problem> {
+    let now = conductor.now();
+    conductor.records.cluster.with_master(id, server)?;
+    let found = found(conductor, id)?.clone();
+    let in_sync = conductor.records.in_sync(id);
+    let Some(keeper) = conductor.keepers.get_mut(&id) else {
+        return Err(Problem::Refused(format!("group {id} has not been looked at yet: try again")));
+    };
+    // A plan is refused like the thing itself: it is tried on a copy.
+    let mut tried = keeper.clone();
+    let keeper = if is_plan { &mut tried } else { keeper };
+    keeper.hand_over(server, &found, &in_sync, now).map_err(|error| Problem::Refused(error.to_string()))?;
+    let what = format!("{server} becomes the master of group {id}, {} its replica", found.master);
+    Ok(json!({ "what": what, "group": id, "from": found.master.to_string(), "to": server.to_string() }))
+}
+
+impl Conductor {
+    /// A server that is to be a store of ours: at an address, or at a free port that is none of those `taken`.
+    fn new_store(&self, wanted: Option<Address>, taken: &[Address]) -> Result<Server, Problem> {
+        let is_ours = |address: &Address| self.processes.declared().any(|one| one.is_loose && one.address == *address);
+        let address = match wanted {
+            Some(address) if is_ours(&address) => address,
+            Some(address) => {
+                self.may_start_at(&address)?;
+                address
+            }
+            None => self.free_address(taken)?,
+        };
+        Ok(beginning::server(address)?)
+    }
+
+    /// Whether a program of ours can listen there.
+    pub(super) fn may_start_at(&self, address: &Address) -> Result<(), Problem> {
+        beginning::free(address).map_err(|error| {
+            let problem = match error.kind() {
+                std::io::ErrorKind::AddrInUse => format!(
+                    "{address} belongs to a program that this cluster has not started. Servers of others cannot join a group yet: leave \
+                     the address out and a new store is started; `redis-cli --rdb` and `tidegate store import` bring its keys"
+                ),
+                _ => format!("nobody can listen on {address} here ({error}): name an address of the agent's machine"),
+            };
+            Problem::Refused(problem)
+        })
+    }
+
+    /// A free port above those of the cluster's own.
+    pub(super) fn free_address(&self, taken: &[Address]) -> Result<Address, Problem> {
+        let cluster = &self.records.cluster;
+        let own = || {
+            let servers = cluster.servers().map(|(_, server)| (&server.host, &server.address));
+            let proxies = cluster.proxies.iter().map(|proxy| (&proxy.host, &proxy.address));
+            servers.chain(proxies).filter(|(host, _)| *host == beginning::HOST_NAME).map(|(_, address)| address)
+        };
+        let host = own().next().map_or(self.options.host.as_str(), Address::host);
+        let last = own().chain(taken).map(Address::port).max().unwrap_or(self.options.port);
+        let mut ports = beginning::Ports { host: host.to_owned(), next: last };
+        Ok(ports.take()?)
+    }
+
+    /// Where the data of a store of ours is.
+    fn data_of(&self, address: &Address) -> Option<String> {
+        let declared = self.processes.declared().find(|declared| declared.address == *address)?;
+        Some(self.options.folder.store(&declared.name).display().to_string())
+    }
+}

@@ -1,0 +1,212 @@
+//! Slots and their moves.
+
+use cluster::{SlotRange, plan, slots::SlotEvent};
+use serde_json::{Value, json};
+
+use super::{Conductor, Handler, PLAN, Problem, Route, change, change_or_plan, group, group_number, slots_of};
+use crate::{
+    api::{Input, Kind, Parameter},
+    conductor::status,
+};
+
+const TAG: &str = "slots";
+const FIRST: Parameter = Parameter::required("first", Kind::Integer, "The first slot.");
+const LAST: Parameter = Parameter::required("last", Kind::Integer, "The last slot, which belongs to them.");
+const SLOT: Parameter = Parameter::required("slot", Kind::Integer, "The slot, 0 to 16383.");
+
+pub(super) const ROUTES: &[Route] = &[
+    Route::read("/api/slots", Handler::Answer(all)).named(
+        TAG,
+        "slots",
+        "Who has which slots, as ranges with their state.",
+    ),
+    Route::read("/api/slots/{slot}", Handler::Answer(one)).named(TAG, "slot", "Who has a slot.").takes(&[SLOT]),
+    Route::change("POST", "/api/slots/init", Handler::Answer(init)).named(
+        TAG,
+        "initSlots",
+        "Gives all slots to the groups in equal shares, where nobody has any yet.",
+    ),
+    Route::change("POST", "/api/slots/set", Handler::Answer(set))
+        .named(TAG, "setSlots", "Gives slots that nobody has to a group, or takes slots away from theirs.")
+        .takes(&[
+            FIRST,
+            LAST,
+            Parameter::optional("group", Kind::Integer, "The group; without it nobody serves them any more."),
+            PLAN,
+        ]),
+    Route::read("/api/migrations", Handler::Answer(moves)).named(TAG, "migrations", "Slots on their way."),
+    Route::change("POST", "/api/migrations", Handler::Answer(migrate))
+        .named(TAG, "migrate", "Moves slots with all their keys to a group, while they are served.")
+        .takes(&[FIRST, LAST, Parameter::required("group", Kind::Integer, "Where they go."), PLAN]),
+    Route::change("DELETE", "/api/migrations", Handler::Answer(cancel)).named(
+        TAG,
+        "cancelMigrations",
+        "Lets slots stay where they are whose move has not been completed.",
+    ),
+    Route::change("POST", "/api/rebalance", Handler::Answer(rebalance))
+        .named(TAG, "rebalance", "Moves slots so that all groups have the same share, with the fewest moves.")
+        .takes(&[
+            Parameter::optional(
+                "drain",
+                Kind::Integer,
+                "A group that is to have none: its slots are spread over the others.",
+            ),
+            PLAN,
+        ]),
+];
+
+fn all(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
+    Ok(json!(conductor.records.cluster.slots.runs()))
+}
+
+fn one(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
+    let slot = slots_of(input.integer("slot"), input.integer("slot"))?.first;
+    let state = conductor.records.cluster.slots.state(slot);
+    let mut shown = json!(state);
+    if let Some(fields) = shown.as_object_mut() {
+        fields.insert("slot".into(), slot.into());
+        fields.insert("served_by".into(), json!(state.owner()));
+    }
+    Ok(shown)
+}
+
+fn moves(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
+    Ok(status::moves(conductor))
+}
+
+fn init(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
+    share_out(conductor)
+}
+
+/// Gives all slots to the groups.
+pub(super) fn share_out(conductor: &mut Conductor) -> Result<Value, Problem> {
+    let next = conductor.records.cluster.with_slots_shared_out()?;
+    let what = "all slots are given to the groups in equal shares";
+    change_or_plan(conductor, next, false, json!({ "what": what }))
+}
+
+fn set(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
+    let slots = slots_of(input.integer("first"), input.integer("last"))?;
+    give(conductor, slots, input.maybe_integer("group"), input.flag("plan"))
+}
+
+/// Gives slots to a group, or takes them away from theirs.
+pub(super) fn give(
+    conductor: &mut Conductor,
+    slots: SlotRange,
+    group: Option<u64>,
+    is_plan: bool,
+) -> Result<Value, Problem> {
+    let (event, what) = match group {
+        None => (SlotEvent::Release, format!("slots {slots} are set offline")),
+        Some(id) => (SlotEvent::Assign(group_number(id)?), format!("slots {slots} are given to group {id}")),
+    };
+    let next = conductor.records.cluster.with_slots(slots, event)?;
+    change_or_plan(conductor, next, is_plan, json!({ "what": what }))
+}
+
+/// Moves as JSON.
+pub(super) fn moves_json(moves: &[plan::Move]) -> Value {
+    let shown = moves
+        .iter()
+        .map(|one| json!({ "first": one.slots.first, "last": one.slots.last, "from": one.from, "to": one.to }));
+    let slots: u32 = moves.iter().map(|one| u32::from(one.slots.count())).sum();
+    json!({ "moves": shown.collect::<Vec<_>>(), "slots": slots })
+}
+
+/// What a plan of moves costs, as far as is known: a group's keys and bytes by its share of slots.
+fn costs(conductor: &Conductor, moves: &[plan::Move]) -> (u64, u64) {
+    let cluster = &conductor.records.cluster;
+    moves.iter().fold((0, 0), |(keys, bytes), one| {
+        let owned = u64::from(cluster.slots.count_of(one.from)).max(1);
+        let master = cluster.groups.get(&one.from).map(|group| &group.master);
+        let (has_keys, has_bytes) = master.map_or((0, 0), |master| conductor.figures.size(master));
+        let share = |whole: u64| whole.saturating_mul(u64::from(one.slots.count())) / owned;
+        (keys + share(has_keys), bytes + share(has_bytes))
+    })
+}
+
+/// Begins moves, or says what they would be.
+pub(super) fn begin_moves(
+    conductor: &mut Conductor,
+    moves: &[plan::Move],
+    what: &str,
+    is_plan: bool,
+) -> Result<Value, Problem> {
+    let next = conductor.records.cluster.with_moves(moves)?;
+    if conductor.mover.is_none() {
+        return Err(Problem::Refused("this version cannot copy slots while they are served".into()));
+    }
+    let (keys, bytes) = costs(conductor, moves);
+    if !is_plan && !moves.is_empty() {
+        change(conductor, next, what)?;
+    }
+    let mut answer = moves_json(moves);
+    if let Some(fields) = answer.as_object_mut() {
+        fields.insert("what".into(), what.into());
+        fields.insert("keys_about".into(), keys.into());
+        fields.insert("bytes_about".into(), bytes.into());
+    }
+    Ok(answer)
+}
+
+fn migrate(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
+    let slots = slots_of(input.integer("first"), input.integer("last"))?;
+    move_slots(conductor, slots, group(input)?, input.flag("plan"))
+}
+
+/// Moves slots to a group.
+pub(super) fn move_slots(
+    conductor: &mut Conductor,
+    slots: SlotRange,
+    to: cluster::GroupId,
+    is_plan: bool,
+) -> Result<Value, Problem> {
+    let moves = plan::to_group(&conductor.records.cluster, slots, to)?;
+    begin_moves(conductor, &moves, &format!("slots {slots} are to move to group {to}"), is_plan)
+}
+
+fn rebalance(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
+    spread(conductor, input.maybe_integer("drain"), input.flag("plan"))
+}
+
+/// Moves slots so that groups have the same share, or one of them none.
+pub(super) fn spread(conductor: &mut Conductor, drained: Option<u64>, is_plan: bool) -> Result<Value, Problem> {
+    let cluster = &conductor.records.cluster;
+    let (moves, what) = match drained {
+        None => {
+            let moves = plan::rebalance(cluster, |_| 1)?;
+            let what = format!("groups are to have the same share: {} ranges are to move", moves.len());
+            (moves, what)
+        }
+        Some(id) => {
+            let moves = plan::drain(cluster, group_number(id)?)?;
+            let what = format!("group {id} is to have no slots: {} ranges are to move to the others", moves.len());
+            (moves, what)
+        }
+    };
+    begin_moves(conductor, &moves, &what, is_plan)
+}
+
+fn cancel(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
+    stay(conductor, None)
+}
+
+/// Lets slots stay where they are: all that have not moved yet, or those of some ranges.
+pub(super) fn stay(conductor: &mut Conductor, which: Option<&[SlotRange]>) -> Result<Value, Problem> {
+    let mut next = conductor.records.cluster.clone();
+    let mut cancelled = Vec::new();
+    for (one, phase) in conductor.records.cluster.moving() {
+        let is_meant = which.is_none_or(|ranges| ranges.iter().any(|range| range.overlaps(one.slots)));
+        // What has moved stays there.
+        if is_meant && phase != cluster::slots::Phase::Clearing {
+            next = next.with_slots(one.slots, SlotEvent::Cancel)?;
+            cancelled.push(one);
+        }
+    }
+    if !cancelled.is_empty() {
+        next.epoch = conductor.records.cluster.epoch + 1;
+        change(conductor, next, &format!("{} ranges stay where they are: their moves are cancelled", cancelled.len()))?;
+    }
+    Ok(moves_json(&cancelled))
+}

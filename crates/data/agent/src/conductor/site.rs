@@ -1,0 +1,56 @@
+//! Where REST and the page are.
+
+use std::{
+    fs,
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
+    sync::Arc,
+};
+
+use crate::{
+    error::AgentError,
+    http::{self, Desk, Token},
+    options::{Api, Options},
+    processes,
+};
+
+/// How far above the proxy's port the first port is that is tried.
+const ABOVE: u16 = 1_000;
+/// How many ports are tried.
+const TRIED: u16 = 200;
+
+/// Begins to serve them, if they are wanted. Says where.
+///
+/// # Errors
+///
+/// Nobody can listen where they were asked for, or the token cannot be read.
+pub(super) fn open(options: &Options, desk: Arc<Desk>) -> Result<Option<SocketAddr>, AgentError> {
+    let listener = match options.api {
+        Api::Off => return Ok(None),
+        Api::At(address) => TcpListener::bind(address).map_err(|error| {
+            AgentError::Other(format!("REST and the page cannot be served at {address}: {error} (--api)"))
+        })?,
+        Api::Usual => usual(options)?,
+    };
+    let token = Token::of(&options.folder)?;
+    let failed = |error| AgentError::Other(format!("REST and the page cannot be served: {error}"));
+    let address = listener.local_addr().map_err(failed)?;
+    // Where it is remembered it is found again; if it cannot be, it is somewhere near.
+    let _ = processes::replace(&options.folder.api_address(), format!("{address}\n").as_bytes());
+    http::listen_tcp(listener, desk, token).map_err(failed)?;
+    Ok(Some(address))
+}
+
+/// Where they were, or at a free port near the proxy's.
+fn usual(options: &Options) -> Result<TcpListener, AgentError> {
+    let remembered = fs::read_to_string(options.folder.api_address()).ok();
+    let remembered = remembered.and_then(|text| text.trim().parse::<SocketAddr>().ok());
+    let host = options.host.parse().ok().filter(IpAddr::is_loopback).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let first = options.port.checked_add(ABOVE).unwrap_or(options.port / 2);
+    let near = (0..TRIED).filter_map(|above| Some(SocketAddr::new(host, first.checked_add(above)?)));
+    let mut listeners = remembered.into_iter().chain(near).filter_map(|address| TcpListener::bind(address).ok());
+    listeners.next().ok_or_else(|| {
+        AgentError::Other(format!(
+            "REST and the page find no free port from {first} on at {host}: --api ADDRESS:PORT names one, --api off does without them"
+        ))
+    })
+}

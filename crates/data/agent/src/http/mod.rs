@@ -1,0 +1,69 @@
+//! Requests to the agent: HTTP with JSON, one request a connection. Whoever may open the folder's socket may ask everything: it is the
+//! owner's. By TCP it is looked at who asks (`guard`), and the page is served too.
+
+mod client;
+mod guard;
+mod message;
+mod serve;
+mod token;
+
+use cluster::Address;
+use serde_json::Value;
+
+use crate::connection::Command;
+
+pub use client::ask;
+pub use serve::{Desk, listen, listen_tcp};
+pub use token::Token;
+
+/// Something that is asked.
+#[derive(Debug)]
+pub struct Request {
+    /// GET or POST.
+    pub method: String,
+    /// What, without the query.
+    pub path: String,
+    /// What stands behind the question mark.
+    pub query: String,
+    /// With what; null if nothing.
+    pub body: Value,
+}
+
+/// What is said to it.
+#[derive(Debug)]
+pub enum Response {
+    /// This.
+    Said {
+        /// HTTP's number.
+        status: u16,
+        /// What.
+        body: Value,
+    },
+    /// What a server says to this.
+    Ask(Question),
+}
+
+/// A question to a server, which whoever serves the request asks.
+#[derive(Debug)]
+pub struct Question {
+    /// Who.
+    pub server: Address,
+    /// What.
+    pub command: Command,
+    /// What is made of the answer.
+    pub shape: fn(&Self, &resp::Value) -> Value,
+}
+
+impl Response {
+    /// It is so.
+    #[must_use]
+    pub fn good(body: Value) -> Self {
+        Self::Said { status: 200, body }
+    }
+
+    /// It is not done, and why.
+    #[must_use]
+    pub fn refused(status: u16, problem: impl ToString) -> Self {
+        Self::Said { status, body: serde_json::json!({ "error": problem.to_string() }) }
+    }
+}

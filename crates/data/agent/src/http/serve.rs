@@ -1,0 +1,255 @@
+//! Listens on the folder's socket and by TCP; a thread for each connection, and a bound for how many there are.
+
+use std::{
+    fs, io,
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::{fs::PermissionsExt as _, net::UnixListener},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{self, Sender},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use super::{
+    Question, Request, Response, Token,
+    guard::{Given, No, Situation, Wish},
+    message::{self, BODY_MAX, Message, Stream},
+};
+use crate::{
+    api::Access,
+    connection::{Connection, text},
+    error::AgentError,
+    options::Folder,
+    page,
+};
+
+/// How long a request may take to come, and an answer to go.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a server may take that is asked for somebody.
+const SERVER_PATIENCE: Duration = Duration::from_secs(5);
+/// Connections of each kind at the same time.
+const CONNECTIONS_MAX: usize = 64;
+/// How long to wait when no connection can be taken: there are too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Where requests go.
+pub struct Desk {
+    /// Hands one over, with a way back; says whether somebody is there.
+    pub hand_over: Box<dyn Fn(Request, Sender<Response>) -> bool + Send + Sync>,
+    /// Whether a request changes something.
+    pub access: fn(&str, &str) -> Option<Access>,
+}
+
+impl std::fmt::Debug for Desk {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Desk")
+    }
+}
+
+/// Listens on the folder's socket.
+///
+/// # Errors
+///
+/// The socket cannot be made.
+pub fn listen(folder: &Folder, desk: Arc<Desk>) -> Result<(), AgentError> {
+    let path = folder.socket();
+    let failed = |source| AgentError::File { path: path.clone(), source };
+    // Whoever was here before has ended: the coordinator's lock is ours.
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&path).map_err(failed)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    let take = move || listener.accept().map(|(stream, _)| (stream, ()));
+    let serve = move |mut stream, ()| {
+        let served = serve_owner(&mut stream, &desk);
+        drop(served);
+    };
+    accept("requests", take, serve).map_err(failed)
+}
+
+/// Listens by TCP: the page, and requests of those who may ask.
+///
+/// # Errors
+///
+/// No thread can be started.
+pub fn listen_tcp(listener: TcpListener, desk: Arc<Desk>, token: Token) -> io::Result<()> {
+    let take = move || listener.accept();
+    accept("api", take, move |mut stream: TcpStream, peer: SocketAddr| {
+        // Who goes away in the middle has no answer to wait for.
+        let _ = serve_guest(&mut stream, peer, &desk, &token);
+    })
+}
+
+/// Serves connections as they come, each by a thread.
+fn accept<S: Stream + Send + 'static, P: Send + 'static>(
+    name: &'static str,
+    mut take: impl FnMut() -> io::Result<(S, P)> + Send + 'static,
+    serve: impl Fn(S, P) + Send + Sync + 'static,
+) -> io::Result<()> {
+    let (count, serve) = (Arc::new(AtomicUsize::new(0)), Arc::new(serve));
+    let accept = move || {
+        loop {
+            let Ok((mut stream, peer)) = take() else {
+                thread::sleep(PAUSE);
+                continue;
+            };
+            let (count, serve) = (Arc::clone(&count), Arc::clone(&serve));
+            if count.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+                count.fetch_sub(1, Ordering::Relaxed);
+                let full = Response::refused(503, format!("{CONNECTIONS_MAX} requests are being served: ask again"));
+                // The few bytes find room in the socket, or are not sent.
+                let _ = stream.limit(PAUSE).and_then(|()| stream.write_all(&bytes_of(full, true)));
+                continue;
+            }
+            let counted = Arc::clone(&count);
+            let started = thread::Builder::new().name("request".into()).spawn(move || {
+                serve(stream, peer);
+                counted.fetch_sub(1, Ordering::Relaxed);
+            });
+            if started.is_err() {
+                count.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    };
+    thread::Builder::new().name(name.into()).spawn(accept).map(drop)
+}
+
+fn serve_owner(stream: &mut impl Stream, desk: &Desk) -> io::Result<()> {
+    let read = Message::read(stream, BODY_MAX, Instant::now() + PATIENCE);
+    let response = match read.and_then(request_of) {
+        Ok(request) => answered(desk, request),
+        Err(error) => unreadable(&error),
+    };
+    message::write(stream, &bytes_of(response, true), Instant::now() + PATIENCE)
+}
+
+fn serve_guest(stream: &mut TcpStream, peer: SocketAddr, desk: &Desk, token: &Token) -> io::Result<()> {
+    let read = Message::read(stream, BODY_MAX, Instant::now() + PATIENCE);
+    let bytes = match read {
+        Ok(message) => guest_answer(message, peer, desk, token),
+        Err(error) => bytes_of(unreadable(&error), true),
+    };
+    message::write(stream, &bytes, Instant::now() + PATIENCE)
+}
+
+fn guest_answer(message: Message, peer: SocketAddr, desk: &Desk, token: &Token) -> Vec<u8> {
+    let given = match message.header("authorization") {
+        None => Given::Nothing,
+        Some(text) if token.is_in(text) => Given::Right,
+        Some(_) => Given::Wrong,
+    };
+    let situation = Situation::of(&message, peer.ip(), given);
+    let request = match request_of(message) {
+        Ok(request) => request,
+        Err(error) => return bytes_of(unreadable(&error), true),
+    };
+    let has_body = request.method != "HEAD";
+    let is_fetch = matches!(request.method.as_str(), "GET" | "HEAD");
+    let file = page::find(&request.path).filter(|_| is_fetch);
+    let access = (desk.access)(&request.method, &request.path).unwrap_or(Access::Read);
+    let wish = if file.is_some() { Wish::File } else { Wish::Route(access) };
+    match (situation.judge(wish), file) {
+        (Err(no), _) => refusal(no, has_body),
+        (Ok(()), Some(file)) => framed(200, file.content_type, file.cache, &file.body, has_body),
+        (Ok(()), None) => bytes_of(answered(desk, request), has_body),
+    }
+}
+
+fn unreadable(error: &io::Error) -> Response {
+    Response::refused(400, format!("the request cannot be read: {error}"))
+}
+
+fn request_of(message: Message) -> io::Result<Request> {
+    let bad = |problem: &str| io::Error::new(io::ErrorKind::InvalidData, problem.to_owned());
+    let [method, target, version] = message.first.as_slice() else { return Err(bad("no request line")) };
+    if !version.starts_with("HTTP/1.") {
+        return Err(bad("not HTTP/1.1"));
+    }
+    if !target.starts_with('/') {
+        return Err(bad("its path does not begin with /"));
+    }
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let is_form =
+        message.header("content-type").is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded"));
+    let is_json = message.body.first().is_some_and(|byte| *byte == b'{');
+    let mut query = query.to_owned();
+    let body = match message.body.as_slice() {
+        [] => Value::Null,
+        // Agents of RebornDB take forms. What curl sends without being told otherwise calls itself one.
+        form if is_form && !is_json => {
+            let form = std::str::from_utf8(form).map_err(|_| bad("its form is no text"))?;
+            query = [query.as_str(), form.trim()].join("&");
+            Value::Null
+        }
+        json => serde_json::from_slice(json).map_err(|error| bad(&format!("its body is no JSON: {error}")))?,
+    };
+    Ok(Request { method: method.clone(), path: path.to_owned(), query, body })
+}
+
+fn answered(desk: &Desk, request: Request) -> Response {
+    let (answer, answered) = mpsc::channel();
+    let gone = || Response::refused(503, "the agent is ending, or too busy to answer");
+    if !(desk.hand_over)(request, answer) {
+        return gone();
+    }
+    match answered.recv_timeout(PATIENCE).unwrap_or_else(|_| gone()) {
+        Response::Ask(question) => asked(&question),
+        said @ Response::Said { .. } => said,
+    }
+}
+
+fn asked(question: &Question) -> Response {
+    let replies = Connection::open(&question.server, SERVER_PATIENCE)
+        .and_then(|mut connection| connection.ask(std::slice::from_ref(&question.command)));
+    match replies.as_deref() {
+        Ok([reply, ..]) if reply.as_error().is_none() => Response::good((question.shape)(question, reply)),
+        Ok([reply, ..]) => Response::refused(502, format!("{} answers: {}", question.server, text(reply))),
+        Ok([]) => Response::refused(502, format!("{} does not answer", question.server)),
+        Err(error) => Response::refused(502, format!("{}: {error}", question.server)),
+    }
+}
+
+fn refusal(no: No, has_body: bool) -> Vec<u8> {
+    bytes_of(Response::refused(no.status(), no.text()), has_body)
+}
+
+fn bytes_of(response: Response, has_body: bool) -> Vec<u8> {
+    let (status, body) = match response {
+        Response::Said { status, body } => (status, body),
+        Response::Ask(question) => (502, serde_json::json!({ "error": format!("{} was not asked", question.server) })),
+    };
+    framed(status, "application/json", page::NOT_KEPT, body.to_string().as_bytes(), has_body)
+}
+
+fn framed(status: u16, content_type: &str, cache: &str, body: &[u8], has_body: bool) -> Vec<u8> {
+    let reason = match status {
+        200 => "OK",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        409 => "Conflict",
+        502 => "Bad Gateway",
+        _ => "Service Unavailable",
+    };
+    let challenge = if status == 401 { "www-authenticate: Bearer realm=\"Tidegate cluster\"\r\n" } else { "" };
+    let mut bytes = format!(
+        "HTTP/1.1 {status} {reason}\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\ncache-control: {cache}\r\n{challenge}\
+         content-security-policy: {}\r\nx-content-type-options: nosniff\r\nreferrer-policy: no-referrer\r\nconnection: close\r\n\r\n",
+        body.len(),
+        webpage::POLICY
+    )
+    .into_bytes();
+    if has_body {
+        bytes.extend_from_slice(body);
+    }
+    bytes
+}

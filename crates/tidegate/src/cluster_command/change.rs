@@ -1,0 +1,233 @@
+//! Commands that change the cluster: each shows what it will do and asks first, and waits until it has been done.
+
+use std::time::{Duration, Instant};
+
+use agent::{http::Token, options::Folder};
+use serde_json::{Value, json};
+
+use super::{
+    ActionCommand, LOOK_EACH, ProxyArguments, ProxyCommand, ServerCommand, WhichArguments, ask, confirm::Consent, get,
+    show, shown,
+};
+
+/// How long a promotion may take.
+const PROMOTION_PATIENCE: Duration = Duration::from_secs(15);
+/// How long a server that was added may be down before nobody waits for it any more.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+const NOT_DONE: &str = "nothing has been changed";
+
+/// A change by its request.
+struct Change<'a> {
+    method: &'a str,
+    path: String,
+    body: Value,
+}
+
+impl<'a> Change<'a> {
+    fn new(method: &'a str, path: impl Into<String>, body: Value) -> Self {
+        Self { method, path: path.into(), body }
+    }
+}
+
+/// Shows a plan and asks, then has it done; nothing if it was not wanted.
+fn with_consent(
+    which: &WhichArguments,
+    consent: Consent,
+    change: &Change<'_>,
+    table: fn(&Value) -> String,
+) -> Result<Option<Value>, String> {
+    let mut planned = change.body.clone();
+    if let Some(fields) = planned.as_object_mut() {
+        fields.insert("plan".into(), true.into());
+    }
+    let plan = ask(which, change.method, &change.path, &planned)?;
+    if !consent.given(&table(&plan), which.json)? {
+        return Ok(None);
+    }
+    ask(which, change.method, &change.path, &change.body).map(Some)
+}
+
+/// The same for what is done at once.
+fn done_at_once(which: &WhichArguments, consent: Consent, change: &Change<'_>) -> Result<String, String> {
+    let done = with_consent(which, consent, change, show::what)?;
+    Ok(done.map_or_else(|| NOT_DONE.into(), |done| shown(which, &done, show::done)))
+}
+
+/// A part of a path: what would end it is written otherwise.
+fn part(text: &str) -> String {
+    text.replace('%', "%25").replace('/', "%2F").replace('?', "%3F").replace('#', "%23").replace(' ', "%20")
+}
+
+/// Commands about servers and groups.
+pub fn server(command: &ServerCommand) -> Result<String, String> {
+    match command {
+        ServerCommand::List(which) => Ok(shown(which, &get(which, "/api/status")?, show::servers)),
+        ServerCommand::Add { group, address, consent, which } => {
+            let body = json!({ "address": address });
+            let change = Change::new("POST", format!("/api/groups/{group}/servers"), body);
+            let Some(done) = with_consent(which, *consent, &change, show::what)? else { return Ok(NOT_DONE.into()) };
+            let server = done.get("server").and_then(Value::as_str).unwrap_or_default().to_owned();
+            wait_for_servers(which, &[server])?;
+            Ok(shown(which, &done, show::done))
+        }
+        ServerCommand::Remove { group, server, ack, consent, which } => {
+            let path = format!("/api/groups/{group}/servers/{}", part(server));
+            done_at_once(which, *consent, &Change::new("DELETE", path, json!({ "ack": ack })))
+        }
+        ServerCommand::AddGroup { group, replicas, ack, consent, which } => {
+            let body = json!({ "group": group, "replicas": replicas, "ack": ack });
+            let change = Change::new("POST", "/api/groups", body);
+            let Some(done) = with_consent(which, *consent, &change, show::what)? else { return Ok(NOT_DONE.into()) };
+            let servers = done.get("servers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            let servers: Vec<String> = servers.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
+            wait_for_servers(which, &servers)?;
+            Ok(shown(which, &done, |done| {
+                format!(
+                    "{}\nit has no slots yet: `tidegate cluster slot rebalance` gives it its share",
+                    show::done(done)
+                )
+            }))
+        }
+        ServerCommand::RemoveGroup { group, consent, which } => {
+            done_at_once(which, *consent, &Change::new("DELETE", format!("/api/groups/{group}"), json!({})))
+        }
+        ServerCommand::Promote { group, server, consent, which } => promote(which, *consent, *group, server),
+    }
+}
+
+/// Waits until servers that were added run and have what their masters have.
+fn wait_for_servers(which: &WhichArguments, servers: &[String]) -> Result<(), String> {
+    let (mut last, mut heard_at) = (String::new(), Instant::now());
+    loop {
+        let all = get(which, "/api/servers")?;
+        let waiting: Vec<&Value> = all
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default()
+            .iter()
+            .filter(|server| servers.iter().any(|name| server.get("address").and_then(Value::as_str) == Some(name)))
+            .filter(|server| !show::is_well(server))
+            .collect();
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        if waiting.iter().all(|server| show::is_up(server)) {
+            heard_at = Instant::now();
+        }
+        let line = waiting.iter().map(|server| show::why_not_well(server)).collect::<Vec<_>>().join("; ");
+        if line != last && !which.json {
+            eprintln!("{line}");
+            line.clone_into(&mut last);
+        }
+        if heard_at.elapsed() >= START_PATIENCE {
+            return Err(format!(
+                "{line}: it was added, and does not run yet; see the logs in the folder, and `server list`"
+            ));
+        }
+        std::thread::sleep(LOOK_EACH);
+    }
+}
+
+fn promote(which: &WhichArguments, consent: Consent, group: u32, server: &str) -> Result<String, String> {
+    let change = Change::new("POST", format!("/api/groups/{group}/promote"), json!({ "server": server }));
+    let Some(done) = with_consent(which, consent, &change, show::what)? else { return Ok(NOT_DONE.into()) };
+    wait_for_master(which, group, server)?;
+    Ok(shown(which, &done, show::done))
+}
+
+/// Waits until a server is its group's master and serves.
+fn wait_for_master(which: &WhichArguments, group: u32, server: &str) -> Result<(), String> {
+    let end = Instant::now() + PROMOTION_PATIENCE;
+    loop {
+        let found = get(which, &format!("/api/groups/{group}"))?;
+        let text = |name: &str| found.get(name).and_then(Value::as_str);
+        if text("master") == Some(server) && text("state") == Some("ok") {
+            return Ok(());
+        }
+        if Instant::now() >= end {
+            return Err(format!(
+                "{server} has not become the master within {PROMOTION_PATIENCE:?}: see logs/agent.log in the folder"
+            ));
+        }
+        std::thread::sleep(LOOK_EACH);
+    }
+}
+
+/// Has slots moved, and waits until they have.
+pub fn moved(which: &WhichArguments, consent: Consent, path: &str, body: &Value) -> Result<String, String> {
+    let change = Change::new("POST", path, body.clone());
+    let Some(done) = with_consent(which, consent, &change, show::moves)? else { return Ok(NOT_DONE.into()) };
+    wait_for_moves(which)?;
+    Ok(shown(which, &done, |done| format!("done: {}", show::moves(done))))
+}
+
+/// Waits until nothing is on its way any more.
+fn wait_for_moves(which: &WhichArguments) -> Result<(), String> {
+    let mut last = String::new();
+    loop {
+        let moves = get(which, "/api/migrations")?;
+        if moves.as_array().is_none_or(Vec::is_empty) {
+            return Ok(());
+        }
+        let line = show::progress(&moves);
+        if line != last && !which.json {
+            eprintln!("{line}");
+            last = line;
+        }
+        std::thread::sleep(LOOK_EACH);
+    }
+}
+
+/// Commands about proxies.
+pub fn proxy(command: &ProxyCommand) -> Result<String, String> {
+    let set = |proxy: &ProxyArguments, method: &str, end: &str| {
+        let path = format!("/api/proxies/{}{end}", part(&proxy.proxy));
+        done_at_once(&proxy.which, proxy.consent, &Change::new(method, path, json!({})))
+    };
+    match command {
+        ProxyCommand::List(which) => Ok(shown(which, &get(which, "/api/proxies")?, show::proxies)),
+        ProxyCommand::Add { address, consent, which } => {
+            done_at_once(which, *consent, &Change::new("POST", "/api/proxies", json!({ "address": address })))
+        }
+        ProxyCommand::Remove(proxy) => set(proxy, "DELETE", ""),
+        ProxyCommand::Online(proxy) => set(proxy, "POST", "/online"),
+        ProxyCommand::Offline(proxy) => set(proxy, "POST", "/offline"),
+    }
+}
+
+/// Commands about changes that were made.
+pub fn action(command: &ActionCommand) -> Result<String, String> {
+    match command {
+        ActionCommand::History(which) => Ok(shown(which, &get(which, "/api/actions")?, show::history)),
+        ActionCommand::Undo { epoch, consent, which } => {
+            let change = Change::new("POST", format!("/api/actions/{epoch}/undo"), json!({}));
+            let Some(done) = with_consent(which, *consent, &change, show::undo)? else { return Ok(NOT_DONE.into()) };
+            if done.get("moves").is_some() {
+                wait_for_moves(which)?;
+            }
+            let text = |name: &str| done.get(name).and_then(Value::as_str);
+            let group = done.get("group").and_then(Value::as_u64).and_then(|group| u32::try_from(group).ok());
+            if let (Some(server), Some(_), Some(group)) = (text("to"), text("from"), group) {
+                wait_for_master(which, group, server)?;
+            }
+            Ok(shown(which, &done, |done| format!("done: {}", show::undo(done))))
+        }
+        ActionCommand::Gc { keep, which } => {
+            let gone = ask(which, "POST", "/api/actions/gc", &json!({ "keep": keep }))?;
+            Ok(shown(which, &gone, |gone| {
+                format!("{} changes are forgotten", gone.get("removed").unwrap_or(&Value::Null))
+            }))
+        }
+    }
+}
+
+/// A link to the page, with the token.
+pub fn page(which: &WhichArguments) -> Result<String, String> {
+    let status = get(which, "/api/status")?;
+    let page = status.get("agent").and_then(|agent| agent.get("page")).and_then(Value::as_str);
+    let page = page.ok_or("REST and the page are off: `up` was begun with --api off")?;
+    let token = Token::read(&Folder::new(which.dir.clone())).map_err(|error| error.to_string())?;
+    // What stands behind # is sent to nobody; the page takes it out of the address.
+    let link = format!("{page}#token={}", token.text());
+    Ok(if which.json { json!({ "page": page, "link": link, "token": token.text() }).to_string() } else { link })
+}
