@@ -1,22 +1,23 @@
 #!/usr/bin/env python3
-"""The cache beside varnishd: what issue 20 asks of it, a case each.
+"""The cache beside varnishd, and nginx' proxy_cache where it can do the same: what issue 20 asks of it, a case each.
 
     bench/cache.py --ours target/packaged/tidegate [case...]
 
-    hit        a small object from the cache: CPU per request, requests a second, p99
+    hit        a small object from the cache: CPU per request, requests a second, p99; beside nginx too, as are `ten` and `large`
+    log        the same with Varnish's log in shared memory, beside Tidegate without it and varnishd, which always has it
     program    the same behind a program of VCL of sixty lines (bench/hit.vcl)
     ten        objects of 10 kB
     large      objects of 1 MB
-    miss       objects that are not there and not stored, beside the plain proxy instead of Varnish
+    miss       objects that are not there and not stored (nginx is the origin): the cache beside the plain proxy, and beside Varnish
     cold       --clients (10,000) at once for an object that is not there: how often the origin is asked
     overhead   --objects (1,000,000) of 1 kB: bytes of memory for each beyond its body
     start      a disk tier with so many objects, killed with -9: seconds until it answers from it again (without Varnish)
     flood      --gigabytes (5) of distinct misses through malloc,256m: how far resident memory grows, the log's apart
     slow       `ab -c 1` and `-c 50` without keep-alive before a page that takes 100 ms, without a cache and with it
 
-The first five take a quiet machine and two cores: the servers run on core 0 and wrk on core 1, in turns, and ratios are of medians. wrk
+The first six take a quiet machine and two cores: the servers run on core 0 and wrk on core 1, in turns, and ratios are of medians. wrk
 fills its core before either server does, so the CPU per request says more than the throughput. `cold`, `overhead`, `start` and
-`flood` count and measure memory: any machine will do. Without varnishd its column stays empty.
+`flood` count and measure memory: any machine will do. Peers that are not installed are left out. An answer that is not 200 ends a case.
 """
 import argparse
 import asyncio
@@ -73,6 +74,26 @@ class Origin:
             writer.close()
 
 
+class NginxOrigin:
+    """Answers everything with 22 bytes that nobody may store, as fast as nginx does, on wrk's core."""
+
+    def __init__(self, folder):
+        self.port = free_port()
+        path = Path(folder, f"origin{self.port}.conf")
+        path.write_text(
+            f"daemon off; worker_processes 1; pid {path}.pid; error_log /dev/null;\n"
+            "events { worker_connections 4096; }\n"
+            "http { access_log off; keepalive_requests 1000000000;\n"
+            f" server {{ listen 127.0.0.1:{self.port}; location / {{ add_header Cache-Control no-store; return 200 xxxxxxxxxxxxxxxxxxxxxx; }} }} }}\n"
+        )
+        self.process = subprocess.Popen(["taskset", "-c", "1", "nginx", "-c", str(path), "-e", "/dev/null"], **QUIET)
+        wait_for(self.port, self.process, "nginx")
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
 def descendants(pid):
     found = [pid]
     for entry in filter(str.isdigit, os.listdir("/proc")):
@@ -111,17 +132,20 @@ def resident_bytes(pid):
 class Server:
     """One of both, in front of an origin. `options` has the words of `vcl` for ours and of varnishd for theirs."""
 
-    def __init__(self, name, given, folder, origin, program="builtin", storage="malloc,64m", cached=True, pinned=True, clients=4_000):
+    def __init__(self, name, given, folder, origin, program="builtin", storage="malloc,64m", cached=True, pinned=True, clients=4_000, log=False):
         self.name, self.port = name, free_port()
         address = f"127.0.0.1:{origin.port}"
-        if name == "varnish":
+        if name == "nginx":
+            words = ["nginx", "-c", str(self.configuration_of_nginx(folder, address, clients)), "-e", "/dev/null"]
+        elif name == "varnish":
             where = ["-f", str(self.program_of_varnish(folder, program, origin))] if program != "builtin" else ["-b", address]
             words = ["varnishd", "-F", "-j", "none", "-n", f"{folder}/v{self.port}", "-a", f"127.0.0.1:{self.port}", *where, "-s", storage]
         else:
             config = Path(folder, f"{self.port}.cfg")
             cache = f" vcl {program} storage {storage}\n" if cached else ""
+            published = f" varnish-workdir {folder}/t{self.port}\n" if log else ""
             config.write_text(
-                f"global\n nbthread 1\n maxconn {clients}\ndefaults\n mode http\n timeout client 60s\n timeout server 60s\n timeout connect 5s\n"
+                f"global\n nbthread 1\n maxconn {clients}\n{published}defaults\n mode http\n timeout client 60s\n timeout server 60s\n timeout connect 5s\n"
                 f"frontend site\n bind 127.0.0.1:{self.port}\n{cache} default_backend app\n"
                 f"backend app\n server s1 {address}\nbackend default\n server s1 {address}\n"
             )
@@ -139,17 +163,24 @@ class Server:
         path.write_text(f"{version};\n{backend}{rest}")
         return path
 
+    def configuration_of_nginx(self, folder, address, clients):
+        path = Path(folder, f"nginx{self.port}.conf")
+        path.write_text(
+            # Its workers write into this folder, which is for the user of this script alone.
+            f"daemon off; user root; worker_processes 1; pid {path}.pid; error_log /dev/null;\n"
+            f"events {{ worker_connections {2 * clients}; }}\n"
+            "http { access_log off; keepalive_requests 1000000000; sendfile on; tcp_nopush on;\n"
+            f" proxy_cache_path {folder}/n{self.port} keys_zone=c:16m max_size=1g;\n"
+            f" upstream app {{ server {address}; keepalive 64; }}\n"
+            f" server {{ listen 127.0.0.1:{self.port}; location / {{\n"
+            '  proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_cache c; } } }\n'
+        )
+        return path
+
     def start(self):
         self.began = time.monotonic()
         self.process = subprocess.Popen(self.words, **QUIET)
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port)).close()
-                break
-            except OSError:
-                if self.process.poll() is not None or time.monotonic() - self.began > 120:
-                    raise SystemExit(f"{self.name} does not listen: {' '.join(self.words)}")
-                time.sleep(0.01)
+        wait_for(self.port, self.process, " ".join(self.words))
 
     @property
     def pid(self):
@@ -169,14 +200,26 @@ class Server:
         self.process.wait()
 
 
+def wait_for(port, process, what):
+    began = time.monotonic()
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            if process.poll() is not None or time.monotonic() - began > 120:
+                raise SystemExit(f"nobody listens: {what}")
+            time.sleep(0.01)
+
+
 def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
 
 
-def names():
-    return ["tidegate", "varnish"] if shutil.which("varnishd") else ["tidegate"]
+def names(nginx=False):
+    peers = [("varnish", "varnishd"), ("nginx", "nginx")][: 2 if nginx else 1]
+    return ["tidegate", *(name for name, program in peers if shutil.which(program))]
 
 
 def milliseconds(text):
@@ -187,6 +230,8 @@ def milliseconds(text):
 def load(port, path, given, script=()):
     command = ["taskset", "-c", "1", "wrk", "-t1", f"-c{given.connections}", f"-d{given.seconds}", "--latency", *script]
     said = subprocess.run([*command, f"http://127.0.0.1:{port}{path}"], capture_output=True, text=True, check=True).stdout
+    if wrong := re.search(r"Non-2xx or 3xx responses: (\d+)", said):
+        raise SystemExit(f"{wrong[1]} answers were errors: {said}")
     return int(re.search(r"(\d+) requests in", said)[1]), milliseconds(re.search(r"^\s+99%\s+(\S+)", said, re.M)[1])
 
 
@@ -205,15 +250,13 @@ def in_turns(servers, path, given, script=()):
     print(f"{'':10} {'CPU us/req':>10} {'req/s':>10} {'p99 ms':>8}")
     for name, (cpu, rate, p99) in medians.items():
         print(f"{name:10} {cpu:10.2f} {rate:10.0f} {p99:8.2f}")
-    if len(medians) == 2:
-        first, second = medians.values()
-        ratios = [ours / theirs for ours, theirs in zip(first, second)]
-        print(f"{'ratio':10} {ratios[0]:10.2f} {ratios[1]:10.2f} {ratios[2]:8.2f}")
+    (_, ours), *others = medians.items()
+    for name, theirs in others:
+        ratios = [our / their for our, their in zip(ours, theirs)]
+        print(f"to {name:7} {ratios[0]:10.2f} {ratios[1]:10.2f} {ratios[2]:8.2f}")
 
 
-def hits(given, folder, path="/", program="builtin"):
-    origin = Origin()
-    servers = [Server(name, given, folder, origin, program) for name in names()]
+def run_in_turns(servers, path, given):
     try:
         in_turns(servers, path, given)
     finally:
@@ -221,14 +264,25 @@ def hits(given, folder, path="/", program="builtin"):
             server.stop()
 
 
+def hits(given, folder, path="/", program="builtin", nginx=True):
+    origin = Origin()
+    run_in_turns([Server(name, given, folder, origin, program) for name in names(nginx)], path, given)
+
+
+def log(given, folder):
+    origin = Origin()
+    ours = [Server("tidegate", given, folder, origin, log=log) for log in (True, False)]
+    ours[0].name = "published"
+    run_in_turns(ours + [Server(name, given, folder, origin) for name in names()[1:]], "/", given)
+
+
 def miss(given, folder):
-    origin = Origin(life="no-store")
-    servers = [Server(name, given, folder, origin, cached=name == "cache") for name in ("cache", "plain")]
+    origin = NginxOrigin(folder)
+    servers = [Server(name, given, folder, origin, cached=name != "plain") for name in ("cache", "plain", *names()[1:])]
     try:
-        in_turns(servers, "/", given)
+        run_in_turns(servers, "/", given)
     finally:
-        for server in servers:
-            server.stop()
+        origin.stop()
 
 
 async def ask_at_once(port, clients):
@@ -346,7 +400,8 @@ def slow(given, folder):
 
 CASES = {
     "hit": hits,
-    "program": lambda given, folder: hits(given, folder, program=HERE / "hit.vcl"),
+    "log": log,
+    "program": lambda given, folder: hits(given, folder, program=HERE / "hit.vcl", nginx=False),
     "ten": lambda given, folder: hits(given, folder, "/10000/"),
     "large": lambda given, folder: hits(given, folder, "/1000000/"),
     "miss": miss,

@@ -19,7 +19,7 @@ RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nContent-Type: text/plain\r
 GET = b"GET /some/path?with=query HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test/1.0\r\nAccept: */*\r\n\r\n"
 POST = b"POST /form HTTP/1.1\r\nHost: www.example.com\r\nContent-Length: 20\r\n\r\nname=value&more=less"
 
-# What each case asks, and what the frontend says beside its address.
+# What each case asks, what the frontend says beside its address, and what `global` says.
 CASES = {
     "proxied": (GET, "use_backend servers"),
     "proxied-post": (POST, "use_backend servers"),
@@ -32,11 +32,14 @@ CASES = {
     "redirect": (GET, "http-request redirect location /elsewhere"),
     # The cache answers; the object has been fetched before what is counted.
     "hit": (GET, "vcl builtin\n  default_backend servers"),
+    # The same, with Varnish's log written.
+    "hit-log": (GET, "vcl builtin\n  default_backend servers", "varnish-workdir {folder}/varnish"),
     "hit-program": (GET, f"vcl {pathlib.Path(__file__).resolve().parent}/hit.vcl\n  default_backend servers"),
 }
 CONFIGURATION = """
 global
   nbthread 1
+  {settings}
 defaults
   mode http
   timeout client 60s
@@ -95,9 +98,10 @@ def connect(port, child):
 
 
 def instructions(ours, case, count, port, origin, folder):
-    request, rules = CASES[case]
+    request, rules, *settings = CASES[case]
+    settings = "".join(settings).format(folder=folder)
     configuration = folder / "edge.cfg"
-    configuration.write_text(CONFIGURATION.format(port=port, origin=origin, rules=rules))
+    configuration.write_text(CONFIGURATION.format(port=port, origin=origin, rules=rules, settings=settings))
     output = folder / "callgrind.out"
     child = subprocess.Popen(
         ["valgrind", "--tool=callgrind", f"--callgrind-out-file={output}", ours, "haproxy", "-db", "-f", configuration],

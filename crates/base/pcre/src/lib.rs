@@ -6,6 +6,7 @@
 
 mod dialect;
 mod literal;
+mod simple;
 
 use std::fmt;
 use std::ops::Range;
@@ -24,6 +25,8 @@ const GROUPS_MAX: usize = 10;
 pub struct Regex {
     pattern: Box<[u8]>,
     engine: Engine,
+    /// What says whether there is a match without the engine.
+    simple: Option<simple::Simple>,
 }
 
 #[derive(Clone)]
@@ -66,7 +69,8 @@ impl Regex {
                 }
             }
         };
-        Ok(Regex { pattern: pattern.into(), engine })
+        let simple = simple::Simple::of(&translated, ignore_case).filter(|_| matches!(engine, Engine::Linear(_)));
+        Ok(Regex { pattern: pattern.into(), engine, simple })
     }
 
     /// What is known of a pattern without compiling it: it is valid, and small. None when that can only be known by
@@ -85,10 +89,7 @@ impl Regex {
     /// Whether some part of `subject` matches.
     #[must_use]
     pub fn is_match(&self, subject: &[u8]) -> bool {
-        match &self.engine {
-            Engine::Linear(regex) => regex.is_match(subject),
-            Engine::Backtracking(regex) => regex.is_match(subject).unwrap_or(false),
-        }
+        self.try_match(subject).unwrap_or(false)
     }
 
     /// The same, told apart from a search that was given up.
@@ -96,6 +97,9 @@ impl Regex {
     /// # Errors
     /// The search was given up.
     pub fn try_match(&self, subject: &[u8]) -> Result<bool, TooHard> {
+        if let Some(simple) = &self.simple {
+            return Ok(simple.is_match(subject));
+        }
         match &self.engine {
             Engine::Linear(regex) => Ok(regex.is_match(subject)),
             Engine::Backtracking(regex) => regex.is_match(subject).map_err(|_| TooHard),

@@ -59,7 +59,7 @@ fn request() -> RequestHead {
 
 /// Fetches the object.
 fn fetch(order: accelerator::backend::Order) -> Fetched {
-    let mut backend = Backend::new(order, 1_000_000.0, false);
+    let mut backend = Backend::new(order, 1_795_000_000.0, false);
     let FetchStep::Ask(_) = backend.begin() else { panic!("nobody is asked") };
     let mut head = ResponseHead::default();
     head.start(Version::Http11, 200);
@@ -67,7 +67,7 @@ fn fetch(order: accelerator::backend::Order) -> Fetched {
     for (name, value) in [("content-length", "12"), ("content-type", "text/plain"), ("etag", "\"x\"")] {
         head.headers.add(name.as_bytes(), value.as_bytes());
     }
-    let FetchStep::Accept(accepted) = backend.responded(head, 1_000_000.0) else { panic!("not accepted") };
+    let FetchStep::Accept(accepted) = backend.responded(head, 1_795_000_000.0) else { panic!("not accepted") };
     assert!(matches!(accepted.body, AcceptedBody::Backend(_)));
     let mut stored = accepted.stored.unwrap();
     stored.filler.write(b"hello world\n").unwrap();
@@ -95,7 +95,7 @@ fn main() {
     let mut hits = 0;
     let mut spare = (RequestHead::default(), ResponseHead::default());
     for number in 0..count {
-        let now = 1_000_000.0 + number as f64 / 1e4;
+        let now = 1_795_000_000.0 + number as f64 / 1e4;
         let mut request = std::mem::take(&mut spare.0);
         request.copy_from(&head, 256, 4);
         let numbers = std::rc::Rc::new(move || number as u64);

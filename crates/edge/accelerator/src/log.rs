@@ -3,7 +3,6 @@
 //! A [`Log`] is one transaction: records are gathered in its buffer and go into the shared memory at its end, as one batch. Where
 //! nothing is published it is empty, and recording costs a test. The clock is handed in like everywhere in this crate.
 
-mod line;
 mod session;
 
 use std::{
@@ -19,21 +18,21 @@ use telemetry::vsl::VslTag;
 use vcl::{action::Action, run::Answer, subroutine::Subroutine};
 use vsm::{
     counters::{Counters, Main, Tally, Vbe},
-    log::{LogBuffer, LogId, LogWriter},
+    log::{LONG_ROOM, LogBuffer, LogId, LogWriter, Record, SHORT_ROOM, microseconds},
 };
 
-use line::{Line, ShortLine};
 pub use session::{CloseReason, SessionLog};
 
 /// Transactions whose memory a thread keeps for the next ones.
 const SPARE_MAX: usize = 64;
-
 /// Where the transactions of a thread go.
 #[derive(Debug)]
 pub struct LogSink {
     writer: LogWriter,
     tally: Arc<Tally<Main>>,
     limits: LogLimits,
+    /// Where records are made that go out on their own.
+    single: RefCell<LogBuffer>,
     #[expect(clippy::vec_box, reason = "a `Log` is a pointer wide, because it moves along with its transaction")]
     spare: RefCell<Vec<Box<Open>>>,
 }
@@ -57,20 +56,33 @@ impl LogSink {
     /// The sink of a thread.
     #[must_use]
     pub fn new(writer: LogWriter, tally: Arc<Tally<Main>>, limits: LogLimits) -> Rc<Self> {
-        Rc::new(Self { writer, tally, limits, spare: RefCell::default() })
+        let single = LogBuffer::new(LogId::NONE, limits.buffer).with_record_bytes(limits.record);
+        Rc::new(Self { writer, tally, limits, single: RefCell::new(single), spare: RefCell::default() })
     }
 
     /// Writes a record on its own, at once.
-    pub fn write(&self, tag: VslTag, id: LogId, text: &[u8]) {
-        self.writer.write(tag, id, text);
+    fn single(&self, tag: VslTag, id: LogId, text: impl FnOnce(&mut Record<'_, LONG_ROOM>)) {
+        let mut buffer = self.single.borrow_mut();
+        buffer.reuse(id);
+        if let Some(mut record) = buffer.compose(&self.writer, tag) {
+            text(&mut record);
+            record.end();
+            buffer.flush_singly(&self.writer);
+        }
+    }
+
+    /// Writes a link to a request on its own, at once.
+    fn link_request(&self, from: u64, number: u64, reason: &[u8]) {
+        self.single(VslTag::Link, LogId::client(vxid(from)), |record| {
+            record.push(b"req ");
+            record.push_number(u64::from(vxid(number)));
+            record.push(reason);
+        });
     }
 
     /// Says that a page's request gives rise to one for what it includes. The page's own log may be closed.
     pub fn link(&self, page: u64, number: u64) {
-        let mut line = Line::<256>::default();
-        // A line takes what fits.
-        let _ = write!(line, "req {} esi", vxid(number));
-        self.write(VslTag::Link, LogId::client(vxid(page)), line.bytes());
+        self.link_request(page, number, b" esi");
     }
 
     /// Adds to a counter.
@@ -86,9 +98,9 @@ impl LogSink {
     fn open(self: &Rc<Self>, id: LogId) -> Box<Open> {
         let mut open = self.spare.borrow_mut().pop().unwrap_or_else(|| {
             let buffer = LogBuffer::new(id, self.limits.buffer).with_record_bytes(self.limits.record);
-            Box::new(Open { sink: None, buffer, first: 0.0, last: 0.0, backend: None, counters: None })
+            Box::new(Open { sink: None, buffer, first_us: 0, last: 0.0, last_us: 0, backend: None, counters: None })
         });
-        (open.first, open.last, open.backend, open.counters) = (0.0, 0.0, None, None);
+        (open.first_us, open.last, open.backend, open.counters) = (0, 0.0, None, None);
         open.buffer.reuse(id);
         open.sink = Some(Rc::clone(self));
         open
@@ -106,10 +118,11 @@ fn vxid(number: u64) -> u32 {
 struct Open {
     sink: Option<Rc<LogSink>>,
     buffer: LogBuffer,
-    /// When it began.
-    first: f64,
-    /// Its last timestamp.
+    /// When it began, in microseconds.
+    first_us: u64,
+    /// Its last timestamp, in seconds and in microseconds.
     last: f64,
+    last_us: u64,
     /// The connection to the backend, as records name it.
     backend: Option<String>,
     /// What is published of the backend that was asked.
@@ -192,32 +205,30 @@ impl Log {
 
     /// A record about another transaction.
     fn numbered(&mut self, tag: VslTag, kind: &str, number: u64, reason: &str) {
-        if self.is_on() {
-            let mut line = ShortLine::default();
-            line.push(kind.as_bytes());
-            line.push(b" ");
-            line.push_number(u64::from(vxid(number)));
-            line.push(b" ");
-            line.push(reason.as_bytes());
-            self.record(tag, line.bytes());
+        if let Some(mut record) = self.compose::<SHORT_ROOM>(tag) {
+            record.push(kind.as_bytes());
+            record.push(b" ");
+            record.push_number(u64::from(vxid(number)));
+            record.push(b" ");
+            record.push(reason.as_bytes());
+            record.end();
         }
     }
 
     /// A client's address and port, and the listener that it came to.
     pub fn request_start(&mut self, client: Option<SocketAddr>, listener: &str) {
-        if self.is_on() {
-            let mut line = Line::<256>::default();
+        if let Some(mut record) = self.compose::<LONG_ROOM>(VslTag::ReqStart) {
             match client {
                 Some(client) => {
-                    line.push_address(client.ip());
-                    line.push(b" ");
-                    line.push_number(u64::from(client.port()));
+                    record.push_address(client.ip());
+                    record.push(b" ");
+                    record.push_number(u64::from(client.port()));
                 }
-                None => line.push(b"0.0.0.0 0"),
+                None => record.push(b"0.0.0.0 0"),
             }
-            line.push(b" ");
-            line.push(listener.as_bytes());
-            self.record(VslTag::ReqStart, line.bytes());
+            record.push(b" ");
+            record.push(listener.as_bytes());
+            record.end();
         }
     }
 
@@ -232,6 +243,13 @@ impl Log {
     #[inline]
     pub fn is_on(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// Begins a record in so much room, if there is anywhere to put it.
+    #[inline]
+    fn compose<const ROOM: usize>(&mut self, tag: VslTag) -> Option<Record<'_, ROOM>> {
+        let open = self.0.as_mut()?;
+        open.buffer.compose(&open.sink.as_ref()?.writer, tag)
     }
 
     /// A record.
@@ -256,24 +274,32 @@ impl Log {
 
     /// A record that is formatted, if there is anywhere to put it.
     pub fn write(&mut self, tag: VslTag, text: fmt::Arguments<'_>) {
-        if self.is_on() {
-            let mut line = Line::<256>::default();
-            // A line takes what fits.
-            let _ = line.write_fmt(text);
-            self.record(tag, line.bytes());
+        if let Some(mut record) = self.compose::<LONG_ROOM>(tag) {
+            // A record takes what fits.
+            let _ = record.write_fmt(text);
+            record.end();
         }
     }
 
     /// A field of a message: `name: value`.
     #[inline]
     pub fn field(&mut self, tag: VslTag, name: &[u8], value: &[u8]) {
-        self.pieces(tag, &[name, b": ", value]);
+        if let Some(open) = &mut self.0
+            && let Some(sink) = &open.sink
+        {
+            open.buffer.field(&sink.writer, tag, name, value);
+        }
     }
 
     /// All fields of a message.
     pub fn fields(&mut self, tag: VslTag, headers: &Headers) {
-        if self.is_on() {
-            headers.iter().for_each(|(name, value)| self.field(tag, name, value));
+        let Some(open) = &mut self.0 else { return };
+        let Some(sink) = &open.sink else { return };
+        for line in headers.lines() {
+            match line {
+                Ok(line) => open.buffer.record(&sink.writer, tag, line),
+                Err((name, value)) => open.buffer.field(&sink.writer, tag, name, value),
+            }
         }
     }
 
@@ -304,21 +330,21 @@ impl Log {
     /// The object that answers: its number, its seconds of life left, of grace and keep, and how much of it has come if it has not
     /// come whole (with its length, where that is known).
     pub fn hit(&mut self, number: u64, seconds: [f64; 3], progress: Option<(u64, Option<u64>)>) {
-        let mut line = ShortLine::default();
-        line.push_number(u64::from(vxid(number)));
+        let Some(mut record) = self.compose::<SHORT_ROOM>(VslTag::Hit) else { return };
+        record.push_number(u64::from(vxid(number)));
         for seconds in seconds {
-            line.push(if seconds < 0.0 { b" -" } else { b" " });
-            line.push_seconds(seconds.abs());
+            record.push(if seconds < 0.0 { b" -" } else { b" " });
+            record.push_seconds(seconds.abs());
         }
         if let Some((arrived, length)) = progress {
-            line.push(b" ");
-            line.push_number(arrived);
+            record.push(b" ");
+            record.push_number(arrived);
             if let Some(length) = length {
-                line.push(b" ");
-                line.push_number(length);
+                record.push(b" ");
+                record.push_number(length);
             }
         }
-        self.record(VslTag::Hit, line.bytes());
+        record.end();
     }
 
     /// The status of a response.
@@ -329,13 +355,7 @@ impl Log {
 
     /// A subroutine of VCL begins.
     pub fn call(&mut self, subroutine: Subroutine) {
-        if self.is_on() {
-            let name = subroutine.name().strip_prefix("vcl_").unwrap_or_default();
-            let mut line = ShortLine::default();
-            line.push(name.as_bytes());
-            line.text.get_mut(..name.len()).unwrap_or_default().make_ascii_uppercase();
-            self.record(VslTag::VCL_call, line.bytes());
-        }
+        self.record(VslTag::VCL_call, subroutine.log_name());
     }
 
     /// What a subroutine has answered.
@@ -354,22 +374,22 @@ impl Log {
     /// When a stage was reached, in seconds since 1970. The first one is when the transaction began.
     pub fn timestamp(&mut self, event: &str, now: f64) {
         let Some(open) = &mut self.0 else { return };
+        let now_us = microseconds(now);
         if open.last == 0.0 {
-            (open.first, open.last) = (now, now);
+            (open.first_us, open.last_us) = (now_us, now_us);
         }
-        // NOTE: clocks may be set back; no time is negative here.
-        let (since_first, since_last) = ((now - open.first).max(0.0), (now - open.last).max(0.0));
-        open.last = now;
-        let mut line = ShortLine::default();
-        line.push(event.as_bytes());
-        line.push(b": ");
-        line.push_seconds(now);
-        line.push(b" ");
-        line.push_seconds(since_first);
-        line.push(b" ");
-        line.push_seconds(since_last);
-        if let Some(sink) = &open.sink {
-            open.buffer.record(&sink.writer, VslTag::Timestamp, line.bytes());
+        let (first, last) = (open.first_us, open.last_us);
+        (open.last, open.last_us) = (now, now_us);
+        if let Some(mut record) = self.compose::<SHORT_ROOM>(VslTag::Timestamp) {
+            record.push(event.as_bytes());
+            record.push(b": ");
+            record.push_us(now_us);
+            // NOTE: clocks may be set back; no time is negative here.
+            for before in [first, last] {
+                record.push(b" ");
+                record.push_us(now_us.saturating_sub(before));
+            }
+            record.end();
         }
     }
 
@@ -541,18 +561,18 @@ impl Log {
     }
 
     fn account(&mut self, tag: VslTag, account: Account) {
+        let Some(mut record) = self.compose::<LONG_ROOM>(tag) else { return };
         let Account { request_head, request_body, response_head, response_body } = account;
-        let mut line = Line::<128>::default();
         let (request, response) = (request_head + request_body, response_head + response_body);
         for (place, number) in
             [request_head, request_body, request, response_head, response_body, response].into_iter().enumerate()
         {
             if place > 0 {
-                line.push(b" ");
+                record.push(b" ");
             }
-            line.push_number(number);
+            record.push_number(number);
         }
-        self.record(tag, line.bytes());
+        record.end();
     }
 
     /// Adds to a counter.

@@ -165,6 +165,19 @@ impl HeaderId {
     }
 }
 
+/// Whether the first and the last bytes of a name, as many as a word has, are a spelling of a known one's of the same length. The two
+/// may overlap.
+macro_rules! has_same_ends {
+    ($word:ty, $known:expr, $name:expr) => {{
+        let known: &Known = $known;
+        let (letters, lower) = (known.letters.get(..known.len), known.lower.get(..known.len));
+        let (letters, lower) = (letters.unwrap_or_default(), lower.unwrap_or_default());
+        let first = |bytes: &[u8]| bytes.first_chunk().map_or(0, |bytes| <$word>::from_ne_bytes(*bytes));
+        let last = |bytes: &[u8]| bytes.last_chunk().map_or(0, |bytes| <$word>::from_ne_bytes(*bytes));
+        first($name) | first(letters) == first(lower) && last($name) | last(letters) == last(lower)
+    }};
+}
+
 impl Known {
     /// The only name that `name` can be.
     #[inline(always)]
@@ -176,28 +189,34 @@ impl Known {
     /// Whether `name` is a spelling of this name.
     #[inline]
     fn is(&self, name: &[u8]) -> bool {
-        let mut padded = [0; NAME_ROOM];
-        match padded.get_mut(..name.len()) {
-            Some(room) if name.len() == self.len => room.copy_from_slice(name),
-            _ => return false,
+        if name.len() != self.len {
+            return false;
         }
-        self.begins(&padded)
+        match self.len {
+            16..=NAME_ROOM => has_same_ends!(u128, self, name),
+            8..16 => has_same_ends!(u64, self, name),
+            4..8 => has_same_ends!(u32, self, name),
+            2..4 => has_same_ends!(u16, self, name),
+            _ => false,
+        }
     }
 
     /// Whether these bytes begin with a spelling of this name.
     #[inline(always)]
     fn begins(&self, bytes: &[u8; NAME_ROOM]) -> bool {
-        let known = words(&self.letters).zip(words(&self.lower)).zip(words(&self.covered));
-        let different = words(bytes).zip(known).fold(0, |different, (bytes, ((letters, lower), covered))| {
-            different | ((bytes | letters) ^ lower) & covered
-        });
-        different == 0
+        let ([bytes, more], [letters, more_letters]) = (words(bytes), words(&self.letters));
+        let ([lower, more_lower], [covered, more_covered]) = (words(&self.lower), words(&self.covered));
+        ((bytes | letters) ^ lower) & covered | ((more | more_letters) ^ more_lower) & more_covered == 0
     }
 }
 
+/// The two halves.
 #[inline(always)]
-fn words(bytes: &[u8; NAME_ROOM]) -> impl Iterator<Item = u64> {
-    bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word))
+fn words(bytes: &[u8; NAME_ROOM]) -> [u128; 2] {
+    match bytes.as_chunks().0 {
+        [first, second] => [u128::from_ne_bytes(*first), u128::from_ne_bytes(*second)],
+        _ => [0; 2],
+    }
 }
 
 #[cfg(test)]

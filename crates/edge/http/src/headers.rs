@@ -192,6 +192,14 @@ impl Headers {
         self.fields.iter().map(|field| (field.name.of(&self.arena), field.value.of(&self.arena)))
     }
 
+    /// Every field in order: its whole line without the end, `name: value`, where it stands so in memory, otherwise name and value.
+    pub fn lines(&self) -> impl ExactSizeIterator<Item = Result<&[u8], (&[u8], &[u8])>> {
+        self.fields.iter().map(|field| match field.line {
+            true => Ok(Span { len: field.name.len + 2 + field.value.len, ..field.name }.of(&self.arena)),
+            false => Err((field.name.of(&self.arena), field.value.of(&self.arena))),
+        })
+    }
+
     /// Id, name and value of every field, in order.
     pub fn iter_known(&self) -> impl DoubleEndedIterator<Item = (HeaderId, &[u8], &[u8])> + ExactSizeIterator {
         self.fields.iter().map(|field| (field.id, field.name.of(&self.arena), field.value.of(&self.arena)))

@@ -2,6 +2,21 @@
 
 use std::{fmt, ops::BitOr};
 
+/// Bytes of `vcl_`.
+const PREFIX_BYTES: usize = 4;
+
+/// A name in capitals, without `vcl_`.
+#[expect(clippy::indexing_slicing, reason = "evaluated at compile time: a mistake does not build")]
+const fn logged<const BYTES: usize>(name: &str) -> [u8; BYTES] {
+    let mut capitals = [0; BYTES];
+    let mut place = 0;
+    while place < BYTES {
+        capitals[place] = name.as_bytes()[PREFIX_BYTES + place].to_ascii_uppercase();
+        place += 1;
+    }
+    capitals
+}
+
 macro_rules! subroutines {
     ($($name:ident $text:literal $doc:literal,)*) => {
         /// A subroutine that the cache calls.
@@ -23,6 +38,17 @@ macro_rules! subroutines {
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
+                }
+            }
+
+            /// Its name in the log: in capitals, without `vcl_`.
+            #[must_use]
+            pub const fn log_name(self) -> &'static [u8] {
+                match self {
+                    $(Self::$name => {
+                        const NAME: [u8; $text.len() - PREFIX_BYTES] = logged($text);
+                        &NAME
+                    })*
                 }
             }
         }

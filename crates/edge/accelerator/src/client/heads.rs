@@ -26,7 +26,10 @@ impl Client {
         }
         let log = &mut self.host.common.log;
         record_unset(headers, b"x-forwarded-for", (log, REQ));
-        log.pieces(VslTag::ReqHeader, &[b"X-Forwarded-For: ", &addresses, address]);
+        match addresses.is_empty() {
+            true => log.field(VslTag::ReqHeader, b"X-Forwarded-For", address),
+            false => log.pieces(VslTag::ReqHeader, &[b"X-Forwarded-For: ", &addresses, address]),
+        }
         headers.set_named(HeaderId::XForwardedFor, b"X-Forwarded-For", &[&addresses, address]);
     }
 

@@ -130,7 +130,10 @@ impl Client {
         let is_range = is_new && response.status() != 304;
         let name = |is_used: bool, name: &'static [u8]| if is_used { name } else { &[] };
         let filters = [name(is_page, b" esi"), name(gunzipped.is_some(), b" gunzip"), name(is_range, b" range")];
-        log.pieces(VslTag::Filters, &filters);
+        match is_page || gunzipped.is_some() || is_range {
+            true => log.pieces(VslTag::Filters, &filters),
+            false => log.record(VslTag::Filters, b""),
+        }
         if let Some(encoding) = gunzipped {
             log.field(VslTag::RespUnset, b"Content-Encoding", encoding);
         }

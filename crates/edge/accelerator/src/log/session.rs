@@ -9,7 +9,7 @@ use std::{
 use telemetry::vsl::VslTag;
 use vsm::{counters::Main, log::LogId};
 
-use super::{LogSink, line::Line, vxid};
+use super::{LogSink, vxid};
 
 /// Why a connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl SessionLog {
 
     /// A request has come on it.
     pub fn link(&self, number: u64) {
-        self.write(VslTag::Link, format_args!("req {} rxreq", vxid(number)));
+        self.sink.link_request(self.number, number, b" rxreq");
     }
 
     /// A part of the next request has come with the last one.
@@ -111,10 +111,10 @@ impl SessionLog {
 
     /// Writes a record.
     pub fn write(&self, tag: VslTag, text: fmt::Arguments<'_>) {
-        let mut line = Line::<256>::default();
-        // A line takes what fits.
-        let _ = line.write_fmt(text);
-        self.sink.write(tag, LogId::client(vxid(self.number)), line.bytes());
+        self.sink.single(tag, LogId::client(vxid(self.number)), |record| {
+            // A record takes what fits.
+            let _ = record.write_fmt(text);
+        });
     }
 }
 

@@ -1,14 +1,30 @@
 //! Records of a transaction before they go out.
+//!
+//! A hit makes some forty of them, so each is written once, where it stays: the text goes straight into the buffer, behind a head that
+//! is written last. What the buffer has behind its records may be anything; only the last word of a record is made zero.
 
 use telemetry::vsl::VslTag;
 
-use super::{BACKEND_MARKER, CLIENT_MARKER, ID_MASK, LENGTH_MASK, LogWriter, RECORD_WORDS};
+use super::{
+    BACKEND_MARKER, CLIENT_MARKER, ID_MASK, LENGTH_MASK, LogWriter, RECORD_WORDS,
+    record::{Record, first_word_first, write_short},
+};
 
 /// Bytes of a record's text, with the zero behind it, unless set otherwise: Varnish's parameter vsl_reclen.
 const RECORD_BYTES_DEFAULT: usize = 255;
 const BUFFER_BYTES_MIN: usize = 267;
 /// Bytes of a record before its text.
-const HEAD_BYTES: usize = RECORD_WORDS * 4;
+pub(super) const HEAD_BYTES: usize = RECORD_WORDS * 4;
+/// Bytes behind the text of a record that may be written with it.
+pub(super) const SLACK_BYTES: usize = 8;
+/// Bytes of a text that is written without a call.
+const SHORT_BYTES_MAX: usize = 64;
+/// Room for a record of some numbers and short words.
+pub const SHORT_ROOM: usize = HEAD_BYTES + 80 + SLACK_BYTES;
+/// Room for one with names and addresses.
+pub const LONG_ROOM: usize = HEAD_BYTES + 256 + SLACK_BYTES;
+/// Bytes of memory that the first record takes: what most transactions need.
+const MEMORY_BYTES_FIRST: usize = 2 << 10;
 
 /// The number of a transaction (its vxid), and whose side it is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +61,10 @@ impl LogId {
 #[derive(Debug)]
 pub struct LogBuffer {
     id: LogId,
-    /// Whole words.
-    bytes: Vec<u8>,
+    /// Memory, which grows up to what may be gathered.
+    memory: Vec<u8>,
+    /// Bytes of it that are records, in whole words.
+    filled: usize,
     records: u32,
     bytes_max: usize,
     record_bytes_max: usize,
@@ -57,7 +75,7 @@ impl LogBuffer {
     #[must_use]
     pub fn new(id: LogId, bytes: usize) -> Self {
         let bytes_max = bytes.max(BUFFER_BYTES_MIN).next_multiple_of(4);
-        Self { id, bytes: Vec::new(), records: 0, bytes_max, record_bytes_max: RECORD_BYTES_DEFAULT }
+        Self { id, memory: Vec::new(), filled: 0, records: 0, bytes_max, record_bytes_max: RECORD_BYTES_DEFAULT }
     }
 
     /// Texts are cut so that they take at most `bytes` with the zero behind them (Varnish's parameter vsl_reclen).
@@ -75,52 +93,119 @@ impl LogBuffer {
 
     /// Adds a record, unless its tag is masked.
     pub fn record(&mut self, writer: &LogWriter, tag: VslTag, text: &[u8]) {
-        if let Some(room) = self.begin(writer, tag, text.len()) {
-            let text = text.get(..room.left).unwrap_or(text);
-            room.bytes.extend_from_slice(text);
-            room.end();
+        if !writer.log().writes(tag) {
+            return;
+        }
+        // Most texts are short, need no cut, and there is room for them.
+        if text.len() <= SHORT_BYTES_MAX
+            && text.len() < self.record_bytes_max
+            && !tag.is_binary()
+            && let Some(room) = room(&mut self.memory, self.filled)
+        {
+            self.filled += write_short::<SHORT_ROOM>(room, head(self.id, tag), text);
+            self.records += 1;
+            return;
+        }
+        self.record_any(writer, tag, &[text]);
+    }
+
+    /// Adds a record about a field of a message: `name: value`.
+    pub fn field(&mut self, writer: &LogWriter, tag: VslTag, name: &[u8], value: &[u8]) {
+        if name.len() + 2 + value.len() > SHORT_BYTES_MAX {
+            return self.pieces(writer, tag, &[name, b": ", value]);
+        }
+        if let Some(mut record) = self.compose::<SHORT_ROOM>(writer, tag) {
+            record.push(name);
+            record.push(b": ");
+            record.push(value);
+            record.end();
         }
     }
 
-    /// Adds a record whose text is in several pieces: name, `: `, value.
+    /// Adds a record whose text is in several pieces.
     pub fn pieces(&mut self, writer: &LogWriter, tag: VslTag, pieces: &[&[u8]]) {
-        let total = pieces.iter().map(|piece| piece.len()).sum();
-        if let Some(mut room) = self.begin(writer, tag, total) {
-            for piece in pieces {
-                let piece = piece.get(..room.left).unwrap_or(piece);
-                room.bytes.extend_from_slice(piece);
-                room.left -= piece.len();
-            }
-            room.end();
+        if writer.log().writes(tag) {
+            self.record_any(writer, tag, pieces);
         }
     }
 
-    /// Writes the head of a record whose text has `total` bytes; nothing if its tag is masked.
+    /// Adds a record of any tag and length.
+    #[inline(never)]
+    fn record_any(&mut self, writer: &LogWriter, tag: VslTag, pieces: &[&[u8]]) {
+        // Texts end with a zero, bytes of frames do not.
+        let zero = usize::from(!tag.is_binary());
+        let total: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let mut left = total.min(self.record_bytes_max - zero);
+        // The length is below LENGTH_MASK: `with_record_bytes`.
+        let bytes = left + zero;
+        let record = HEAD_BYTES + bytes.next_multiple_of(4);
+        self.make_room(writer, record);
+        let rest = self.memory.get_mut(self.filled..self.filled + record).unwrap_or_default();
+        let Some((start, mut text)) = rest.split_first_chunk_mut() else { return };
+        *start = first_word_first(head(self.id, tag) | bytes as u64);
+        for piece in pieces {
+            let piece = piece.get(..left).unwrap_or(piece);
+            left -= piece.len();
+            let Some((to, behind)) = text.split_at_mut_checked(piece.len()) else { return };
+            to.copy_from_slice(piece);
+            text = behind;
+        }
+        text.fill(0);
+        self.filled += record;
+        self.records += 1;
+    }
+
+    /// Begins a record in so much room: [`SHORT_ROOM`] or [`LONG_ROOM`]. A longer text is cut. Nothing if its tag, which is one for texts,
+    /// is masked.
     #[inline]
-    fn begin(&mut self, writer: &LogWriter, tag: VslTag, total: usize) -> Option<Room<'_>> {
+    pub fn compose<const ROOM: usize>(&mut self, writer: &LogWriter, tag: VslTag) -> Option<Record<'_, ROOM>> {
         if !writer.log().writes(tag) {
             return None;
         }
-        // Texts end with a zero, bytes of frames do not.
-        let zero = usize::from(!tag.is_binary());
-        let left = total.min(self.record_bytes_max - zero);
-        let bytes = left + zero;
-        let padded = bytes.next_multiple_of(4);
-        if self.bytes.len() + HEAD_BYTES + padded > self.bytes_max {
-            writer.flush(&mut self.bytes, &mut self.records, true);
+        if self.filled + ROOM > self.memory.len() {
+            // No more than the longest record, for which there is room in any buffer.
+            self.make_room(writer, (ROOM - SLACK_BYTES).min(HEAD_BYTES + self.record_bytes_max));
+            let needed = self.filled + ROOM;
+            if needed > self.memory.len() {
+                self.memory.resize(needed, 0);
+            }
         }
-        // The length is below LENGTH_MASK: `with_record_bytes`.
-        let head = u64::from(u32::from(tag.number()) << 24 | bytes as u32) | u64::from(self.id.word()) << 32;
-        self.bytes.reserve(HEAD_BYTES + padded);
-        self.bytes.extend_from_slice(&first_word_first(head));
-        let end = self.bytes.len() + padded;
-        self.records += 1;
-        Some(Room { bytes: &mut self.bytes, left, end })
+        let most = self.record_bytes_max - 1;
+        let room = room(&mut self.memory, self.filled)?;
+        Some(Record::new(room, (&mut self.filled, &mut self.records), head(self.id, tag), most))
+    }
+
+    /// Makes room for a record of so many bytes: there is more memory, or what is gathered goes out.
+    #[inline(never)]
+    fn make_room(&mut self, writer: &LogWriter, record: usize) {
+        if self.filled + record > self.bytes_max {
+            self.write_out(writer, true);
+        }
+        let needed = self.filled + record;
+        if needed > self.memory.len() {
+            let grown = (self.memory.len() * 2).max(MEMORY_BYTES_FIRST).min(self.bytes_max);
+            self.memory.resize(grown.max(needed), 0);
+        }
+    }
+
+    fn write_out(&mut self, writer: &LogWriter, because_full: bool) {
+        writer.write_batch(self.memory.get(..self.filled).unwrap_or_default(), self.records, because_full);
+        (self.filled, self.records) = (0, 0);
     }
 
     /// Writes the records so far, so that readers see them before the transaction ends.
     pub fn flush(&mut self, writer: &LogWriter) {
-        writer.flush(&mut self.bytes, &mut self.records, false);
+        self.write_out(writer, false);
+    }
+
+    /// Writes the records so far one by one, not as a batch: for what belongs to a transaction that lasts, such as a session.
+    pub fn flush_singly(&mut self, writer: &LogWriter) {
+        let mut rest = self.memory.get(..self.filled).unwrap_or_default();
+        while let Some((record, behind)) = split_record(rest) {
+            writer.write_record(record);
+            rest = behind;
+        }
+        (self.filled, self.records) = (0, 0);
     }
 
     /// The transaction is over: its last record, and all of them go out.
@@ -131,8 +216,7 @@ impl LogBuffer {
 
     /// Begins another transaction with the same memory. Records that were not written are lost.
     pub fn reuse(&mut self, id: LogId) {
-        self.bytes.clear();
-        self.records = 0;
+        (self.filled, self.records) = (0, 0);
         self.id = id;
     }
 
@@ -146,28 +230,80 @@ impl LogBuffer {
     }
 }
 
-/// Room for the text of a record.
-struct Room<'b> {
-    bytes: &'b mut Vec<u8>,
-    /// Bytes of text that still go in.
-    left: usize,
-    /// Where the record ends.
-    end: usize,
+/// Room behind what is filled, if there is so much.
+#[inline(always)]
+fn room<const ROOM: usize>(memory: &mut [u8], filled: usize) -> Option<&mut [u8; ROOM]> {
+    memory.get_mut(filled..)?.first_chunk_mut()
 }
 
-impl Room<'_> {
-    /// Zeros up to the end.
-    #[inline]
-    fn end(self) {
-        // From 0 to 4: the zero behind a text, and what is missing to a whole word.
-        const ZEROS: [u8; 4] = [0; 4];
-        let missing = self.end.saturating_sub(self.bytes.len());
-        self.bytes.extend_from_slice(ZEROS.get(..missing).unwrap_or(&ZEROS));
-    }
-}
-
-/// The two words of a head as bytes: the lower half is the first word.
+/// The head of a record, but for the length, which is below LENGTH_MASK: [`LogBuffer::with_record_bytes`].
 #[inline]
-fn first_word_first(head: u64) -> [u8; HEAD_BYTES] {
-    if cfg!(target_endian = "little") { head.to_ne_bytes() } else { head.rotate_left(32).to_ne_bytes() }
+fn head(id: LogId, tag: VslTag) -> u64 {
+    u64::from(u32::from(tag.number()) << 24) | u64::from(id.word()) << 32
+}
+
+/// The first record, and those behind it.
+fn split_record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let word = u32::from_ne_bytes(*bytes.first_chunk()?);
+    bytes.split_at_checked(HEAD_BYTES + ((word & LENGTH_MASK) as usize).next_multiple_of(4))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+    use crate::log::writer::tests::log;
+
+    /// Tag and text of each record in a buffer.
+    fn records(buffer: &LogBuffer) -> Vec<(u8, String)> {
+        let (mut found, mut rest) = (Vec::new(), &buffer.memory[..buffer.filled]);
+        while let Some((record, behind)) = split_record(rest) {
+            let word = u32::from_ne_bytes(*record.first_chunk().unwrap());
+            let text = &record[HEAD_BYTES..][..(word & LENGTH_MASK) as usize];
+            found.push(((word >> 24) as u8, String::from_utf8(text.strip_suffix(b"\0").unwrap().to_vec()).unwrap()));
+            rest = behind;
+        }
+        found
+    }
+
+    #[test]
+    fn texts_of_all_kinds_are_cut_at_the_same_length() {
+        let log = log(crate::log::SPACE_MIN);
+        let writer = log.writer();
+        let letters = "x".repeat(1_000);
+        for limit in [16, 40, 100, 255, 1_000] {
+            let mut buffer = LogBuffer::new(LogId::client(7), 8 << 10).with_record_bytes(limit);
+            buffer.record(&writer, VslTag::Debug, letters.as_bytes());
+            buffer.field(&writer, VslTag::ReqHeader, b"name", letters.as_bytes());
+            buffer.pieces(&writer, VslTag::ReqHeader, &[b"name", b": ", letters.as_bytes()]);
+            let mut record = buffer.compose::<LONG_ROOM>(&writer, VslTag::Debug).unwrap();
+            write!(record, "{letters}").unwrap();
+            record.end();
+            let most = |text: usize| text.min(limit - 1);
+            let lengths: Vec<_> = records(&buffer).iter().map(|(_, text)| text.len()).collect();
+            assert_eq!(lengths, [most(1_000), most(1_006), most(1_006), most(256)]);
+        }
+    }
+
+    #[test]
+    fn what_is_full_goes_out() {
+        let log = log(crate::log::SPACE_MIN);
+        let writer = log.writer();
+        for bytes in [0, 300, 1_000, 16 << 10] {
+            let before = log.figures();
+            let mut buffer = LogBuffer::new(LogId::client(7), bytes);
+            for number in 0..1_000 {
+                buffer.record(&writer, VslTag::Debug, &[b'x'; 200][..number % 200]);
+                let mut record = buffer.compose::<SHORT_ROOM>(&writer, VslTag::Debug).unwrap();
+                record.push_number(number as u64);
+                record.end();
+                assert!(buffer.filled <= bytes.max(BUFFER_BYTES_MIN).next_multiple_of(4));
+            }
+            buffer.end(&writer);
+            let after = log.figures();
+            assert_eq!(after.records - before.records, 2_001);
+            assert!(after.flushes > before.flushes);
+        }
+    }
 }

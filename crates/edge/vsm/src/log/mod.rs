@@ -23,12 +23,14 @@
 
 mod buffer;
 mod layout;
+mod record;
 mod writer;
 
-pub use buffer::{LogBuffer, LogId};
+pub use buffer::{LONG_ROOM, LogBuffer, LogId, SHORT_ROOM};
 pub(crate) use layout::{
     BACKEND_MARKER, BATCH_TAG, CLIENT_MARKER, END_MARKER, HEADER_WORDS, ID_MASK, LENGTH_MASK, MARKER, OFFSETS,
     RECORD_WORDS, SEGMENT_NUMBER, SEGMENT_WORDS, WRAP_MARKER,
 };
 pub use layout::{SEGMENTS, SPACE_MAX, SPACE_MIN};
+pub use record::{Record, microseconds};
 pub use writer::{Log, LogFigures, LogWriter};

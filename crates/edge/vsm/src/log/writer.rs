@@ -135,6 +135,7 @@ impl Log {
 
     /// Whether records with that tag are written.
     #[must_use]
+    #[inline]
     pub fn writes(&self, tag: VslTag) -> bool {
         let number = usize::from(tag.number());
         let masked = self.masked.get(number / 64).map_or(0, |word| word.load(Ordering::Relaxed));
@@ -232,6 +233,7 @@ pub struct LogWriter {
 impl LogWriter {
     /// The log.
     #[must_use]
+    #[inline]
     pub fn log(&self) -> &Arc<Log> {
         &self.log
     }
@@ -249,17 +251,22 @@ impl LogWriter {
         self.put([u32::from(tag.number()) << 24 | bytes as u32, id.word()], &padded, 1);
     }
 
-    /// Writes what a buffer holds as one batch, and empties it.
-    pub(super) fn flush(&self, bytes: &mut Vec<u8>, records: &mut u32, because_full: bool) {
+    /// Writes records as one batch, if there are any.
+    pub(super) fn write_batch(&self, bytes: &[u8], records: u32, because_full: bool) {
         if bytes.is_empty() {
             return;
         }
         if because_full {
             self.log.flushes.fetch_add(1, Ordering::Relaxed);
         }
-        self.put([u32::from(BATCH_TAG) << 24, bytes.len() as u32], bytes, u64::from(*records));
-        bytes.clear();
-        *records = 0;
+        self.put([u32::from(BATCH_TAG) << 24, bytes.len() as u32], bytes, u64::from(records));
+    }
+
+    /// Writes a record, with its head.
+    pub(super) fn write_record(&self, bytes: &[u8]) {
+        let Some((first, rest)) = bytes.split_first_chunk() else { return };
+        let Some((second, text)) = rest.split_first_chunk() else { return };
+        self.put([*first, *second].map(u32::from_ne_bytes), text, 1);
     }
 
     /// Writes whole words behind a head.
@@ -290,10 +297,10 @@ impl LogWriter {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn log(bytes: usize) -> Arc<Log> {
+    pub fn log(bytes: usize) -> Arc<Log> {
         let file = tempfile::tempfile().unwrap();
         let memory = Memory::create(&file, bytes).unwrap();
         Log::prepare(&memory);
