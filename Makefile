@@ -97,6 +97,7 @@ page:
 	$(CARGO) build --locked -q -p tidegate
 	scenarios/page/run $(TARGET)/debug/tidegate $(PAGE_PORT)
 	scenarios/store-page/run $(TARGET)/debug/tidegate
+	scenarios/cluster-page/run $(TARGET)/debug/tidegate
 
 bench: build
 	$(CARGO) build --release --locked -p runtime --examples
