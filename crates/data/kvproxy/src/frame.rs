@@ -88,10 +88,11 @@ fn length(digits: &[u8]) -> Result<Option<usize>, Malformed> {
     }
 }
 
-/// The elements of an array, each whole; `None` if the reply is no array.
+/// The elements of an array, a set or a push, each whole; `None` if the reply is none of these.
 pub fn elements(reply: &[u8]) -> Option<Vec<&[u8]>> {
     let line = memchr::memchr(b'\n', reply)?;
-    let count = length(reply.get(..line)?.strip_suffix(b"\r")?.strip_prefix(b"*")?).ok()??;
+    let (kind, digits) = reply.get(..line)?.strip_suffix(b"\r")?.split_first()?;
+    let count = matches!(kind, b'*' | b'~' | b'>').then(|| length(digits).ok()?)??;
     let mut rest = reply.get(line + 1..)?;
     let mut found = Vec::with_capacity(count.min(1024));
     for _ in 0..count {
@@ -157,7 +158,8 @@ mod tests {
     #[test]
     fn replies_are_taken_apart() {
         assert_eq!(elements(b"*2\r\n$1\r\na\r\n:1\r\n").unwrap(), [&b"$1\r\na\r\n"[..], b":1\r\n"]);
-        assert_eq!(elements(b"-ERR\r\n"), None);
+        assert_eq!(elements(b">1\r\n$1\r\na\r\n").unwrap(), [&b"$1\r\na\r\n"[..]]);
+        assert_eq!((elements(b"-ERR\r\n"), elements(b"_\r\n"), elements(b"*-1\r\n")), (None, None, None));
         assert_eq!((integer(b":-3\r\n"), bulk(b"$2\r\nab\r\n"), bulk(b"$-1\r\n")), (Some(-3), Some(&b"ab"[..]), None));
     }
 

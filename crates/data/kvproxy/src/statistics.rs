@@ -66,7 +66,7 @@ fn pool_value(proxy: &Proxy, pool: &Pool) -> Value {
     });
     for (server, config) in pool.servers.iter().zip(&pool.config.servers) {
         let (mut queue, mut queue_bytes) = (0, 0);
-        for link in server.links.iter().filter_map(|link| proxy.links.get(*link)) {
+        for link in server.links.iter().chain(&server.links_of_resp3).filter_map(|link| proxy.links.get(*link)) {
             queue += link.waiting.len();
             queue_bytes += link.output.len() - link.sent;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use resp::RequestParser;
+use resp::{Protocol, RequestParser};
 
 use super::{
     merge::Gathering,
@@ -37,6 +37,8 @@ pub struct Client {
     pub is_closing: bool,
     /// It has given the password, or needs none.
     pub is_authenticated: bool,
+    /// What it speaks.
+    pub protocol: Protocol,
     /// `CLIENT SETNAME`.
     pub name: Vec<u8>,
     /// Nothing more is run until all requests before are answered.
@@ -83,6 +85,7 @@ impl Client {
             first: 0,
             is_closing: false,
             is_authenticated,
+            protocol: Protocol::Resp2,
             name: Vec::new(),
             holds: false,
             is_throttled: false,

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use resp::Protocol;
+
 use crate::frame::FrameScanner;
 
 /// A connection to a server, open or not.
@@ -11,6 +13,8 @@ pub struct Link {
     pub pool: usize,
     /// The server, by its place in the pool.
     pub server: usize,
+    /// What is spoken on it: that of the clients whose requests it has, since replies go on as they are.
+    pub protocol: Protocol,
     /// How far it is.
     pub state: LinkState,
     /// The client that has it for itself, by place and number.
@@ -71,6 +75,8 @@ pub enum LinkState {
 pub enum Waiting {
     /// It has to be no error, and is nobody's.
     Swallow,
+    /// The same, of a server that is asked to speak the newer protocol: older ones do not know it.
+    Hello,
     /// It is nobody's.
     Ignore,
     /// It says whether requests may have keys of several slots.
@@ -96,6 +102,7 @@ impl Link {
         Self {
             pool,
             server,
+            protocol: Protocol::Resp2,
             state: LinkState::Closed,
             owner,
             output: Vec::new(),
@@ -115,6 +122,11 @@ impl Link {
     /// The same that keeps requests, or does not.
     pub fn keeping(self, keeps: bool) -> Self {
         Self { keeps, ..self }
+    }
+
+    /// The same that speaks a protocol.
+    pub fn speaking(self, protocol: Protocol) -> Self {
+        Self { protocol, ..self }
     }
 
     /// Of what waited to be sent, so much is left.

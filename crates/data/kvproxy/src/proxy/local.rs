@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use resp::Protocol;
+
 use super::{Proxy, requests::Request};
 
 /// Longest name of a client.
@@ -71,9 +73,13 @@ impl Proxy {
         let words: Vec<&[u8]> = request.words.from(1).iter().collect();
         let (version, mut rest) =
             words.split_first().map_or((None, [].as_slice()), |(version, rest)| (Some(*version), rest));
-        if !matches!(version, None | Some(b"2")) {
-            return self.refuse(index, "NOPROTO unsupported protocol version");
-        }
+        let lacks_resp3 = self.pool_of(index).is_some_and(|pool| pool.lacks_resp3);
+        let protocol = match version {
+            None => self.clients.get(index).map_or(Protocol::Resp2, |client| client.protocol),
+            Some(b"2") => Protocol::Resp2,
+            Some(b"3") if !lacks_resp3 => Protocol::Resp3,
+            Some(_) => return self.refuse(index, "NOPROTO unsupported protocol version"),
+        };
         while let Some((option, following)) = rest.split_first() {
             match (option.to_ascii_uppercase().as_slice(), following) {
                 (b"AUTH", [user, password, after @ ..]) => {
@@ -100,7 +106,7 @@ impl Proxy {
                 }
             }
         }
-        let Some(client) = self.clients.get(index) else { return };
+        let Some(client) = self.clients.get_mut(index) else { return };
         if !client.is_authenticated {
             return self.refuse(
                 index,
@@ -108,6 +114,10 @@ impl Proxy {
                  option can be used to authenticate the client and select the RESP protocol version at the same time",
             );
         }
+        if client.protocol != protocol && client.own.is_some() {
+            return self.refuse(index, "ERR the protocol cannot be changed while keys are watched: UNWATCH first");
+        }
+        client.protocol = protocol;
         let id = client.id.cast_signed();
         self.answer(index, |reply| {
             reply.map(7);
@@ -116,7 +126,7 @@ impl Proxy {
             reply.bulk(b"version");
             reply.bulk(commands::REDIS_VERSION.as_bytes());
             reply.bulk(b"proto");
-            reply.integer(2);
+            reply.integer(if protocol == Protocol::Resp3 { 3 } else { 2 });
             reply.bulk(b"id");
             reply.integer(id);
             reply.bulk(b"mode");
@@ -178,6 +188,7 @@ impl Proxy {
         let Some(client) = self.clients.get_mut(index) else { return };
         let own = client.own.take();
         client.name.clear();
+        client.protocol = Protocol::Resp2;
         client.holds = false;
         let pool = client.pool;
         let is_authenticated = self.pools.get(pool).is_some_and(|pool| pool.config.redis_auth.is_none());

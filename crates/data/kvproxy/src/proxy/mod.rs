@@ -230,6 +230,10 @@ impl Proxy {
             resp::encode_command(&mut link.output, &[b"AUTH", password.as_bytes()]);
             link.waiting.push_back(Waiting::Swallow);
         }
+        if link.protocol == Protocol::Resp3 {
+            resp::encode_command(&mut link.output, &["HELLO", "3"]);
+            link.waiting.push_back(Waiting::Hello);
+        }
         if pool.config.redis_db > 0 {
             resp::encode_command(&mut link.output, &[b"SELECT", pool.config.redis_db.to_string().as_bytes()]);
             link.waiting.push_back(Waiting::Swallow);
@@ -274,7 +278,8 @@ impl Proxy {
     /// Gives a client an answer that is made here.
     fn answer(&mut self, index: usize, write: impl FnOnce(&mut Reply<'_>)) {
         if let Some(client) = self.clients.get_mut(index) {
-            client.answer(|out| write(&mut Reply::new(out, Protocol::Resp2)));
+            let protocol = client.protocol;
+            client.answer(|out| write(&mut Reply::new(out, protocol)));
         }
         self.touch(index);
     }

@@ -17,6 +17,8 @@ pub struct Pool {
     pub slots: Option<Slots>,
     /// The servers.
     pub servers: Vec<Server>,
+    /// One of the servers does not speak the newer protocol, so clients are refused it.
+    pub lacks_resp3: bool,
     /// What is counted of it.
     pub counts: PoolCounts,
 }
@@ -24,8 +26,10 @@ pub struct Pool {
 /// A server of a pool.
 #[derive(Debug, Default)]
 pub struct Server {
-    /// Connections that all clients share.
+    /// Connections that all clients share who speak the older protocol.
     pub links: Vec<usize>,
+    /// The same of those who speak the newer one: there are none until somebody does.
+    pub links_of_resp3: Vec<usize>,
     /// Connections that a client had for itself and that are free.
     pub spare: Vec<usize>,
     /// How often it failed since it last answered.
@@ -87,7 +91,7 @@ impl Pool {
             Slots::new(u64::try_from(slots.retry_for.as_millis()).unwrap_or(u64::MAX), slots.of_one_server)
         };
         let slots = config.slots.map(of_slots);
-        Self { config, ring, slots, servers, counts: PoolCounts::default() }
+        Self { config, ring, slots, servers, lacks_resp3: false, counts: PoolCounts::default() }
     }
 
     /// The first server that is alive.

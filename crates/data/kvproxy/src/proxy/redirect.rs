@@ -275,11 +275,7 @@ impl Proxy {
     }
 
     fn send_kept(&mut self, pool: usize, server: usize, asker: Asker, kept: Kept, asks: bool) {
-        let Some(server) = self.pools.get_mut(pool).and_then(|pool| pool.servers.get_mut(server)) else { return };
-        server.counts.requests += 1;
-        server.counts.request_bytes += kept.bytes.len() as u64;
-        let turn = usize::try_from(asker.1).unwrap_or(0).checked_rem(server.links.len()).unwrap_or(0);
-        let Some(link) = server.links.get(turn).copied() else { return };
+        let Some(link) = self.shared_link(pool, server, asker.0, kept.bytes.len()) else { return };
         if asks {
             self.send(link, b"*1\r\n$6\r\nASKING\r\n", Some(Waiting::Ignore));
         }

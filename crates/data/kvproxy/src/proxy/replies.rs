@@ -100,11 +100,17 @@ impl Proxy {
                 }
             }
             Some(Waiting::Ignore) => {}
+            Some(Waiting::Hello) if frame.first() == Some(&b'-') => {
+                if let Some(pool) = self.pools.get_mut(link.pool) {
+                    pool.lacks_resp3 = true;
+                }
+                return Err(LinkFailure::Other("the server does not speak RESP3".to_owned()));
+            }
             Some(Waiting::Swallow) if frame.first() == Some(&b'-') => {
                 let said = String::from_utf8_lossy(frame.get(1..).unwrap_or_default()).trim_end().to_owned();
                 return Err(LinkFailure::Other(format!("the server refused the proxy: {said}")));
             }
-            Some(Waiting::Swallow) => {}
+            Some(Waiting::Swallow | Waiting::Hello) => {}
             None => match link.owner {
                 Some(owner) => self.message(index, owner, frame),
                 None => return Err(LinkFailure::Other("the server sent a reply that nobody waits for".to_owned())),
@@ -173,8 +179,9 @@ impl Proxy {
     fn settled(&mut self, place: usize) {
         let Some(client) = self.clients.get_mut(place) else { return };
         let is_over = client.own.as_ref().is_some_and(|own| matches!(own.purpose, Purpose::OneReply { .. }));
-        let is_listening = client.own.as_ref().is_some_and(|own| matches!(own.purpose, Purpose::Listening { .. }));
-        if client.holds && !is_listening {
+        let is_marked =
+            client.own.as_ref().is_some_and(|own| matches!(own.purpose, Purpose::Listening { marks, .. } if marks > 0));
+        if client.holds && !is_marked {
             client.holds = false;
             self.work.resume.push(place);
         }
@@ -223,7 +230,7 @@ impl Proxy {
             LinkFailure::TimedOut => counts.server_timedout += 1,
             LinkFailure::Other(_) => counts.server_err += 1,
         }
-        let was_spare = owner.is_none() && !server.links.contains(&index);
+        let was_spare = owner.is_none() && !server.links.contains(&index) && !server.links_of_resp3.contains(&index);
         server.spare.retain(|spare| *spare != index);
         // An idle connection that a server ends is no failure of it.
         if !waiting.is_empty() || *why != LinkFailure::Eof {

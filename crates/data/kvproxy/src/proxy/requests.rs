@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use commands::server::Found;
-use resp::{Arguments, Progress, RequestParser};
+use resp::{Arguments, Progress, Protocol, RequestParser};
 
 use super::{
-    Proxy, Waiting,
+    Link, Proxy, Waiting,
     client::Pending,
     link::OUTPUT_MAX,
     merge::{Gathering, cursor_of},
@@ -132,10 +132,15 @@ impl Proxy {
             Some(Purpose::Listening { .. }) => return self.while_listening(index, request),
             _ => {}
         }
-        self.by_route(index, request, self.routes.of(found.index))
+        self.by_route(index, request, self.route_of(request))
     }
 
-    fn by_route(&mut self, index: usize, request: Request<'_>, route: Route) -> Taken {
+    #[inline]
+    pub(super) fn route_of(&self, request: Request<'_>) -> Route {
+        self.routes.of(request.found.index)
+    }
+
+    pub(super) fn by_route(&mut self, index: usize, request: Request<'_>, route: Route) -> Taken {
         match route {
             Route::Key(place) => match self.server_of(index, request.words.get(place).unwrap_or_default()) {
                 Ok(server) => self.forward(index, server, request.bytes, Pending::One),
@@ -152,7 +157,10 @@ impl Proxy {
                 Err(reason) => self.refuse(index, &reason),
             },
             Route::Scan => self.scan(index, request),
-            Route::Local if request.found.command.name == "RESET" && !self.is_alone(index) => return Taken::Later,
+            // What may change the protocol waits for replies in the one before.
+            Route::Local if matches!(request.found.command.name, "RESET" | "HELLO") && !self.is_alone(index) => {
+                return Taken::Later;
+            }
             Route::Local => self.local(index, request),
             Route::Blocking => return self.wait_for_server(index, request),
             Route::Transaction => return self.transaction(index, request),
@@ -176,14 +184,40 @@ impl Proxy {
     /// Sends a part of a request; `answer` is the client, its number, the request's and the part's.
     fn forward_part(&mut self, pool: usize, server: usize, request: &[u8], answer: (usize, u64, u64, u32)) {
         let (client, id, number, part) = answer;
-        let Some(server) = self.pools.get_mut(pool).and_then(|pool| pool.servers.get_mut(server)) else { return };
-        server.counts.requests += 1;
-        server.counts.request_bytes += request.len() as u64;
-        let turn = usize::try_from(id).unwrap_or(0).checked_rem(server.links.len()).unwrap_or(0);
-        let Some(link) = server.links.get(turn).copied() else { return };
+        let Some(link) = self.shared_link(pool, server, client, request.len()) else { return };
         let waiting = Waiting::Answer { client, id, request: number, part, since: self.now };
         self.send(link, request, Some(waiting));
         self.throttle(client, id, link);
+    }
+
+    /// The connection to a server that a client shares with others, for a request of so many bytes.
+    #[inline]
+    pub(super) fn shared_link(&mut self, pool: usize, place: usize, client: usize, len: usize) -> Option<usize> {
+        let (id, protocol) = self.clients.get(client).map(|client| (client.id, client.protocol))?;
+        let server = self.pools.get_mut(pool)?.servers.get_mut(place)?;
+        server.counts.requests += 1;
+        server.counts.request_bytes += len as u64;
+        let links = match protocol {
+            Protocol::Resp2 => &server.links,
+            Protocol::Resp3 => &server.links_of_resp3,
+        };
+        if links.is_empty() {
+            self.add_shared_links(pool, place);
+            let server = self.pools.get(pool)?.servers.get(place)?;
+            return server.links_of_resp3.get(turn(id, server.links_of_resp3.len())).copied();
+        }
+        links.get(turn(id, links.len())).copied()
+    }
+
+    /// Makes the connections of those who speak the newer protocol: as many as the others have.
+    #[cold]
+    fn add_shared_links(&mut self, pool: usize, place: usize) {
+        let Some(known) = self.pools.get_mut(pool) else { return };
+        let new = || Link::new(pool, place, None).keeping(known.slots.is_some()).speaking(Protocol::Resp3);
+        let links = (0..known.config.server_connections).map(|_| self.links.insert(new())).collect();
+        if let Some(server) = known.servers.get_mut(place) {
+            server.links_of_resp3 = links;
+        }
     }
 
     /// Holds a client up that sends more than a server takes.
@@ -316,6 +350,12 @@ impl Proxy {
         words.from(2).iter().for_each(|word| resp::encode_argument(&mut bytes, word));
         self.forward(index, server, &bytes, Pending::Scan { server, servers, next });
     }
+}
+
+/// Which of so many connections a client has.
+#[inline]
+fn turn(id: u64, count: usize) -> usize {
+    usize::try_from(id).unwrap_or(0).checked_rem(count).unwrap_or(0)
 }
 
 /// What Redis says of a command that it does not know.

@@ -258,6 +258,96 @@ fn a_reset_waits_for_what_was_asked_before() {
     assert_eq!(scene.proxy.links.len(), 2, "its own connection is gone");
 }
 
+/// A client that has chosen the newer protocol.
+fn of_resp3(scene: &mut Scene) -> usize {
+    let client = scene.client();
+    scene.ask(client, "HELLO 3");
+    assert!(scene.said(client).starts_with("%7\r\n$6\r\nserver\r\n"));
+    client
+}
+
+#[test]
+fn who_speaks_the_newer_protocol_has_connections_that_speak_it() {
+    let mut scene = Scene::new("");
+    let (older, newer, a, b) = (scene.client(), of_resp3(&mut scene), scene.key(0), scene.key(1));
+    scene.ask(older, &format!("HGETALL {a}"));
+    scene.ask(newer, &format!("HGETALL {a}"));
+    scene.ask(newer, &format!("MGET {a} {b}"));
+    assert_eq!(scene.sent(0), format!("HGETALL {a}"));
+    assert_eq!(scene.sent(2), format!("HELLO 3 HGETALL {a} MGET {a}"));
+    assert_eq!(scene.sent(3), format!("HELLO 3 MGET {b}"));
+    scene.reply(0, "*2\r\n$1\r\nf\r\n$1\r\nv\r\n");
+    scene.reply(3, "%0\r\n*1\r\n_\r\n");
+    scene.reply(2, "%0\r\n%1\r\n$1\r\nf\r\n$1\r\nv\r\n*1\r\n$1\r\nx\r\n");
+    assert_eq!(scene.said(older), "*2\r\n$1\r\nf\r\n$1\r\nv\r\n");
+    assert_eq!(scene.said(newer), "%1\r\n$1\r\nf\r\n$1\r\nv\r\n*2\r\n$1\r\nx\r\n_\r\n");
+    // What is left free by one is not given to the other.
+    scene.ask(newer, &format!("BLPOP {a} 1"));
+    assert_eq!(scene.sent(4), format!("HELLO 3 BLPOP {a} 1"));
+    scene.reply(4, "%0\r\n_\r\n");
+    assert_eq!(scene.said(newer), "_\r\n");
+    scene.ask(older, &format!("BLPOP {a} 1"));
+    assert_eq!(scene.sent(5), format!("BLPOP {a} 1"));
+    scene.ask(newer, &format!("BLPOP {a} 2"));
+    assert_eq!(scene.sent(4), format!("BLPOP {a} 2"));
+}
+
+#[test]
+fn who_listens_and_speaks_the_newer_protocol_may_ask_meanwhile() {
+    let mut scene = Scene::new("");
+    let (client, key) = (of_resp3(&mut scene), scene.key(0));
+    scene.ask(client, "SUBSCRIBE news");
+    let subscribed = ">3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n";
+    scene.reply(2, &format!("%0\r\n{subscribed}$14\r\ntidegate:proxy\r\n"));
+    scene.ask(client, &format!("GET {key}"));
+    scene.ask(client, "PING");
+    scene.ask(client, "MULTI");
+    let message = ">3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$2\r\nhi\r\n";
+    scene.reply(2, message);
+    scene.reply(3, "%0\r\n_\r\n");
+    assert_eq!(
+        scene.said(client),
+        format!(
+            "{subscribed}{message}_\r\n+PONG\r\n-ERR 'multi' while something is subscribed to cannot go through a proxy\r\n"
+        )
+    );
+    // Nothing is subscribed to any more: its connection is free.
+    scene.ask(client, &format!("GET {key}"));
+    scene.ask(client, "UNSUBSCRIBE");
+    scene.reply(3, "_\r\n");
+    assert!(scene.sent(2).ends_with("UNSUBSCRIBE PING tidegate:proxy"));
+    scene.reply(2, ">3\r\n$11\r\nunsubscribe\r\n$4\r\nnews\r\n:0\r\n$14\r\ntidegate:proxy\r\n");
+    scene.ask(client, "MULTI");
+    assert!(scene.said(client).ends_with(":0\r\n+OK\r\n"));
+}
+
+#[test]
+fn the_newer_protocol_is_refused_once_a_server_does_not_speak_it() {
+    let mut scene = Scene::new("");
+    let (client, key) = (of_resp3(&mut scene), scene.key(0));
+    scene.ask(client, &format!("GET {key}"));
+    scene.reply(2, "-ERR unknown command `HELLO`\r\n");
+    assert!(scene.said(client).starts_with("-ERR the server does not speak RESP3"));
+    let next = scene.client();
+    scene.ask(next, "HELLO 3");
+    assert_eq!(scene.said(next), "-NOPROTO unsupported protocol version\r\n");
+}
+
+#[test]
+fn the_protocol_changes_behind_what_was_asked_before() {
+    let mut scene = Scene::new("");
+    let (client, key) = (scene.client(), scene.key(0));
+    scene.ask(client, &format!("GET {key}"));
+    scene.ask(client, "HELLO 3");
+    assert_eq!(scene.said(client), "");
+    scene.reply(0, "$-1\r\n");
+    assert!(scene.said(client).starts_with("$-1\r\n%7\r\n"));
+    scene.ask(client, "RESET");
+    scene.ask(client, &format!("GET {key}"));
+    scene.reply(0, "$-1\r\n");
+    assert_eq!(scene.said(client), "+RESET\r\n$-1\r\n");
+}
+
 proptest::proptest! {
     #[test]
     fn no_bytes_bring_it_down(client_bytes: Vec<u8>, server_bytes: Vec<u8>) {

@@ -10,12 +10,15 @@
 //!
 //! Before a client changes from the shared connections to its own, and back, all its requests are answered: they run in its order.
 
+use resp::Protocol;
+
 use super::{
     Link, Proxy, Waiting,
     client::Pending,
     own::{MARK, Own, Purpose, confirmed, is_mark},
     requests::{Request, Taken},
 };
+use crate::route::Route;
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const DISCARD: &[u8] = b"*1\r\n$7\r\nDISCARD\r\n";
@@ -33,10 +36,16 @@ impl Proxy {
         let Some(client) = self.clients.get_mut(index) else { return };
         let owner = (index, client.id);
         let pool = client.pool;
-        let spare = self.pools.get_mut(pool).and_then(|pool| pool.servers.get_mut(server)?.spare.pop());
+        let protocol = client.protocol;
+        let links = &self.links;
+        let spare = self.pools.get_mut(pool).and_then(|pool| {
+            let spare = &mut pool.servers.get_mut(server)?.spare;
+            let fits = |index: &usize| links.get(*index).is_some_and(|link| link.protocol == protocol);
+            Some(spare.swap_remove(spare.iter().rposition(fits)?))
+        });
         let link = spare.unwrap_or_else(|| {
             let keeps = self.pools.get(pool).is_some_and(|pool| pool.slots.is_some());
-            self.links.insert(Link::new(pool, server, Some(owner)).keeping(keeps))
+            self.links.insert(Link::new(pool, server, Some(owner)).keeping(keeps).speaking(protocol))
         });
         if let Some(link) = self.links.get_mut(link) {
             link.owner = Some(owner);
@@ -266,8 +275,11 @@ impl Proxy {
 
     /// A request of a client that listens.
     pub(super) fn while_listening(&mut self, index: usize, request: Request<'_>) -> Taken {
+        let is_newer = self.clients.get(index).is_some_and(|client| client.protocol == Protocol::Resp3);
         match request.found.command.name {
             "QUIT" | "RESET" => self.local(index, request),
+            name if is_newer && !name.ends_with("SUBSCRIBE") => return self.beside_listening(index, request),
+            name if is_newer && name.ends_with("SUBSCRIBE") && !self.is_alone(index) => return Taken::Later,
             "PING" => {
                 if let Some(link) = self.clients.get(index).and_then(|client| client.own.as_ref()?.link) {
                     self.send(link, request.bytes, None);
@@ -286,6 +298,18 @@ impl Proxy {
             }
         }
         Taken::Now
+    }
+
+    /// A request of a client that listens and speaks the newer protocol: messages come beside replies, so it may ask whatever needs
+    /// no second connection of its own.
+    fn beside_listening(&mut self, index: usize, request: Request<'_>) -> Taken {
+        let route = self.route_of(request);
+        if matches!(route, Route::Blocking | Route::Transaction) || request.found.command.name == "HELLO" {
+            let name = request.found.full_name();
+            self.refuse(index, &format!("ERR '{name}' while something is subscribed to cannot go through a proxy"));
+            return Taken::Now;
+        }
+        self.by_route(index, request, route)
     }
 
     /// Sends what changes subscriptions, with a mark behind it. Nothing more is run until that is back: whether the client listens
