@@ -96,7 +96,7 @@ pub const COMMANDS: &[Command] = &[
             of("INFO", 2, "3.0.0", show::info, "The state of the cluster."),
             of("KEYSLOT", 3, "3.0.0", show::key_slot, "The slot of a key.").syntax("key"),
             of("LEASE", -4, "7.0.0", steer::lease, "Lets the node serve for so many milliseconds more.")
-                .syntax("epoch:integer milliseconds:integer [SINCE/since<microseconds:integer [VOTER/name RUN/run-id]>]")
+                .syntax("epoch:integer milliseconds:integer [SINCE/since{microseconds:integer [VOTER/voter{name RUN/run-id}]}]")
                 .flags(STEERS),
             of("LINKS", 2, "7.0.0", show::links, "The connections between nodes: there are none."),
             refused("MEET", -4, "3.0.0", "Has nodes join."),
@@ -122,7 +122,7 @@ pub const COMMANDS: &[Command] = &[
             of("SLAVES", 3, "3.0.0", show::replicas, "The former name of REPLICAS.").syntax("node-id").flags(SHOWS),
             of("SLOTS", 2, "3.0.0", show::slots, "Which node has which slots."),
             of("TOPOLOGY", -4, "7.0.0", steer::topology, "Tells the node how the cluster is.")
-                .syntax("epoch:integer nodes [LEASE/lease<milliseconds:integer [VOTERS/names]>]")
+                .syntax("epoch:integer nodes [LEASE/lease{milliseconds:integer [VOTERS/names]}]")
                 .flags(STEERS),
         ]),
 ];
