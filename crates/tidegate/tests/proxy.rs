@@ -238,7 +238,7 @@ fn several_servers_are_one_to_a_plain_client() {
         (&["NOSUCH", "x"], "ERR unknown command 'NOSUCH', with args beginning with: 'x' "),
         (&["SHUTDOWN"], "ERR 'shutdown' cannot go through a proxy"),
         (&["SELECT", "1"], "ERR DB index is out of range"),
-        (&["HELLO", "3"], "NOPROTO unsupported protocol version"),
+        (&["HELLO", "4"], "NOPROTO unsupported protocol version"),
         (&["LPUSH", "k9"], "ERR wrong number of arguments for 'lpush' command"),
     ] {
         assert!(client.text(words).starts_with(said), "{words:?}: {}", client.text(words));
@@ -246,6 +246,12 @@ fn several_servers_are_one_to_a_plain_client() {
     let (a, b) = (key_on(&proxy, &servers, 0), key_on(&proxy, &servers, 1));
     let said = client.text(&["RENAME", &a, &b]);
     assert!(said.starts_with("CROSSSLOT") && said.contains(&a) && said.contains(&b), "{said}");
+    // In the newer protocol replies have the servers' types.
+    assert!(client.text(&["HELLO", "3"]).starts_with("Map("));
+    assert_eq!(client.text(&["HSET", "h", "f", "v"]), "1");
+    assert!(client.text(&["HGETALL", "h"]).starts_with("Map("));
+    assert!(client.text(&["HELLO", "2"]).starts_with("Array("));
+    assert!(client.text(&["HGETALL", "h"]).starts_with("Array("));
 }
 
 #[test]
