@@ -17,7 +17,7 @@ const EIGHT_DIGITS_LEAST: u64 = 10_000_000;
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 const POINT: u64 = b'.' as u64;
 
-/// A record that is being written, in so much room: head, text, and [`SLACK_BYTES`] more. What does not fit is cut. Without
+/// A record that is being written, in so much room: head, text, and some bytes more. What does not fit is cut. Without
 /// [`Record::end`] there is none.
 #[derive(Debug)]
 pub struct Record<'b, const ROOM: usize> {
