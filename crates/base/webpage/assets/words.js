@@ -11,6 +11,17 @@ function bytes(value) {
   return value < 1000 ? `${short(value)} B` : `${short(value)}B`;
 }
 
+// Memory and disks are said as `maxmemory 1gb` is meant: 1024 of one are one of the next.
+function room(value) {
+  if (value < 1000) return `${Math.round(value)} B`;
+  let at = -1;
+  while (value >= 1000 && at < 4) {
+    value /= 1024;
+    at++;
+  }
+  return `${value.toFixed(value < 100 ? 1 : 0)} ${["kB", "MB", "GB", "TB", "PB"][at]}`;
+}
+
 function time(microseconds) {
   if (!microseconds && microseconds !== 0) return "–";
   if (microseconds < 100) return "< 0.1 ms";

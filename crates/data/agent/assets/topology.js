@@ -1,16 +1,5 @@
 // Groups and their servers, line by line: as good for three as for three hundred.
 
-// Memory is said as `maxmemory 1gb` is meant: 1024 of one are one of the next.
-function room(value) {
-  if (value < 1000) return `${Math.round(value)} B`;
-  let at = -1;
-  while (value >= 1000 && at < 4) {
-    value /= 1024;
-    at++;
-  }
-  return `${value.toFixed(value < 100 ? 1 : 0)} ${["kB", "MB", "GB", "TB", "PB"][at]}`;
-}
-
 /** What is with a server, as a mark and a word. @param {Server} server @returns {[string, string]} */
 function condition(server) {
   if (server.state === "down") return ["bad", "down"];

@@ -1,16 +1,5 @@
 // Parts of the page below the tiles: each a heading and figures or a table.
 
-// Memory and disks are said as `maxmemory 1gb` is meant: 1024 of one are one of the next.
-function room(value) {
-  if (value < 1000) return `${Math.round(value)} B`;
-  let at = -1;
-  while (value >= 1000 && at < 4) {
-    value /= 1024;
-    at++;
-  }
-  return `${value.toFixed(value < 100 ? 1 : 0)} ${["kB", "MB", "GB", "TB", "PB"][at]}`;
-}
-
 // Figures by name; those that are undefined are left out.
 function figures(list, pairs) {
   const cells = pairs.filter(([, value]) => value !== undefined).map(([name, value, kind]) => h("div", {}, h("dt", {}, name), h("dd", { className: kind || "" }, value)));
