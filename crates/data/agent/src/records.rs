@@ -6,7 +6,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use cluster::{Cluster, Epoch, GroupId, model::InSync};
+use cluster::{Cluster, Epoch, GroupId, model::InSync, plan::Move, slots::Phase};
 use coord::{Coordinator, Revision, Transaction, keys::Keys};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -44,6 +44,8 @@ pub struct Records {
     keys: Keys,
     /// The cluster.
     pub cluster: Cluster,
+    /// Its slots that are on their way, which are asked for at every turn.
+    moving: Vec<(Move, Phase)>,
     version: Revision,
     in_sync: BTreeMap<GroupId, (InSync, Revision)>,
     /// The last changes that were read or made, the last first, without the clusters after them.
@@ -74,6 +76,7 @@ impl Records {
             coordinator,
             keys,
             cluster: Cluster::default(),
+            moving: Vec::new(),
             version: 0,
             in_sync: BTreeMap::new(),
             last: VecDeque::new(),
@@ -90,7 +93,7 @@ impl Records {
     pub fn refresh(&mut self) -> Result<(), AgentError> {
         let key = self.keys.state();
         if let Some(found) = self.coordinator.read(&key)? {
-            self.cluster = parsed(&key, &found.value)?;
+            self.set_cluster(parsed(&key, &found.value)?);
             self.version = found.version;
         }
         let mut in_sync = BTreeMap::new();
@@ -103,6 +106,17 @@ impl Records {
         let history = self.history()?;
         self.last = history.into_iter().rev().take(LAST_MAX).map(Change::without_cluster).collect();
         Ok(())
+    }
+
+    fn set_cluster(&mut self, cluster: Cluster) {
+        self.moving = cluster.moving();
+        self.cluster = cluster;
+    }
+
+    /// Slots that are on their way.
+    #[must_use]
+    pub fn moving(&self) -> &[(Move, Phase)] {
+        &self.moving
     }
 
     /// The last changes, the last first; the clusters after them are left out.
@@ -149,7 +163,7 @@ impl Records {
             .put(self.keys.state(), json(&change.cluster))
             .put(self.keys.change(change.epoch), json(&change));
         self.version = self.coordinator.commit(transaction)?;
-        self.cluster = change.cluster.clone();
+        self.set_cluster(change.cluster.clone());
         self.last.push_front(change.without_cluster());
         self.last.truncate(LAST_MAX);
         Ok(())

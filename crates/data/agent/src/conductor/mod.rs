@@ -74,8 +74,8 @@ pub struct Conductor {
     clock: Instant,
     events: Receiver<Event>,
     sender: Sender<Event>,
-    /// What proxies were told last.
-    topology: String,
+    /// The change of the cluster that proxies were told of last.
+    told_proxies: Option<Epoch>,
     log: File,
     last_log: String,
     /// What servers do and take.
@@ -126,7 +126,7 @@ pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&
         clock: Instant::now(),
         events,
         sender,
-        topology: String::new(),
+        told_proxies: None,
         log,
         last_log: String::new(),
         figures: figures::Figures::default(),
@@ -264,13 +264,14 @@ impl Conductor {
 
     /// Writes what proxies read, when it has changed.
     fn tell_proxies(&mut self) {
-        let text = nodes::render_file(&self.records.cluster, &std::collections::BTreeSet::new());
-        if text == self.topology {
+        let epoch = self.records.cluster.epoch;
+        if self.told_proxies == Some(epoch) {
             return;
         }
+        let text = nodes::render_file(&self.records.cluster, &std::collections::BTreeSet::new());
         let path = self.options.folder.topology();
         match processes::replace(&path, text.as_bytes()) {
-            Ok(()) => self.topology = text,
+            Ok(()) => self.told_proxies = Some(epoch),
             Err(error) => self.note(&format!("{} cannot be written: {error}", path.display())),
         }
     }

@@ -135,11 +135,11 @@ impl Conductor {
                 problem: one.and_then(|one| one.failure.clone()).or(absent),
             }
         };
-        self.records.cluster.moving().into_iter().map(shown).collect()
+        self.records.moving().iter().copied().map(shown).collect()
     }
 
     pub(super) fn conduct_moves(&mut self, now: u64, orders: &mut Orders) {
-        let moving = self.records.cluster.moving();
+        let moving = self.records.moving().to_vec();
         self.moves.all.retain(|first, one| {
             moving.iter().any(|(what, _)| what.slots.first == *first && one.machine.what() == *what)
         });

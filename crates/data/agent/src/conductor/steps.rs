@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster::{Address, GroupId, keeper::Step, nodes};
+use cluster::{
+    Address, GroupId,
+    keeper::{Keeper, Step},
+    nodes,
+};
 
 use super::Conductor;
 use crate::{connection::command, link::Order};
@@ -22,10 +26,10 @@ impl Conductor {
         for group in groups {
             let in_sync = self.records.in_sync(group);
             let is_held = self.moves.holds(group);
-            let cluster = self.records.cluster.clone();
-            let keeper = self.keeper(group, now);
+            let patience = self.options.patience;
+            let keeper = self.keepers.entry(group).or_insert_with(|| Keeper::new(group, patience, now));
             keeper.hold_leases(is_held);
-            for step in keeper.poll_steps(now, &cluster, &in_sync) {
+            for step in keeper.poll_steps(now, &self.records.cluster, &in_sync) {
                 match step {
                     Step::WriteInSync(_) | Step::Elect { .. } => decisions.push((group, step)),
                     step => self.order(step, &mut orders),

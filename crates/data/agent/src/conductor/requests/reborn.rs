@@ -244,7 +244,7 @@ fn promote(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
 }
 
 fn migrate_status(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
-    let moving = conductor.records.cluster.moving();
+    let moving = conductor.records.moving();
     let slots: Vec<Value> =
         moving.iter().flat_map(|(what, _)| what.slots.iter()).map(|slot| slot_form(conductor, slot)).collect();
     let task = moving.first().map(|(what, _)| format!("{}-{}", what.slots.first, what.slots.last));
@@ -281,14 +281,14 @@ fn stop_task(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem>
         return Err(Problem::Wrong(format!("'{wanted}' is no move: it is called by its slots, such as 0-99")));
     };
     let range = slots_of(first, last)?;
-    if !conductor.records.cluster.moving().iter().any(|(what, _)| what.slots == range) {
+    if !conductor.records.moving().iter().any(|(what, _)| what.slots == range) {
         return Err(Problem::NotThere(format!("there is no move {wanted} (any more)")));
     }
     slots::stay(conductor, Some(&[range])).map(|_| done())
 }
 
 fn rebalance_status(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
-    Ok(json!({ "is_rebalancing": !conductor.records.cluster.moving().is_empty() }))
+    Ok(json!({ "is_rebalancing": !conductor.records.moving().is_empty() }))
 }
 
 fn slot_form(conductor: &Conductor, slot: u16) -> Value {

@@ -196,7 +196,7 @@ fn cancel(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
 pub(super) fn stay(conductor: &mut Conductor, which: Option<&[SlotRange]>) -> Result<Value, Problem> {
     let mut next = conductor.records.cluster.clone();
     let mut cancelled = Vec::new();
-    for (one, phase) in conductor.records.cluster.moving() {
+    for (one, phase) in conductor.records.moving().iter().copied() {
         let is_meant = which.is_none_or(|ranges| ranges.iter().any(|range| range.overlaps(one.slots)));
         // What has moved stays there.
         if is_meant && phase != cluster::slots::Phase::Clearing {
