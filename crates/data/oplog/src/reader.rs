@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    io,
     path::Path,
     sync::{Arc, atomic::Ordering},
 };
@@ -72,9 +73,11 @@ impl<D: Disk> Reader<D> {
     ///
     /// The disk's; there is no log, or it does not go back that far.
     pub fn open(disk: D, folder: &Path, from: Option<Offset>) -> Result<Self, LogError> {
-        let shared = Self::look(disk, folder)?;
-        let first = Offset(shared.first());
-        Self::start(shared, from.unwrap_or(first), first, true)
+        look_again(|| {
+            let shared = Self::look(disk.clone(), folder)?;
+            let first = Offset(shared.first());
+            Self::start(shared, from.unwrap_or(first), first, true)
+        })
     }
 
     /// As [`open`](Self::open), somewhere before the first entry that was appended after a time: entries that are older come
@@ -84,9 +87,11 @@ impl<D: Disk> Reader<D> {
     ///
     /// The disk's; there is no log.
     pub fn open_at_time(disk: D, folder: &Path, time_ms: u64) -> Result<Self, LogError> {
-        let shared = Self::look(disk, folder)?;
-        let from = segment_of_time(&shared, time_ms);
-        Self::start(shared, from, from, true)
+        look_again(|| {
+            let shared = Self::look(disk.clone(), folder)?;
+            let from = segment_of_time(&shared, time_ms);
+            Self::start(shared, from, from, true)
+        })
     }
 
     /// Shows frames whole, also the one that the place is in the midst of: what was appended together begins with a command,
@@ -232,6 +237,19 @@ impl<D: Disk> Reader<D> {
     pub fn segment_len(&self) -> Result<u64, LogError> {
         self.scanner.file().len().map_err(LogError::io("read", &self.segment.path))
     }
+}
+
+/// Opens a log that somebody else may serve: the oldest segments may be removed between the look at the folder and their opening,
+/// and then the folder is looked at again.
+fn look_again<R>(open: impl Fn() -> Result<R, LogError>) -> Result<R, LogError> {
+    const AGAIN_MAX: usize = 20;
+    for _ in 0..AGAIN_MAX {
+        match open() {
+            Err(LogError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            other => return other,
+        }
+    }
+    open()
 }
 
 /// Where the last segment begins that was begun at a time or before it; where the log begins if there is none.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    disk::{Disk, DiskFile as _, MemoryDisk, RealDisk},
+    disk::{Disk, DiskFile as _, FailingDisk, Faults, MemoryDisk, RealDisk},
     *,
 };
 
@@ -257,6 +257,22 @@ fn reading_begins_at_any_offset_and_follows() {
         bytes
     };
     assert_eq!(offline, pieces(60));
+}
+
+#[test]
+fn a_segment_that_is_removed_while_a_log_is_opened_has_it_looked_for_again() {
+    let disk = MemoryDisk::new();
+    let (mut log, _) = open(&disk, small());
+    log.append(b"once", 1).unwrap();
+    log.write().unwrap();
+    let failing = FailingDisk::new(disk);
+    for before in 0..2 {
+        failing.set(Faults { operation: Some((before, std::io::ErrorKind::NotFound)), ..Faults::default() });
+        let mut reader = Reader::open(failing.clone(), folder(), None).unwrap();
+        assert_eq!(reader.next().unwrap().unwrap().commands, b"once");
+    }
+    // A log that is not there is not waited for.
+    assert!(Reader::open(failing, Path::new("nowhere"), None).is_err());
 }
 
 #[test]
