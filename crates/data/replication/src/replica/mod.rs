@@ -31,6 +31,9 @@ const HELD_MAX: usize = 2 * PIECE_LEN;
 const SNAPSHOT_HELD_MAX: usize = 1 << 20;
 /// How often a replica says how far it is, in milliseconds.
 const ACK_MS: i64 = 1000;
+/// For so long it waits for what has come to be applied: a master that pings once a second would hear of the ping before, each time, and
+/// one that hands over (`FAILOVER`) waits until it hears of the last.
+const ACK_LATE_MS: i64 = 200;
 
 /// What a replica says of itself, and how patient it is.
 #[derive(Debug, Clone, Default)]
@@ -182,6 +185,8 @@ pub struct Link {
     is_eager: bool,
     /// Up to where the stream is applied, and durable.
     progress: (Offset, Offset),
+    /// Up to where it has come.
+    taken: Offset,
     told_progress: (Offset, Offset),
 }
 
@@ -203,6 +208,7 @@ impl Link {
             ack_asked: None,
             is_eager: false,
             progress: (position.offset, position.offset),
+            taken: position.offset,
             told_progress: (position.offset, position.offset),
         }
     }
@@ -277,9 +283,14 @@ impl Link {
         if now.saturating_sub(self.heard) > self.options.timeout_ms {
             return Err(LinkError::Silent(self.options.timeout_ms / 1000));
         }
-        let is_due = now.saturating_sub(self.told) >= ACK_MS || now < self.told;
+        let is_due = self.is_ack_due(now);
         match self.state {
-            State::Streaming if is_due => self.acknowledge(now),
+            State::Streaming if is_due => {
+                let is_late = now.saturating_sub(self.told) >= ACK_MS + ACK_LATE_MS || now < self.told;
+                if is_late || self.progress.0 >= self.taken {
+                    self.acknowledge(now);
+                }
+            }
             // A master that hears nothing at all gives its replica up.
             State::Receiving(_) | State::Loading(_) if is_due => {
                 self.told = now;
@@ -288,6 +299,10 @@ impl Link {
             _ => {}
         }
         Ok(())
+    }
+
+    fn is_ack_due(&self, now: i64) -> bool {
+        now.saturating_sub(self.told) >= ACK_MS || now < self.told
     }
 
     /// Up to where the stream is applied by now, and durable.
@@ -300,7 +315,8 @@ impl Link {
         if is_answer {
             self.ack_asked = None;
         }
-        if is_answer || self.is_eager && self.progress != self.told_progress {
+        let is_due = applied >= self.taken && self.is_ack_due(now);
+        if is_answer || is_due || self.is_eager && self.progress != self.told_progress {
             self.acknowledge(now);
         }
     }
@@ -314,6 +330,7 @@ impl Link {
         if let State::Loading(position) = self.state {
             self.state = State::Streaming;
             self.progress = (position.offset, position.offset);
+            self.taken = position.offset;
             self.acknowledge(now);
         }
         self.go_on()
@@ -388,6 +405,7 @@ impl Link {
             if piece.asks_for_ack {
                 self.ack_asked = Some(piece.end());
             }
+            self.taken = piece.end();
             self.events.push_back(Event::Piece(piece));
         }
         Ok(())

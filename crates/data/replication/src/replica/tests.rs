@@ -5,6 +5,7 @@
 use super::*;
 
 const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n";
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 const GETACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
 
 fn id(byte: u8) -> ReplicationId {
@@ -156,6 +157,27 @@ fn a_replica_says_each_second_how_far_it_is_and_when_it_is_asked() {
     assert_eq!(peer.sent(), "", "what was asked about is not applied yet");
     let end = Offset(99 + GETACK.len() as u64);
     peer.link.handle_progress(end, end, 1002);
+    assert_eq!(peer.sent(), format!("REPLCONF ACK {end} FACK {end}"));
+}
+
+#[test]
+fn what_a_replica_says_each_second_is_what_has_come_by_then() {
+    let mut peer = Peer::new(LinkOptions::default(), 7);
+    peer.shake_hands();
+    peer.hear(b"+CONTINUE\r\n").unwrap();
+    peer.link.handle_progress(Offset(99), Offset(99), 10);
+    // A ping comes in the moment in which something is to be said.
+    peer.hear(PING).unwrap();
+    peer.link.handle_time(1000).unwrap();
+    assert_eq!(peer.sent(), "");
+    let end = Offset(99 + PING.len() as u64);
+    peer.link.handle_progress(end, end, 1001);
+    assert_eq!(peer.sent(), format!("REPLCONF ACK {end} FACK {end}"));
+    // It is not waited for long.
+    peer.hear(PING).unwrap();
+    peer.link.handle_time(2150).unwrap();
+    assert_eq!(peer.sent(), "");
+    peer.link.handle_time(2201).unwrap();
     assert_eq!(peer.sent(), format!("REPLCONF ACK {end} FACK {end}"));
 }
 
