@@ -347,8 +347,14 @@ impl HaProxy {
         installed
     }
 
-    /// Starts it with a configuration in which `PORT` is the port to listen on.
+    /// Starts it with a configuration in which `PORT` is the port to listen on. Somebody may be quicker and take that: then with another one.
     pub fn start(configuration: &str) -> Self {
+        const TRIES: usize = 5;
+        (0..TRIES).find_map(|_| Self::try_start(configuration)).unwrap()
+    }
+
+    /// `None` if it ends before it listens.
+    fn try_start(configuration: &str) -> Option<Self> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let directory = std::env::temp_dir().join(format!("sample-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
@@ -363,12 +369,15 @@ impl HaProxy {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let haproxy = HaProxy { child, port, directory };
+        let mut haproxy = HaProxy { child, port, directory };
         // It listens a moment after it started.
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if haproxy.child.try_wait().unwrap().is_some() {
+                return None;
+            }
             std::thread::sleep(Duration::from_millis(10));
         }
-        haproxy
+        Some(haproxy)
     }
 
     /// Sends bytes and reads everything that comes back until the end.
