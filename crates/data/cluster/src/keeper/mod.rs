@@ -47,6 +47,9 @@ impl Default for Patience {
     }
 }
 
+/// How often a lease is given again while it lasts.
+const LEASES_AT_ONCE: u64 = 8;
+
 /// What a server is in its own eyes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -149,6 +152,8 @@ struct Member {
     exited_at: Option<u64>,
     /// Until when it may think that it may serve.
     lease_until: u64,
+    /// The last lease: in which epoch, and when it had been asked.
+    granted: Option<(Epoch, u64)>,
     /// Until when its commands wait, by what it has confirmed.
     paused_until: u64,
 }
@@ -276,10 +281,17 @@ impl Keeper {
         // A master that waits for too few would acknowledge what a replica in sync has not.
         let waits_enough = seen.ack >= wanted;
         let may = seen.epoch == cluster.epoch && waits_enough && !self.is_held && self.hand_over.is_none();
-        if may && !self.another_may_serve(now, cluster, group) {
+        if may && self.is_lease_due(master, &seen, cluster.epoch) && !self.another_may_serve(now, cluster, group) {
             let step = self.grant(master, &seen, cluster.epoch);
             steps.push(step);
         }
+    }
+
+    /// Whether a lease is to be given again: not for each answer, or a master would be asked without a pause.
+    fn is_lease_due(&self, server: &Address, seen: &Observation, epoch: Epoch) -> bool {
+        let granted = self.members.get(server).and_then(|member| member.granted);
+        let each = self.patience.lease_ms / LEASES_AT_ONCE;
+        granted.is_none_or(|(of, asked_at)| of != epoch || seen.asked_at >= asked_at + each)
     }
 
     fn grant(&mut self, server: &Address, seen: &Observation, epoch: Epoch) -> Step {
@@ -287,6 +299,7 @@ impl Keeper {
         let member = self.member(server);
         // The moment that its clock tells was before its answer came.
         member.lease_until = member.lease_until.max(seen.answered_at + ms + margin);
+        member.granted = Some((epoch, seen.asked_at));
         Step::Grant { server: server.clone(), epoch, since_us: seen.clock_us, ms }
     }
 

@@ -334,3 +334,30 @@ fn one_serves_and_nothing_acknowledged_is_lost() {
     // Else nothing was tested.
     assert!(elections > 5 && served > 1_000, "{elections} {served}");
 }
+
+#[test]
+fn a_lease_is_given_again_some_times_while_it_lasts_and_not_for_each_answer() {
+    let address = Address::new("h", 1);
+    let server = Server { address: address.clone(), id: "n1".into(), host: "h".into() };
+    let cluster = Cluster::default().with_group(1, vec![server], 0).unwrap();
+    let patience = Patience::default();
+    let mut keeper = Keeper::new(1, patience, 0);
+    let mut granted = Vec::new();
+    for now in 0..5_000 {
+        let seen = Observation {
+            asked_at: now,
+            answered_at: now,
+            role: Role::Master,
+            offset: 0,
+            epoch: cluster.epoch,
+            ack: 0,
+            clock_us: now * 1_000,
+        };
+        keeper.handle_observed(&address, seen);
+        let steps = keeper.poll_steps(now, &cluster, &InSync::default());
+        granted.extend(steps.iter().any(|step| matches!(step, Step::Grant { .. })).then_some(now));
+    }
+    let longest = granted.windows(2).map(|two| two[1] - two[0]).max().unwrap();
+    assert!(longest <= patience.lease_ms / 4, "{longest} ms without one");
+    assert!(granted.len() <= 40, "{} in 5 s", granted.len());
+}
