@@ -29,6 +29,14 @@ impl Keeper {
         group.ack.min(u32::try_from(there).unwrap_or(u32::MAX))
     }
 
+    /// For how many it must wait at least, so that one of those in sync has what is acknowledged.
+    pub(super) fn least_ack(group: &Group, in_sync: &InSync) -> u32 {
+        if group.is_strict {
+            return group.ack;
+        }
+        group.ack.min(u32::try_from(in_sync.members.len()).unwrap_or(u32::MAX))
+    }
+
     /// A replica's answer, if it follows this master now.
     fn linked<'a>(&'a self, replica: &Address, master: &Address, now: u64) -> Option<&'a Observation> {
         let seen = self.heard_within(replica, now, self.patience.replica_ms)?;
