@@ -2,7 +2,7 @@
 //! that takes time, so votes and promises wait neither for the coordinator nor for the loop.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -52,6 +52,9 @@ pub struct View {
     pub leader_silent_ms: u64,
     /// If it leads: what it wants.
     pub will: Option<Will>,
+    /// If it leads: servers that do not answer, and are no masters. Nobody waits for them.
+    #[serde(default)]
+    pub given_up: BTreeSet<Address>,
     /// Its promises.
     pub report: VoterReport,
     /// Its programs, by address.
@@ -149,7 +152,8 @@ impl Board {
     pub fn take(&self, view: View) {
         let now = self.clock.now();
         let mut inner = self.look();
-        let mut is_news = inner.peers.get(&view.host).is_none_or(|known| known.view.ended != view.ended);
+        let known = inner.peers.get(&view.host).map(|peer| &peer.view);
+        let mut is_news = known.is_none_or(|known| known.ended != view.ended || known.given_up != view.given_up);
         if let Some(will) = &view.will
             && will.term >= inner.voter.term()
         {
@@ -178,6 +182,15 @@ impl Board {
         inner.generation += 1;
         drop(inner);
         self.changed.notify_all();
+    }
+
+    /// Servers that the leader has given up.
+    #[must_use]
+    pub fn given_up(&self) -> BTreeSet<Address> {
+        let inner = self.look();
+        let of_leader = |view: &&View| view.will.as_ref().is_some_and(|will| will.term == inner.voter.term());
+        let mut views = std::iter::once(&inner.own).chain(inner.peers.values().map(|peer| &peer.view));
+        views.find(of_leader).map(|view| view.given_up.clone()).unwrap_or_default()
     }
 
     /// For how long other agents that were heard lately have not heard of the leader.

@@ -181,6 +181,17 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(&new, path)
 }
 
+/// The same for what is written anew after a crash in any case: the disk is not waited for.
+///
+/// # Errors
+///
+/// The file cannot be written.
+pub fn replace_quickly(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, bytes)?;
+    fs::rename(&new, path)
+}
+
 impl Processes {
     /// Those of a list, none of which runs as far as is known.
     #[must_use]

@@ -1,9 +1,9 @@
 //! Who leads, and what the leader tells voters and hears from other agents.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cluster::{
-    Address,
+    Address, GroupId, Server,
     ballot::{VoterReport, Will},
     leading::{Candidacy, Leader},
 };
@@ -149,9 +149,15 @@ impl Conductor {
         if !self.leads() {
             return;
         }
-        self.silent.insert(address.clone(), "its process has ended".into());
-        if let Some(group) = self.records.cluster.group_of(address) {
-            self.keeper(group, now).handle_exited(address, run, now);
+        let Some(group) = self.records.cluster.group_of(address) else { return };
+        // What another agent tells may be long ago: the process may have been started anew since.
+        let known = self.board.look().runs.get(address).map(|(known, _)| known.clone());
+        match run {
+            Some(run) if known.is_some_and(|known| known != run) => self.keeper(group, now).note_ended(run),
+            _ => {
+                self.silent.insert(address.clone(), "its process has ended".into());
+                self.keeper(group, now).handle_exited(address, run, now);
+            }
         }
     }
 
@@ -163,9 +169,24 @@ impl Conductor {
         let will = Will { term, asks: asks.collect(), verdicts: verdicts.collect() };
         self.board.lead(Some(will));
         let now = self.now();
+        let given_up = self.given_up(now);
+        if self.board.look().own.given_up != given_up {
+            self.board.change(|board| board.own.given_up = given_up);
+        }
         let report = self.board.look().voter.report(now);
         let host = self.options.host_name().to_owned();
         self.take_report(&host, &report, now);
+    }
+
+    /// Servers that do not answer and are no masters: whoever waits for an answer of theirs waits in vain. A master that is silent is
+    /// waited for until another one has its place.
+    fn given_up(&self, now: u64) -> BTreeSet<Address> {
+        let silent = |(id, server): &(GroupId, &Server)| {
+            let is_master = self.records.cluster.groups.get(id).is_some_and(|group| group.master == server.address);
+            let keeper = self.keepers.get(id).filter(|keeper| keeper.had_time(now));
+            !is_master && keeper.is_some_and(|keeper| keeper.fresh(&server.address, now).is_none())
+        };
+        self.records.cluster.servers().filter(silent).map(|(_, server)| server.address.clone()).collect()
     }
 
     /// Tells other agents which programs run here.

@@ -12,7 +12,7 @@ mod status;
 mod steps;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File, OpenOptions},
     io::Write as _,
     net::SocketAddr,
@@ -98,7 +98,7 @@ pub struct Conductor {
     events: Receiver<Event>,
     sender: Sender<Event>,
     /// The change of the cluster that proxies were told of last.
-    told_proxies: Option<Epoch>,
+    told_proxies: Option<(Epoch, BTreeSet<Address>)>,
     log: File,
     last_log: String,
     /// What servers do and take.
@@ -393,13 +393,14 @@ impl Conductor {
     /// Writes what proxies read, when it has changed.
     fn tell_proxies(&mut self) {
         let epoch = self.records.cluster.epoch;
-        if epoch == 0 || self.told_proxies == Some(epoch) {
+        let given_up = self.board.given_up();
+        if epoch == 0 || self.told_proxies.as_ref().is_some_and(|told| told.0 == epoch && told.1 == given_up) {
             return;
         }
-        let text = nodes::render_file(&self.records.cluster, &std::collections::BTreeSet::new());
+        let text = nodes::render_file(&self.records.cluster, &given_up);
         let path = self.options.folder.topology();
-        match processes::replace(&path, text.as_bytes()) {
-            Ok(()) => self.told_proxies = Some(epoch),
+        match processes::replace_quickly(&path, text.as_bytes()) {
+            Ok(()) => self.told_proxies = Some((epoch, given_up)),
             Err(error) => self.note(&format!("{} cannot be written: {error}", path.display())),
         }
     }

@@ -7,11 +7,15 @@ use crate::model::{Address, Group, InSync};
 const BEST_MS: u64 = 300;
 
 impl Keeper {
+    /// Whether servers have had the time to answer: a keeper that has just begun has heard nobody yet.
+    #[must_use]
+    pub fn had_time(&self, now: u64) -> bool {
+        now >= self.began_at + self.patience.master_ms / 2
+    }
+
     /// Whether the master is given up: it is silent, or its process has ended and another one can take its place.
     fn is_master_lost(&self, now: u64, group: &Group, in_sync: &InSync) -> bool {
-        // One that has just begun has heard nobody yet.
-        let had_time = now >= self.began_at + self.patience.master_ms / 2;
-        (had_time && self.fresh(&group.master, now).is_none()) || self.prefers_others(now, group, in_sync)
+        (self.had_time(now) && self.fresh(&group.master, now).is_none()) || self.prefers_others(now, group, in_sync)
     }
 
     /// A master whose process has ended is not waited for while one of those in sync can take its place at once: nothing is told to

@@ -10,12 +10,17 @@ const LAG_MAX: u64 = 1 << 20;
 
 /// Replicas that are about to be in sync.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Joining(BTreeMap<Address, Option<u64>>);
+pub(super) struct Joining {
+    /// The master's process that was told to wait for them.
+    run: Option<String>,
+    /// What each must have, once the master waits for it.
+    goals: BTreeMap<Address, Option<u64>>,
+}
 
 impl Joining {
     /// How many they are.
     pub(super) fn count(&self) -> usize {
-        self.0.len()
+        self.goals.len()
     }
 }
 
@@ -45,13 +50,24 @@ impl Keeper {
     }
 
     pub(super) fn keep_in_sync(&mut self, now: u64, group: &Group, in_sync: &InSync, steps: &mut Vec<Step>) {
-        // While the master is silent those in sync may be needed to take its place.
+        // While the master is silent, or has just been started anew, those in sync may be needed to take its place.
+        if self.prefers_others(now, group, in_sync) {
+            return;
+        }
         let Some(master) = self.fresh(&group.master, now).filter(|seen| seen.role == Role::Master).cloned() else {
             self.joining = Joining::default();
             return;
         };
+        // Another process of the master has other settings: what was said to the one before does not hold.
+        if self.joining.run.as_ref() != Some(&master.run) {
+            self.joining = Joining { run: Some(master.run.clone()), ..Joining::default() };
+        }
         let (staying, leaving): (Vec<Address>, Vec<Address>) =
             in_sync.members.iter().cloned().partition(|member| self.linked(member, &group.master, now).is_some());
+        if !leaving.is_empty() && now < self.began_at + self.patience.replica_ms {
+            // They may not have had the time to answer.
+            return;
+        }
         if !leaving.is_empty() {
             // The next poll tells the master.
             steps.push(Step::WriteInSync(InSync { config_epoch: group.config_epoch, members: staying }));
@@ -65,28 +81,28 @@ impl Keeper {
         let mut joined = None;
         for replica in candidates {
             let Some(offset) = self.linked(&replica, &group.master, now).map(|seen| seen.offset) else {
-                self.joining.0.remove(&replica);
+                self.joining.goals.remove(&replica);
                 continue;
             };
-            let Some(goal) = self.joining.0.get(&replica).copied() else {
+            let Some(goal) = self.joining.goals.get(&replica).copied() else {
                 if master.offset.saturating_sub(offset) <= LAG_MAX {
-                    self.joining.0.insert(replica, None);
+                    self.joining.goals.insert(replica, None);
                 }
                 continue;
             };
             match goal {
                 // From this answer on the master waits for one more: what it had before must get there too.
                 None if master.ack >= self.wanted_ack(group, in_sync) => {
-                    self.joining.0.insert(replica, Some(master.offset));
+                    self.joining.goals.insert(replica, Some(master.offset));
                 }
-                Some(goal) if offset >= goal => {
+                Some(goal) if offset >= goal && master.ack >= self.wanted_ack(group, in_sync) => {
                     joined.get_or_insert(replica);
                 }
                 _ => {}
             }
         }
         if let Some(replica) = joined {
-            self.joining.0.remove(&replica);
+            self.joining.goals.remove(&replica);
             let members = staying.into_iter().chain([replica]).collect();
             steps.push(Step::WriteInSync(InSync { config_epoch: group.config_epoch, members }));
         }

@@ -215,6 +215,10 @@ impl Keeper {
     /// A server has answered.
     pub fn handle_observed(&mut self, server: &Address, observation: Observation) {
         let member = self.member(server);
+        // Answers come in the order of questions, but for those that a connection of before has left.
+        if member.last.as_ref().is_some_and(|last| last.asked_at > observation.asked_at) {
+            return;
+        }
         member.exited_at = member.exited_at.filter(|exited| *exited > observation.asked_at);
         // Its host may have been switched off and on: what it has on its disk may be less than it had.
         if member.last.as_ref().is_some_and(|last| last.run != observation.run) {
@@ -225,11 +229,16 @@ impl Keeper {
 
     /// The process of a server has ended, as its host says. Votes for this run of it count no more.
     pub fn handle_exited(&mut self, server: &Address, run: Option<&str>, now: u64) {
+        if let Some(run) = run {
+            self.note_ended(run);
+        }
         let member = self.member(server);
         *member = Member { exited_at: Some(now), succession_until: now + SUCCESSION_MS, ..Member::default() };
-        if let Some(run) = run {
-            self.promises.note_ended(run);
-        }
+    }
+
+    /// A run of a process has ended, some time ago: votes for it count no more.
+    pub fn note_ended(&mut self, run: &str) {
+        self.promises.note_ended(run);
     }
 
     /// A server has confirmed that its commands wait until then.

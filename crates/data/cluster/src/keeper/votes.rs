@@ -41,8 +41,19 @@ impl Promises {
         {
             return;
         }
-        let votes = promise.votes.iter().map(|one| (one.run.clone(), now + one.over_in_ms)).collect();
-        let promised = Promised { incarnation, floor: promise.floor, heard_at: now, votes };
+        let votes: Vec<(Option<String>, u64)> =
+            promise.votes.iter().map(|one| (one.run.clone(), now + one.over_in_ms)).collect();
+        let mut promised = Promised { incarnation, floor: promise.floor, heard_at: now, votes };
+        if let Some(known) = self.by_voter.get(voter)
+            && (known.incarnation, known.floor) == (incarnation, promise.floor)
+        {
+            // Said again: what was known sooner is not known later.
+            promised.heard_at = known.heard_at;
+            for (run, until) in &mut promised.votes {
+                let sooner = known.votes.iter().filter(|(of, _)| of == run).map(|(_, until)| *until).min();
+                *until = sooner.map_or(*until, |sooner| sooner.min(*until));
+            }
+        }
         self.by_voter.insert(voter.to_owned(), promised);
     }
 
