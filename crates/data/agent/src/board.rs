@@ -196,10 +196,10 @@ impl Board {
     /// For how long other agents that were heard lately have not heard of the leader.
     #[must_use]
     pub fn others_silent_ms(&self) -> Vec<u64> {
-        let now = self.clock.now();
         let inner = self.look();
+        let now = self.clock.now();
         let fresh = inner.peers.values().filter(|peer| peer.heard_at + FRESH_MS >= now);
-        fresh.map(|peer| peer.view.leader_silent_ms + (now - peer.heard_at)).collect()
+        fresh.map(|peer| peer.view.leader_silent_ms + now.saturating_sub(peer.heard_at)).collect()
     }
 }
 

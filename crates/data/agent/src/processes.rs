@@ -323,12 +323,7 @@ impl Supervised {
         }
     }
 
-    fn check(
-        &mut self,
-        now: u64,
-        (folder, secret): (&Folder, &Secret),
-        program: &Path,
-    ) -> Option<Happening> {
+    fn check(&mut self, now: u64, (folder, secret): (&Folder, &Secret), program: &Path) -> Option<Happening> {
         let address = self.what.address.clone();
         match &mut self.state {
             State::Ended => None,

@@ -6,9 +6,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use cluster::{
-    Cluster, Epoch, GroupId, ballot::Incarnation, leading::Leader, model::InSync, plan::Move, slots::Phase,
-};
+use cluster::{Cluster, Epoch, GroupId, ballot::Incarnation, leading::Leader, model::InSync, plan::Move, slots::Phase};
 use coord::{CoordError, Coordinator, Revision, Transaction, keys::Keys};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 

@@ -133,9 +133,10 @@ impl Voter {
         let Some(found) = self.cluster.groups.get(&group) else { return false };
         // Asked for again and again: the leader is not done with this master, whatever the record's epoch.
         let is_asked = self.will.asks.get(&group).is_some_and(|ask: &Ask| ask.config_epoch == found.config_epoch);
-        let is_allowed = self.verdicts.get(&group).is_some_and(|verdict| {
-            verdict.config_epoch == found.config_epoch && verdict.run.as_deref() == Some(run)
-        });
+        let is_allowed = self
+            .verdicts
+            .get(&group)
+            .is_some_and(|verdict| verdict.config_epoch == found.config_epoch && verdict.run.as_deref() == Some(run));
         found.master == *server && is_allowed && !is_asked && !self.floors.contains_key(&group)
     }
 

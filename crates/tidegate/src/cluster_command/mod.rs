@@ -73,8 +73,11 @@ enum ClusterCommand {
 #[derive(Args, Debug)]
 struct WhichArguments {
     /// The cluster's folder.
-    #[arg(long, default_value = "tidegate-cluster")]
+    #[arg(long, default_value = "tidegate-cluster", conflicts_with = "coordinator")]
     dir: PathBuf,
+    /// The etcd of a cluster of several hosts, as http://HOST:PORT, instead of a folder: whoever may read it may change the cluster.
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    coordinator: Vec<String>,
     /// As JSON, for other programs.
     #[arg(long)]
     json: bool,
@@ -374,7 +377,12 @@ fn up(arguments: &UpArguments) -> Result<(), String> {
 }
 
 fn ask(which: &WhichArguments, method: &str, path: &str, body: &Value) -> Result<Value, String> {
-    http::ask(&which.dir, method, path, body).map_err(|error| error.to_string())
+    let answer = if which.coordinator.is_empty() {
+        http::ask(&which.dir, method, path, body)
+    } else {
+        http::ask_leader(&which.coordinator, (method, path), body)
+    };
+    answer.map_err(|error| error.to_string())
 }
 
 fn get(which: &WhichArguments, path: &str) -> Result<Value, String> {
@@ -400,6 +408,9 @@ fn answer(command: &ClusterCommand) -> Result<String, String> {
 }
 
 fn down(which: &WhichArguments) -> Result<String, String> {
+    if !which.coordinator.is_empty() {
+        return Err("down ends what runs on one host: run it there, with --dir".into());
+    }
     let told = ask(which, "POST", "/api/down", &json!({}))?;
     let socket = Folder::new(which.dir.clone()).socket();
     // A store writes what is in memory alone before it ends.

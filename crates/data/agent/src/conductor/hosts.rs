@@ -40,12 +40,8 @@ impl Conductor {
 
     fn begin_cluster(&mut self) -> Result<(), AgentError> {
         let own = self.options.host_name().to_owned();
-        let mut hosts = vec![Host {
-            name: own.clone(),
-            address: self.options.host.clone(),
-            port: self.options.port,
-            is_own: true,
-        }];
+        let mut hosts =
+            vec![Host { name: own.clone(), address: self.options.host.clone(), port: self.options.port, is_own: true }];
         let others = self.records.agents.iter().filter(|(host, _)| **host != own);
         hosts.extend(others.map(|(host, agent)| Host {
             name: host.clone(),
@@ -56,7 +52,8 @@ impl Conductor {
         let wanted = if self.options.etcd.is_empty() { 1 } else { self.options.hosts };
         if hosts.len() < wanted {
             let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
-            let text = format!("the cluster begins when {wanted} hosts are there (--hosts); these are: {}", names.join(", "));
+            let text =
+                format!("the cluster begins when {wanted} hosts are there (--hosts); these are: {}", names.join(", "));
             self.note(&text);
             return Ok(());
         }

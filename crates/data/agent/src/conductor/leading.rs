@@ -8,14 +8,19 @@ use cluster::{
     leading::{Candidacy, Leader},
 };
 
+use coord::CoordError;
+
 use super::Conductor;
 use crate::{
     board::{Ended, Running, View},
+    error::AgentError,
     watching::Heard,
 };
 
 /// How often an agent thinks of leading, in milliseconds.
 const STAND_EACH_MS: u64 = 100;
+/// How long a coordinator that has not answered is left alone, in milliseconds.
+const UNAVAILABLE_MS: u64 = 500;
 /// Ends of processes that are remembered, so that each is heard of once.
 const ENDED_MAX: usize = 256;
 
@@ -26,6 +31,8 @@ pub struct Leading {
     pub(super) term: Option<u64>,
     /// When it thought of leading last.
     stood_at: u64,
+    /// Nothing is written before then: the coordinator does not answer.
+    writes_from: u64,
     ended: VecDeque<Ended>,
 }
 
@@ -42,7 +49,7 @@ impl Conductor {
         if self.leading.term.is_some() && self.leading.term != self.records.led_term() {
             self.follow();
         }
-        if self.leading.term.is_some() || now < self.leading.stood_at + STAND_EACH_MS {
+        if self.leading.term.is_some() || now < self.leading.stood_at + STAND_EACH_MS || !self.may_write(now) {
             return;
         }
         self.leading.stood_at = now;
@@ -67,7 +74,7 @@ impl Conductor {
             }
             Err(error) => {
                 self.note(&format!("{host} does not lead: {error}"));
-                self.read_again();
+                self.not_written(&error);
             }
         }
     }
@@ -95,6 +102,21 @@ impl Conductor {
         let now = self.now();
         self.board.change(|board| board.leader_heard_at = now);
         self.board.lead(None);
+    }
+
+    /// Whether the coordinator is asked to write something. When it has not answered, others are served for a moment.
+    pub(super) fn may_write(&self, now: u64) -> bool {
+        now >= self.leading.writes_from
+    }
+
+    /// Something was not written. Who was too slow reads again; what a coordinator that does not answer has done is heard later.
+    pub(super) fn not_written(&mut self, error: &AgentError) {
+        match error {
+            AgentError::Coordinator(CoordError::Unavailable { .. }) => {
+                self.leading.writes_from = self.now() + UNAVAILABLE_MS;
+            }
+            _ => self.read_again(),
+        }
     }
 
     /// Reads the coordinator again: somebody may have been quicker.

@@ -145,8 +145,7 @@ pub fn proxies(conductor: &Conductor) -> Value {
 pub fn own_proxies_listen(conductor: &Conductor) -> bool {
     let own = conductor.records.cluster.proxies.iter().filter(|proxy| proxy.host == conductor.options.host_name());
     let mut own = own.filter(|proxy| !proxy.is_offline).peekable();
-    own.peek().is_some()
-        && own.all(|proxy| TcpStream::connect((proxy.address.host(), proxy.address.port())).is_ok())
+    own.peek().is_some() && own.all(|proxy| TcpStream::connect((proxy.address.host(), proxy.address.port())).is_ok())
 }
 
 /// The agents of all hosts.

@@ -47,8 +47,10 @@ impl Conductor {
             let orders = orders.remove(&server).unwrap_or_default();
             self.begin_round(&server, orders, now);
         }
-        for (group, decision) in decisions {
-            self.decide(group, decision);
+        if self.may_write(now) {
+            for (group, decision) in decisions {
+                self.decide(group, decision);
+            }
         }
     }
 
@@ -104,7 +106,7 @@ impl Conductor {
             Ok(text) => self.note(&text),
             Err(error) => {
                 self.note(&format!("group {group}: nothing is decided: {error}"));
-                self.read_again();
+                self.not_written(&error);
             }
         }
     }

@@ -8,13 +8,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use cluster::leading::Leader;
+use coord::{Coordinator as _, Etcd, keys::Keys};
 use serde_json::Value;
 
 use super::{
     Token,
     message::{self, Message, Stream},
 };
-use crate::{error::AgentError, options::Folder};
+use crate::{conductor::CLUSTER, error::AgentError, options::Folder};
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,6 +53,35 @@ pub fn ask_at(
 ) -> Result<Value, AgentError> {
     let (status, body) = passed_on(api, token, (method, path), body, patience)?;
     good(status, body)
+}
+
+/// Asks the agent that leads a cluster of several hosts, which etcd knows, with its token.
+///
+/// # Errors
+///
+/// etcd or the agent does not answer, or with an error.
+pub fn ask_leader(etcd: &[String], question: (&str, &str), body: &Value) -> Result<Value, AgentError> {
+    let token = token_in(etcd)?;
+    let (etcd, keys) = (Etcd::new(&etcd.join(","))?, Keys::new(CLUSTER));
+    let leader = etcd.read(&keys.leader())?.ok_or_else(no_cluster)?;
+    let leader: Leader = serde_json::from_slice(&leader.value)
+        .map_err(|error| AgentError::Unreadable { place: keys.leader(), problem: error.to_string() })?;
+    ask_at(&leader.api, &token, question, body, PATIENCE)
+}
+
+/// The token of the cluster that etcd knows.
+///
+/// # Errors
+///
+/// etcd does not answer, or knows of none.
+pub fn token_in(etcd: &[String]) -> Result<Token, AgentError> {
+    let (etcd, keys) = (Etcd::new(&etcd.join(","))?, Keys::new(CLUSTER));
+    let token = etcd.read(&keys.token())?.ok_or_else(no_cluster)?;
+    Ok(Token::of_text(&String::from_utf8_lossy(&token.value)))
+}
+
+fn no_cluster() -> AgentError {
+    AgentError::Other("no cluster is in this etcd (start one with `tidegate cluster up --etcd`)".into())
 }
 
 /// The same, with HTTP's number.

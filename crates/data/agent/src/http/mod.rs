@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::connection::Command;
 
-pub use client::{ask, ask_at};
+pub use client::{ask, ask_at, ask_leader, token_in};
 pub use serve::{Desk, listen, listen_tcp};
 pub use token::Token;
 

@@ -102,6 +102,12 @@ impl Token {
         Ok(Self(text.to_owned()))
     }
 
+    /// One that stands somewhere else.
+    #[must_use]
+    pub fn of_text(text: &str) -> Self {
+        Self(text.trim().to_owned())
+    }
+
     /// It, for its owner.
     #[must_use]
     pub fn text(&self) -> &str {

@@ -353,5 +353,3 @@ impl InSync {
         Self { config_epoch: group.config_epoch, members: members.cloned().collect() }
     }
 }
-
-

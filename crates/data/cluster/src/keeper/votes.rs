@@ -79,7 +79,8 @@ impl Promises {
                 let promised = self.by_voter.get(voter)?;
                 let is_of_now =
                     promised.floor > cluster.epoch && incarnations.get(voter) == Some(&promised.incarnation);
-                let counting = promised.votes.iter().filter(|(run, _)| !run.as_ref().is_some_and(|run| self.has_ended(run)));
+                let counting =
+                    promised.votes.iter().filter(|(run, _)| !run.as_ref().is_some_and(|run| self.has_ended(run)));
                 is_of_now.then(|| counting.map(|(_, until)| *until).max().unwrap_or(promised.heard_at))
             })
             .collect();

@@ -196,8 +196,7 @@ impl Agent {
             let in_sync = self.record.in_sync.get(group).map(|known| known.0.clone()).unwrap_or_default();
             let patience = self.patience;
             let keeper = self.keepers.entry(*group).or_insert_with(|| Keeper::new(*group, patience, now));
-            let situation =
-                Situation { cluster: &cluster, in_sync: &in_sync, incarnations: &self.record.voters };
+            let situation = Situation { cluster: &cluster, in_sync: &in_sync, incarnations: &self.record.voters };
             steps.extend(keeper.poll_steps(now, situation).into_iter().map(|step| (*group, step)));
         }
         steps

@@ -112,19 +112,63 @@ impl Record {
 
 pub enum Message {
     /// To the coordinator, by a host's agent of a run.
-    Commit { from: usize, run: u64, number: u64, commit: Commit },
+    Commit {
+        from: usize,
+        run: u64,
+        number: u64,
+        commit: Commit,
+    },
     /// The outcome, with what the coordinator has then.
-    Committed { run: u64, number: u64, done: bool, record: Box<Record> },
+    Committed {
+        run: u64,
+        number: u64,
+        done: bool,
+        record: Box<Record>,
+    },
     /// What has changed.
-    Watch { record: Box<Record> },
+    Watch {
+        record: Box<Record>,
+    },
     View(Box<SeenView>),
-    AskClock { from: usize, group: GroupId, server: usize },
-    Clock { group: GroupId, server: usize, run: String, clock_us: u64 },
-    Vote { server: usize, voter: usize, run: String, vote: Vote },
-    Step { server: usize, term: u64, step: Step, cluster: Arc<Cluster> },
-    Question { from: usize, server: usize, term: u64, asked_at: u64 },
-    Answer { term: u64, server: usize, seen: Observation },
-    Paused { term: u64, server: usize, until: u64 },
+    AskClock {
+        from: usize,
+        group: GroupId,
+        server: usize,
+    },
+    Clock {
+        group: GroupId,
+        server: usize,
+        run: String,
+        clock_us: u64,
+    },
+    Vote {
+        server: usize,
+        voter: usize,
+        run: String,
+        vote: Vote,
+    },
+    Step {
+        server: usize,
+        term: u64,
+        step: Step,
+        cluster: Arc<Cluster>,
+    },
+    Question {
+        from: usize,
+        server: usize,
+        term: u64,
+        asked_at: u64,
+    },
+    Answer {
+        term: u64,
+        server: usize,
+        seen: Observation,
+    },
+    Paused {
+        term: u64,
+        server: usize,
+        until: u64,
+    },
 }
 
 pub struct Network {
@@ -276,7 +320,11 @@ impl Store {
 
     pub fn take_vote(&mut self, voter: &str, run: &str, vote: &Vote) {
         let Some(since) = self.master_since else { return };
-        if run == self.run && vote.epoch <= self.epoch && vote.epoch >= since && self.voters.iter().any(|own| own == voter) {
+        if run == self.run
+            && vote.epoch <= self.epoch
+            && vote.epoch >= since
+            && self.voters.iter().any(|own| own == voter)
+        {
             let until = vote.since_us / 1_000 + vote.ms;
             let known = self.votes.entry(voter.to_owned()).or_default();
             *known = until.max(*known);
@@ -285,8 +333,7 @@ impl Store {
 
     /// Whether it would answer a client, by its own clock.
     pub fn serves(&self, clock: u64) -> bool {
-        let mut until: Vec<u64> =
-            self.voters.iter().map(|voter| self.votes.get(voter).copied().unwrap_or(0)).collect();
+        let mut until: Vec<u64> = self.voters.iter().map(|voter| self.votes.get(voter).copied().unwrap_or(0)).collect();
         until.sort_unstable_by(|a, b| b.cmp(a));
         let lease = until.get(self.voters.len() / 2).copied().unwrap_or(0);
         self.master.is_none() && self.master_since.is_some() && clock < lease && clock >= self.paused_until

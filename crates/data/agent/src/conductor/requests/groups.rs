@@ -202,12 +202,7 @@ pub(super) fn hand_over(
 impl Conductor {
     /// A server that is to be a store of ours: at an address, or at a free port of a host that has none of the group's, nor of those
     /// that are thought of `beside` it.
-    fn new_store(
-        &self,
-        wanted: Option<Address>,
-        group: Option<GroupId>,
-        beside: &[Server],
-    ) -> Result<Server, Problem> {
+    fn new_store(&self, wanted: Option<Address>, group: Option<GroupId>, beside: &[Server]) -> Result<Server, Problem> {
         let is_ours = |address: &Address| self.processes.declared().any(|one| one.is_loose && one.address == *address);
         let (address, host) = match wanted {
             Some(address) => {
