@@ -158,6 +158,9 @@ pub struct InSync {
     pub config_epoch: Epoch,
     /// The replicas.
     pub members: Vec<Address>,
+    /// One more with each write: what was asked for and has not been heard of is known to be done with when another one is done.
+    #[serde(default)]
+    pub serial: u64,
 }
 
 impl Cluster {

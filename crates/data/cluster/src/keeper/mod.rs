@@ -312,6 +312,7 @@ impl Keeper {
         }
         let wanted = self.wanted_ack(group, in_sync);
         if seen.ack != wanted {
+            self.joining.note_told(now);
             steps.push(Step::SetAck { server: master.clone(), ack: wanted });
         }
         // A master that waits for too few would acknowledge what a replica in sync has not.
@@ -350,6 +351,6 @@ impl InSync {
     pub fn of(&self, group: &Group) -> Self {
         let is_present = self.config_epoch == group.config_epoch;
         let members = self.members.iter().filter(|member| is_present && group.server(member).is_some());
-        Self { config_epoch: group.config_epoch, members: members.cloned().collect() }
+        Self { config_epoch: group.config_epoch, members: members.cloned().collect(), serial: self.serial }
     }
 }

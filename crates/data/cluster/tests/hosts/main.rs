@@ -26,7 +26,7 @@ use world::{COORDINATOR, Commit, HOSTS, Message, Network, Random, Record, Store,
 const FAULTS_MS: u64 = 30_000;
 const HEALED_MS: u64 = 20_000;
 /// Seeds of a usual run.
-const SEEDS: u64 = 30;
+const SEEDS: u64 = 25;
 
 struct Host {
     agent: Option<Agent>,
@@ -61,6 +61,7 @@ struct World {
     elections: u64,
     served: BTreeMap<GroupId, u64>,
     served_by: BTreeMap<GroupId, String>,
+    last_sent: BTreeMap<(usize, usize), u64>,
     patience: Patience,
     wants_faults: bool,
     /// When cut links are whole again; 0: none is cut.
@@ -112,6 +113,7 @@ impl World {
             elections: 0,
             served: BTreeMap::new(),
             served_by: BTreeMap::new(),
+            last_sent: BTreeMap::new(),
             patience: Patience::default(),
             wants_faults: true,
             healed_at: 0,
@@ -120,6 +122,14 @@ impl World {
 
     fn send(&mut self, way: (usize, usize), message: Message) {
         self.network.send(&mut self.random, self.now, way, message);
+    }
+
+    /// One connection: what is sent later comes later.
+    fn send_in_order(&mut self, (from, server): (usize, usize), message: Message) {
+        let to = self.stores[server].host;
+        let before = self.last_sent.get(&(from, server)).copied().unwrap_or(0);
+        let at = self.network.send_after(&mut self.random, (self.now, before), (from, to), message);
+        self.last_sent.insert((from, server), at.max(before));
     }
 
     fn store_runs(&self, index: usize) -> bool {
@@ -184,7 +194,16 @@ impl World {
         if self.now < self.coordinator_away_until {
             return;
         }
+        let told = match &commit {
+            Commit::InSync { group, in_sync, .. } => format!("in sync of {group}: {in_sync:?}"),
+            Commit::State { cluster, .. } => format!("epoch {}", cluster.epoch),
+            Commit::Lead { leader, .. } => format!("{leader:?}"),
+            Commit::StartVoter { host } => format!("voter {host}"),
+        };
         let done = self.record.commit(commit);
+        if crate::number("TELL").is_some_and(|tell| tell > 1) {
+            eprintln!("{} commit {number} of {from}: {told}: {done}", self.now);
+        }
         let reply = Message::Committed { run, number, done, record: Box::new(self.record.clone()) };
         self.send((COORDINATOR, from), reply);
         for host in 0..HOSTS {
@@ -435,7 +454,10 @@ impl World {
                         }
                         continue;
                     }
-                    self.send((host, to), Message::Step { server, term, step, cluster: Arc::clone(&cluster) });
+                    self.send_in_order(
+                        (host, server),
+                        Message::Step { server, term, step, cluster: Arc::clone(&cluster) },
+                    );
                 }
             }
         }
@@ -446,8 +468,7 @@ impl World {
         }
         if now.is_multiple_of(100) {
             for server in 0..self.stores.len() {
-                let to = self.stores[server].host;
-                self.send((host, to), Message::Question { from: host, server, term, asked_at: clock });
+                self.send_in_order((host, server), Message::Question { from: host, server, term, asked_at: clock });
             }
         }
         if let Some(commit) = decision {

@@ -205,13 +205,26 @@ impl Network {
     }
 
     /// A message that comes after a while, or never.
-    pub fn send(&mut self, random: &mut Random, now: u64, (from, to): (usize, usize), message: Message) {
+    pub fn send(&mut self, random: &mut Random, now: u64, way: (usize, usize), message: Message) {
+        self.send_after(random, (now, 0), way, message);
+    }
+
+    /// The same, not before a time. Says when it comes; 0 if never.
+    pub fn send_after(
+        &mut self,
+        random: &mut Random,
+        (now, least): (u64, u64),
+        (from, to): (usize, usize),
+        message: Message,
+    ) -> u64 {
         if self.is_cut(from, to) || random.below(1_000) < self.lost {
-            return;
+            return 0;
         }
         let usual = 1 + random.below(if from == to { 2 } else { 15 });
         let slow = if self.slow > 0 && random.one_in(20) { random.below(self.slow) } else { 0 };
-        self.put(now + usual + slow, from, to, message);
+        let at = (now + usual + slow).max(least);
+        self.put(at, from, to, message);
+        at
     }
 
     pub fn put(&mut self, at: u64, from: usize, to: usize, message: Message) {
