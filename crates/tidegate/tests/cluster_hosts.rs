@@ -77,6 +77,15 @@ fn survive(hosts: &Hosts, without_etcd: u64) {
     hosts.start(leader, &[]);
     end(hosts, other, busy);
 
+    // A host is taken down in order, and comes back.
+    let busy = writers(hosts, other);
+    go_on(&busy, 50);
+    let output = hosts.command(leader, &["down"]);
+    assert!(output.status.success(), "{output:?}");
+    go_on(&busy, 50);
+    hosts.start_agent(leader, &[]);
+    end(hosts, other, busy);
+
     // A master is stopped, with a write in its socket.
     let busy = writers(hosts, other);
     go_on(&busy, 50);

@@ -68,6 +68,15 @@ impl Keeper {
         follows.then_some(seen)
     }
 
+    /// A replica that has just lost this master is waited for: a master that ends closes its connections before it is gone, and then
+    /// this replica is the one that can take its place.
+    fn may_link_again(&self, replica: &Address, master: &Address, now: u64) -> bool {
+        let Some(seen) = self.heard_within(replica, now, self.patience.replica_ms) else { return false };
+        let follows = matches!(&seen.role, Role::Replica { master: followed, .. } if followed == master);
+        let since = self.members.get(replica).and_then(|member| member.unlinked_since);
+        follows && since.is_some_and(|since| now < since + self.patience.replica_ms)
+    }
+
     pub(super) fn keep_in_sync(&mut self, now: u64, group: &Group, in_sync: &InSync, steps: &mut Vec<Step>) {
         // While the master is silent, or has just been started anew, those in sync may be needed to take its place.
         if self.prefers_others(now, group, in_sync) {
@@ -82,8 +91,9 @@ impl Keeper {
             self.joining.goals.clear();
             self.joining.run = Some(master.run.clone());
         }
-        let (staying, leaving): (Vec<Address>, Vec<Address>) =
-            in_sync.members.iter().cloned().partition(|member| self.linked(member, &group.master, now).is_some());
+        let (staying, leaving): (Vec<Address>, Vec<Address>) = in_sync.members.iter().cloned().partition(|member| {
+            self.linked(member, &group.master, now).is_some() || self.may_link_again(member, &group.master, now)
+        });
         if !leaving.is_empty() && now < self.began_at + self.patience.replica_ms {
             // They may not have had the time to answer.
             return;

@@ -158,6 +158,8 @@ struct Member {
     succession_until: u64,
     /// Until when its commands wait, by what it has confirmed.
     paused_until: u64,
+    /// Since when it has said, again and again, that it has lost its master.
+    unlinked_since: Option<u64>,
 }
 
 /// Looks after one group.
@@ -224,6 +226,8 @@ impl Keeper {
         if member.last.as_ref().is_some_and(|last| last.run != observation.run) {
             member.succession_until = member.succession_until.max(observation.answered_at + SUCCESSION_MS);
         }
+        let is_unlinked = matches!(observation.role, Role::Replica { is_linked: false, .. });
+        member.unlinked_since = is_unlinked.then(|| member.unlinked_since.unwrap_or(observation.answered_at));
         member.last = Some(observation);
     }
 
