@@ -89,7 +89,13 @@ impl Conductor {
             Step::Elect { master, reason } => {
                 let what = format!("group {group}: {master} is the master: {reason}");
                 let next = self.records.cluster.with_master(group, &master).map_err(Into::into);
-                next.and_then(|next| self.records.change(next, "failover", &what)).map(|()| what)
+                let done = next.and_then(|next| self.records.change(next, "failover", &what)).map(|()| what);
+                if done.is_ok() {
+                    // Who hands over sends clients to its successor: that one is to know before.
+                    let now = self.now();
+                    self.moves.tell_first(vec![master], now);
+                }
+                done
             }
             _ => return,
         };

@@ -11,6 +11,9 @@ use crate::{
 
 use super::{Found, Server, Shared, dispatch::WordList};
 
+/// A command that waits for a new master's first lease: not an answer to anybody.
+pub(super) const AWAITS_LEASE: Failure = Failure::text("TRYAGAIN the command waits for the master's first lease");
+
 impl Shared {
     /// Microseconds of the clock that never goes back.
     pub(crate) fn stopwatch(&self) -> u64 {
@@ -39,7 +42,10 @@ impl Shared {
             }
             _ => self.route_command(membership, session, found, words),
         };
-        routed.map_err(|redirect| redirect.failure())
+        routed.map_err(|redirect| match redirect {
+            Redirect::Down if membership.awaits_lease(self.stopwatch()) => AWAITS_LEASE,
+            redirect => redirect.failure(),
+        })
     }
 
     fn route_command(
@@ -53,7 +59,9 @@ impl Shared {
         let places = found.command.key_places_of(words);
         let keys = places.into_iter().filter_map(|place| words.get(place).copied());
         let slot = membership.route(keys, flags, session.standing, self.stopwatch())?;
-        Ok(session.standing.peer != Peer::Mover && (slot.is_some() || flags.contains(Flags::WRITE)))
+        // Who reads from a replica takes what it has: that is told without a lease.
+        let is_own = slot.is_some_and(|slot| membership.owns(slot));
+        Ok(session.standing.peer != Peer::Mover && (is_own || flags.contains(Flags::WRITE)))
     }
 
     /// All commands of a transaction, again: slots may have moved since they were queued.
@@ -119,6 +127,14 @@ impl Shared {
         self.let_postponed_go();
     }
 
+    /// Has commands go on that wait for a new master's first lease, once it is there or has not come in time.
+    pub(crate) fn end_await_of_lease(&mut self) {
+        let now = self.stopwatch();
+        if self.cluster.as_mut().is_some_and(|membership| membership.end_await(now)) {
+            self.let_postponed_go();
+        }
+    }
+
     /// Sends those elsewhere who wait for keys that this node has not any more.
     pub(crate) fn redirect_waiting(&mut self) {
         let Some(membership) = self.cluster.as_ref() else { return };
@@ -144,5 +160,6 @@ impl Server {
         if pause.is_some_and(|pause| pause.until <= self.shared.stopwatch()) {
             self.shared.end_slot_pause();
         }
+        self.shared.end_await_of_lease();
     }
 }

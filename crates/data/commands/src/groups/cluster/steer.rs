@@ -43,12 +43,14 @@ pub(super) fn topology(context: &mut Context<'_>) -> Result<(), Failure> {
         8 => return Err(Failure::Syntax),
         _ => None,
     };
+    let now = context.shared.stopwatch();
     let membership = context.shared.cluster.as_mut().ok_or(DISABLED)?;
-    let was_paused = membership.pause.is_some();
+    let (was_paused, before) = (membership.pause.is_some(), membership.master_since());
     membership.learn(epoch, text, lease).map_err(|error| refused(&error))?;
     if let Some(voters) = voters {
         membership.set_voters(voters);
     }
+    membership.note_new_master(before, now);
     if was_paused && membership.pause.is_none() {
         context.shared.end_slot_pause();
     }
@@ -106,6 +108,7 @@ pub(super) fn lease(context: &mut Context<'_>) -> Result<(), Failure> {
         }
         _ => return Err(Failure::Syntax),
     }
+    context.shared.end_await_of_lease();
     Ok(())
 }
 
