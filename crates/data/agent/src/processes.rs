@@ -22,6 +22,8 @@ const PAUSE_MIN_MS: u64 = 100;
 const PAUSE_MAX_MS: u64 = 10_000;
 /// One that has run for so long did not fail at its start.
 const STEADY_MS: u64 = 10_000;
+/// The option by which a store learns of its agent.
+const AGENT_SOCKET: &str = "--cluster-agent-socket";
 /// How long a program may take to end before it is killed: a store writes what is in memory alone.
 const END_PATIENCE_MS: u64 = 30_000;
 
@@ -59,7 +61,7 @@ impl Declared {
         self.program == other.program && self.address == other.address
     }
 
-    /// All words of its command line after the program's name.
+    /// All words of its command line after the program's name, but for those that differ between versions of this program.
     fn words(&self, folder: &Folder) -> Vec<String> {
         let (host, port) = (self.address.host().to_owned(), self.address.port().to_string());
         let path = |path: PathBuf| path.display().to_string();
@@ -216,6 +218,16 @@ impl Processes {
         })
     }
 
+    /// One belongs to the cluster no more, and goes on running; says whether it did before.
+    pub fn loosen(&mut self, address: &Address) -> bool {
+        let mut bound =
+            self.all.iter_mut().filter(|one| one.what.address == *address && !one.is_ending() && !one.what.is_loose);
+        bound.next().is_some_and(|one| {
+            one.what.is_loose = true;
+            true
+        })
+    }
+
     /// Tells one to end; it is not started again.
     pub fn stop(&mut self, address: &Address, now: u64) {
         for one in self.all.iter_mut().filter(|one| one.what.address == *address) {
@@ -306,7 +318,7 @@ impl Supervised {
             State::Ended => None,
             State::Waiting { until } if now < *until => None,
             State::Waiting { .. } => {
-                if let Some(pid) = running(&self.what.words(folder)) {
+                if let Some(pid) = running(&self.what.words(folder), AGENT_SOCKET) {
                     self.state = State::Running { process: Process::Adopted(pid), since: now };
                     return Some(Happening::Adopted(address, pid.as_raw_nonzero().get().unsigned_abs()));
                 }
@@ -349,14 +361,15 @@ impl Supervised {
     }
 }
 
-/// The process with these words behind its program's name.
-fn running(words: &[String]) -> Option<Pid> {
+/// The process with these words behind its program's name, with or without more from another one on.
+fn running(words: &[String], later: &str) -> Option<Pid> {
     let entries = fs::read_dir("/proc").ok()?;
     entries.filter_map(Result::ok).find_map(|entry| {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
         let line = fs::read(entry.path().join("cmdline")).ok()?;
         let mut found = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0).skip(1);
-        let is_same = words.iter().all(|word| found.next() == Some(word.as_bytes())) && found.next().is_none();
+        let is_same = words.iter().all(|word| found.next() == Some(word.as_bytes()))
+            && found.next().is_none_or(|word| word == later.as_bytes());
         Pid::from_raw(pid).filter(|pid| is_same && is_running(*pid))
     })
 }
@@ -371,7 +384,11 @@ fn start(what: &Declared, folder: &Folder, program: &Path) -> io::Result<Child> 
     }
     let log = OpenOptions::new().create(true).append(true).open(&log_path)?;
     let mut command = Command::new(program);
-    command.args(what.words(folder)).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command.args(what.words(folder));
+    if what.program == Program::Store {
+        command.args([AGENT_SOCKET.as_ref(), folder.socket().as_os_str()]);
+    }
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     // What the terminal sends to its foreground does not reach it: the agent ends it, in order.
     command.process_group(0);
     command.spawn()

@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::{
     Question, Request, Response, Token,
     guard::{Given, No, Situation, Wish},
+    look,
     message::{self, BODY_MAX, Message, Stream},
 };
 use crate::{
@@ -31,7 +32,7 @@ use crate::{
 /// How long a request may take to come, and an answer to go.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a server may take that is asked for somebody.
-const SERVER_PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const SERVER_PATIENCE: Duration = Duration::from_secs(5);
 /// Connections of each kind at the same time.
 const CONNECTIONS_MAX: usize = 64;
 /// How long to wait when no connection can be taken: there are too many open files.
@@ -194,15 +195,26 @@ fn request_of(message: Message) -> io::Result<Request> {
 }
 
 fn answered(desk: &Desk, request: Request) -> Response {
+    let mut again = request.clone();
+    match handed_over(desk, request) {
+        Response::Ask(question) => asked(&question),
+        Response::Look(server) => {
+            if let Some(fields) = again.body.as_object_mut() {
+                fields.insert("found".into(), look::look(&server).to_string().into());
+            }
+            handed_over(desk, again)
+        }
+        said @ Response::Said { .. } => said,
+    }
+}
+
+fn handed_over(desk: &Desk, request: Request) -> Response {
     let (answer, answered) = mpsc::channel();
     let gone = || Response::refused(503, "the agent is ending, or too busy to answer");
     if !(desk.hand_over)(request, answer) {
         return gone();
     }
-    match answered.recv_timeout(PATIENCE).unwrap_or_else(|_| gone()) {
-        Response::Ask(question) => asked(&question),
-        said @ Response::Said { .. } => said,
-    }
+    answered.recv_timeout(PATIENCE).unwrap_or_else(|_| gone())
 }
 
 fn asked(question: &Question) -> Response {
@@ -223,7 +235,9 @@ fn refusal(no: No, has_body: bool) -> Vec<u8> {
 fn bytes_of(response: Response, has_body: bool) -> Vec<u8> {
     let (status, body) = match response {
         Response::Said { status, body } => (status, body),
-        Response::Ask(question) => (502, serde_json::json!({ "error": format!("{} was not asked", question.server) })),
+        Response::Ask(Question { server, .. }) | Response::Look(server) => {
+            (502, serde_json::json!({ "error": format!("{server} was not asked") }))
+        }
     };
     framed(status, "application/json", page::NOT_KEPT, body.to_string().as_bytes(), has_body)
 }

@@ -243,6 +243,19 @@ impl Conductor {
         Ok(ports.take()?)
     }
 
+    /// The machine whose agent looks after a server that joins by itself: this one if it has started it, or else nobody's.
+    pub(super) fn host_of(&self, address: &Address) -> String {
+        let is_ours = self.processes.declared().any(|one| one.address == *address);
+        if is_ours { beginning::HOST_NAME.to_owned() } else { String::new() }
+    }
+
+    /// A server that leaves goes on running, as one that belongs to no group.
+    pub(super) fn loosen(&mut self, address: &Address) {
+        if self.processes.loosen(address) {
+            self.write_declared();
+        }
+    }
+
     /// Where the data of a store of ours is.
     fn data_of(&self, address: &Address) -> Option<String> {
         let declared = self.processes.declared().find(|declared| declared.address == *address)?;

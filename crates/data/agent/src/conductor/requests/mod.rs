@@ -2,6 +2,7 @@
 
 mod actions;
 mod groups;
+mod nodes;
 mod overview;
 mod proxies;
 mod reborn;
@@ -24,6 +25,8 @@ use crate::{
 pub enum Handler {
     /// The loop answers.
     Answer(fn(&mut Conductor, &Input) -> Result<Value, Problem>),
+    /// The loop answers, or says what is to be found out first.
+    Talk(fn(&mut Conductor, &Input) -> Result<Response, Problem>),
     /// A server is asked, by whoever serves the request: the loop waits for nobody.
     Ask(fn(&Conductor, &Input) -> Result<Question, Problem>),
 }
@@ -79,7 +82,8 @@ fn said(error: &dyn std::error::Error) -> String {
 
 /// Everything that can be asked.
 pub static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    [overview::ROUTES, groups::ROUTES, slots::ROUTES, proxies::ROUTES, actions::ROUTES, reborn::ROUTES].concat()
+    let routes = [overview::ROUTES, groups::ROUTES, slots::ROUTES, proxies::ROUTES, actions::ROUTES];
+    [routes.concat(), nodes::ROUTES.to_vec(), reborn::ROUTES.to_vec()].concat()
 });
 
 /// Whether a request changes something; nothing if there is no such route.
@@ -110,6 +114,7 @@ pub fn answer(conductor: &mut Conductor, request: &Request) -> Response {
     };
     let result = match route.handler {
         Handler::Answer(handler) => handler(conductor, &input).map(Response::good),
+        Handler::Talk(handler) => handler(conductor, &input),
         Handler::Ask(handler) => handler(conductor, &input).map(Response::Ask),
     };
     result.unwrap_or_else(|problem| match problem {
