@@ -127,7 +127,10 @@ fn go_round(
 ) -> Result<Observation, String> {
     let now = || clock.elapsed().as_millis() as u64;
     if connection.is_none() {
-        *connection = Some(Connection::open(server, ROUND_PATIENCE).map_err(|error| error.to_string())?);
+        let mut opened = Connection::open(server, ROUND_PATIENCE).map_err(|error| error.to_string())?;
+        // By that a store knows who may tell it whom to follow.
+        opened.ask(&[command(&["CLUSTER", "CONNECTION", "AGENT", "0"])]).map_err(|error| error.to_string())?;
+        *connection = Some(opened);
     }
     let Some(open) = connection else { return Err("no connection".into()) };
     let asked_at = now();

@@ -81,6 +81,11 @@ impl Shared {
         Ok(is_under_lease)
     }
 
+    /// Whether a session may not do what is the agent's: it belongs to somebody else, and this node to a cluster.
+    pub(crate) fn is_steered_by_others(&self, session: &Session) -> bool {
+        session.standing.term.is_none() && self.cluster.as_ref().is_some_and(|cluster| cluster.topology.is_some())
+    }
+
     /// Whether a command has to wait until its slots have come to rest.
     pub(super) fn waits_for_slots(&self, session: &Session, found: Found, words: &[&[u8]]) -> bool {
         let Some(membership) = self.cluster.as_ref().filter(|membership| membership.pause.is_some()) else {
@@ -141,6 +146,10 @@ impl Shared {
         let now = self.stopwatch();
         let redirected = |session: &Session| {
             let blocked = session.blocked.as_ref().filter(|_| session.close == Close::No)?;
+            // Who waits for no key waits for a server, or for the agent.
+            if blocked.keys.is_empty() {
+                return None;
+            }
             let keys = blocked.keys.iter().map(Bytes::as_slice);
             membership.route(keys, Flags::WRITE, session.standing, now).err()
         };

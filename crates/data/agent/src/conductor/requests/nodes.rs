@@ -109,7 +109,7 @@ fn change(conductor: &mut Conductor, next: Cluster, what: &str) -> Result<Respon
     let next = Cluster { epoch: conductor.records.cluster.epoch + 1, ..next };
     conductor.records.change(next, "node", what)?;
     conductor.note(what);
-    Ok(Wait::told(conductor).answer())
+    Ok(waiting::told(conductor))
 }
 
 fn with_all(cluster: &Cluster, ranges: &[SlotRange], event: SlotEvent) -> Result<Cluster, Problem> {
@@ -192,7 +192,8 @@ fn joined(conductor: &Conductor, server: Option<&Address>, found: Option<&str>) 
     let host = conductor.host_of(server);
     let cluster = &conductor.records.cluster;
     let group = cluster.groups.keys().max().map_or(1, |last| last.saturating_add(1));
-    let next = cluster.with_group(group, vec![Server { address: server.clone(), id, host }], 0)?;
+    let next =
+        cluster.with_group(group, vec![Server { address: server.clone(), id, host, kind: cluster::ServerKind::Store }], 0)?;
     Ok(Joined::There(Box::new(next), group, format!("{server} joins, as group {group} without slots")))
 }
 
@@ -293,7 +294,7 @@ fn failover(conductor: &mut Conductor, caller: &Caller, is_forced: bool) -> Resu
     } else if !is_forced {
         return refused("Master is down or failed, please use CLUSTER FAILOVER FORCE");
     }
-    Ok(Wait::master(conductor, id, own).answer())
+    Ok(Wait::master(id, own).answer())
 }
 
 fn reset(caller: &Caller) -> Result<Response, Problem> {
@@ -344,7 +345,7 @@ fn set_slot(conductor: &mut Conductor, caller: &Caller, slot: SlotRange, how: &[
                 SlotState::Migrating { from, to: known, .. } if from == own && known == to => {}
                 _ => return refused(format!("I'm not the owner of hash slot {number}")),
             }
-            Ok(Wait::moved(conductor, number, to).answer())
+            Ok(Wait::Moved { slot: number, to }.answer())
         }
         ["NODE", id] => {
             let to = node(id)?;
@@ -353,7 +354,7 @@ fn set_slot(conductor: &mut Conductor, caller: &Caller, slot: SlotRange, how: &[
                     let next = cluster.with_slots(slot, SlotEvent::Assign(to))?;
                     change(conductor, next, &format!("slot {number} is given to group {to}"))
                 }
-                state if state.owner() == Some(to) => Ok(Wait::told(conductor).answer()),
+                state if state.owner() == Some(to) => Ok(waiting::told(conductor)),
                 _ => refused(format!(
                     "slot {number} is another master's, and its keys with it: CLUSTER SETSLOT {number} MIGRATING {id}, sent to its owner, \
                      moves both"

@@ -17,7 +17,8 @@ const NO_AGENT: Failure = Failure::text(
      one that runs",
 );
 const IN_TRANSACTION: Failure = Failure::text(
-    "ERR what changes the cluster is no part of a transaction or a script: all clients of this node would wait for it",
+    "ERR what changes the cluster is no part of a transaction or a script, as all clients of this node would wait for it: send it by itself; \
+     `tidegate cluster slot init` gives out slots that nobody has",
 );
 
 /// Has the agent do a command: the reply comes later.

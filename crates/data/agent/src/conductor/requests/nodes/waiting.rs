@@ -33,16 +33,8 @@ fn unix_ms() -> u64 {
 }
 
 impl Wait {
-    pub(super) fn told(conductor: &Conductor) -> Self {
-        Self::Told { epoch: conductor.records.cluster.epoch, until: unix_ms() + TOLD_MS }
-    }
-
-    pub(super) fn master(_: &Conductor, group: GroupId, server: Address) -> Self {
+    pub(super) fn master(group: GroupId, server: Address) -> Self {
         Self::Master { group, server, until: unix_ms() + PROMOTION_MS }
-    }
-
-    pub(super) fn moved(_: &Conductor, slot: u16, to: GroupId) -> Self {
-        Self::Moved { slot, to }
     }
 
     fn text(&self) -> String {
@@ -69,22 +61,27 @@ impl Wait {
     }
 }
 
+/// Done as soon as all servers know the cluster as it is now.
+pub(super) fn told(conductor: &Conductor) -> Response {
+    let epoch = conductor.records.cluster.epoch;
+    if all_know(conductor, epoch) { ok() } else { Wait::Told { epoch, until: unix_ms() + TOLD_MS }.answer() }
+}
+
+fn ok() -> Response {
+    Response::good(json!({ "reply": "OK" }))
+}
+
 /// Whether what a node waits for has come.
 pub(super) fn look(conductor: &Conductor, text: &str) -> Result<Response, Problem> {
     let wait = Wait::parse(text).ok_or_else(|| Problem::Wrong(format!("'wait' is not as it was told: {text}")))?;
-    let ok = || Ok(Response::good(json!({ "reply": "OK" })));
     match &wait {
         Wait::Told { epoch, until } => {
-            if unix_ms() >= *until || all_know(conductor, *epoch) {
-                ok()
-            } else {
-                Ok(wait.answer())
-            }
+            Ok(if unix_ms() >= *until || all_know(conductor, *epoch) { ok() } else { wait.answer() })
         }
         Wait::Master { group, server, until } => {
             let is_master = conductor.records.cluster.groups.get(group).is_some_and(|group| group.master == *server);
             if is_master && status::group_serves(conductor, *group) {
-                return Ok(Wait::told(conductor).answer());
+                return Ok(told(conductor));
             }
             if unix_ms() >= *until {
                 return refused(format!("{server} has not become the master in time: see `tidegate cluster check`"));
@@ -97,7 +94,7 @@ pub(super) fn look(conductor: &Conductor, text: &str) -> Result<Response, Proble
 
 fn moved(conductor: &Conductor, slot: u16, to: GroupId, wait: &Wait) -> Result<Response, Problem> {
     match conductor.records.cluster.slots.state(slot) {
-        SlotState::Online { group } if group == to => Ok(Wait::told(conductor).answer()),
+        SlotState::Online { group } if group == to => Ok(told(conductor)),
         SlotState::Migrating { to: known, .. } if known == to => {
             let shown = conductor.shown_moves();
             let mine = shown.iter().find(|one| (one.what.slots.first..=one.what.slots.last).contains(&slot));
