@@ -84,6 +84,8 @@ impl Declared {
 enum State {
     /// It is to be started then.
     Waiting { until: u64 },
+    /// It has ended, and is started when somebody says so.
+    Held,
     /// It runs.
     Running { process: Process, since: u64 },
     /// It was told to end, and is killed then.
@@ -114,7 +116,7 @@ pub enum Happening {
     Adopted(Address, u32),
     /// It was started.
     Started(Address, u32),
-    /// It has ended by itself.
+    /// It has ended by itself, and is started again when it is released.
     Ended(Address, String),
     /// It cannot be started.
     Failed(Address, String),
@@ -194,7 +196,7 @@ impl Processes {
         let found = at_address.clone().find(|one| !one.is_ending()).or_else(|| at_address.next())?;
         match &found.state {
             State::Running { process, .. } | State::Ending { process, .. } => Some(process.pid()),
-            State::Waiting { .. } | State::Ended => None,
+            State::Waiting { .. } | State::Held | State::Ended => None,
         }
     }
 
@@ -226,6 +228,20 @@ impl Processes {
             one.what.is_loose = true;
             true
         })
+    }
+
+    /// Those that wait to be released.
+    pub fn held(&self) -> impl Iterator<Item = &Address> {
+        self.all.iter().filter(|one| matches!(one.state, State::Held)).map(|one| &one.what.address)
+    }
+
+    /// One is started again, after its pause.
+    pub fn release(&mut self, address: &Address, now: u64) {
+        for one in self.all.iter_mut().filter(|one| one.what.address == *address) {
+            if let State::Held = one.state {
+                one.wait(now);
+            }
+        }
     }
 
     /// Tells one to end; it is not started again.
@@ -315,7 +331,7 @@ impl Supervised {
     fn check(&mut self, now: u64, folder: &Folder, program: &Path) -> Option<Happening> {
         let address = self.what.address.clone();
         match &mut self.state {
-            State::Ended => None,
+            State::Ended | State::Held => None,
             State::Waiting { until } if now < *until => None,
             State::Waiting { .. } => {
                 if let Some(pid) = running(&self.what.words(folder), AGENT_SOCKET) {
@@ -340,7 +356,7 @@ impl Supervised {
                 if now >= *since + STEADY_MS {
                     self.pause_ms = PAUSE_MIN_MS;
                 }
-                self.wait(now);
+                self.state = State::Held;
                 Some(Happening::Ended(address, how))
             }
             State::Ending { process, until } => {

@@ -167,7 +167,10 @@ mod tests {
         assert_eq!(text, r#"{"failover":"ask","restart":"auto","rejoin":"auto","rebalance":"auto"}"#);
         assert_eq!(serde_json::from_str::<Policy>(&text).unwrap(), policy);
         // One of an older version lacks what it did not know.
-        assert_eq!(serde_json::from_str::<Policy>(r#"{"restart":"off"}"#).unwrap(), Policy::default().with(Action::Restart, Mode::Off));
+        assert_eq!(
+            serde_json::from_str::<Policy>(r#"{"restart":"off"}"#).unwrap(),
+            Policy::default().with(Action::Restart, Mode::Off)
+        );
         for action in Action::ALL {
             assert_eq!(action.name().parse::<Action>().unwrap(), action);
         }

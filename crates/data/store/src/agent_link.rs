@@ -36,7 +36,6 @@ const ANSWER_MAX: u64 = 64 << 10;
 /// What the threads need to know of the node.
 #[derive(Debug, Clone)]
 struct Own {
-    socket: String,
     bind: Option<IpAddr>,
     port: u16,
     credentials: Option<(String, String)>,
@@ -48,7 +47,6 @@ impl Own {
         let bind = first.and_then(|text| text.trim_start_matches('-').parse().ok());
         let password = settings.masterauth.0.clone();
         Self {
-            socket: settings.cluster_agent_socket.0.clone(),
             bind: bind.filter(|address: &IpAddr| !address.is_unspecified()),
             port: u16::try_from(settings.port.0).unwrap_or(0),
             credentials: (!password.is_empty()).then(|| (settings.masteruser.0.clone(), password)),
@@ -105,7 +103,7 @@ impl AgentLink {
 
 fn passed_on(own: &Own, request: &AgentRequest) -> AgentAnswer {
     let done = match &request.other {
-        Some(other) if own.socket.is_empty() => meet(own, other),
+        Some(other) if request.socket.is_empty() => meet(own, other),
         _ => by_agent(own, request),
     };
     done.unwrap_or_else(AgentAnswer::Refused)
@@ -116,7 +114,7 @@ fn by_agent(own: &Own, request: &AgentRequest) -> Result<AgentAnswer, String> {
     let mut body = json!({ "node": request.node, "address": address(own, request), "command": request.command });
     let mut heard_at = None;
     loop {
-        let answer = match ask(&own.socket, &body) {
+        let answer = match ask(&request.socket, &body) {
             Ok(answer) => answer,
             // It was there: it is being started again, and what it has begun goes on.
             Err(_) if heard_at.is_some_and(|at: Instant| at.elapsed() < AWAY_MAX) => {
@@ -124,7 +122,7 @@ fn by_agent(own: &Own, request: &AgentRequest) -> Result<AgentAnswer, String> {
                 continue;
             }
             Err(error) => {
-                let socket = &own.socket;
+                let socket = &request.socket;
                 return Err(format!("ERR the agent that looks after this node does not answer at {socket}: {error}"));
             }
         };

@@ -1,5 +1,6 @@
 //! `tidegate cluster`: many stores as one. `up` runs everything; the other commands ask the agent that `up` is.
 
+mod backup;
 mod change;
 mod confirm;
 mod show;
@@ -60,7 +61,17 @@ enum ClusterCommand {
         #[command(subcommand)]
         command: ProxyCommand,
     },
-    /// Changes that were made.
+    /// Copy the data of all groups, as it is at one moment, to a folder or to S3.
+    Backup(backup::BackupArguments),
+    /// Play a backup of a cluster into another one, of any size.
+    Restore(backup::RestoreArguments),
+    /// What the agent does by itself, and what waits for a person.
+    Policy {
+        /// What about it.
+        #[command(subcommand)]
+        command: PolicyCommand,
+    },
+    /// Changes that were made, and actions that wait for a person.
     Action {
         /// What about them.
         #[command(subcommand)]
@@ -279,11 +290,42 @@ enum ActionCommand {
         #[command(flatten)]
         which: WhichArguments,
     },
+    /// Show what waits for a person, as the policy says.
+    Pending(WhichArguments),
+    /// Have something be done that waits.
+    Confirm {
+        /// Its number (`action pending`).
+        number: u64,
+        #[command(flatten)]
+        which: WhichArguments,
+    },
+    /// Have something stay undone that waits, while what it is about lasts.
+    Refuse {
+        /// Its number (`action pending`).
+        number: u64,
+        #[command(flatten)]
+        which: WhichArguments,
+    },
     /// Forget all but the last changes.
     Gc {
         /// How many are kept.
         #[arg(long, default_value_t = HISTORY_KEPT)]
         keep: u64,
+        #[command(flatten)]
+        which: WhichArguments,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum PolicyCommand {
+    /// Show how each action comes about.
+    Show(WhichArguments),
+    /// Say how an action comes about.
+    Set {
+        /// failover, restart, rejoin or rebalance.
+        action: String,
+        /// auto: by itself; ask: when a person has confirmed it; off: a person does it.
+        mode: String,
         #[command(flatten)]
         which: WhichArguments,
     },
@@ -360,6 +402,9 @@ fn answer(command: &ClusterCommand) -> Result<String, String> {
         ClusterCommand::Slot { command } => slot(command),
         ClusterCommand::Proxy { command } => change::proxy(command),
         ClusterCommand::Action { command } => change::action(command),
+        ClusterCommand::Policy { command } => change::policy(command),
+        ClusterCommand::Backup(arguments) => backup::backup(arguments),
+        ClusterCommand::Restore(arguments) => backup::restore(arguments),
         ClusterCommand::Up(_) | ClusterCommand::Check(_) => Ok(String::new()),
     }
 }

@@ -3,6 +3,8 @@
 
 mod figures;
 mod moves;
+mod pending;
+mod policy;
 mod reconcile;
 mod requests;
 mod site;
@@ -10,7 +12,7 @@ mod status;
 mod steps;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File, OpenOptions},
     io::Write as _,
     net::SocketAddr,
@@ -66,6 +68,12 @@ pub struct Conductor {
     pub keepers: BTreeMap<GroupId, Keeper>,
     /// Slots on their way.
     pub moves: moves::Moves,
+    /// What waits for a person.
+    pub pending: pending::Pending,
+    /// Masters that were replaced and do not follow their successors yet.
+    replaced: BTreeSet<Address>,
+    /// A group that was added and has not got its share yet.
+    grown: Option<GroupId>,
     links: BTreeMap<Address, Link>,
     /// Why servers do not answer.
     pub silent: BTreeMap<Address, String>,
@@ -102,6 +110,7 @@ pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&
     let log = OpenOptions::new().create(true).append(true).open(&log_path).map_err(failed(log_path))?;
     let mut records = Records::read(coordinator, Keys::new(CLUSTER))?;
     if records.cluster.epoch == 0 {
+        refuse_orphans(&options)?;
         records.change(beginning::begin(&options)?, "up", "the cluster begins")?;
     }
     let declared = processes::declared(&options.folder)?;
@@ -120,6 +129,9 @@ pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&
         processes,
         keepers: BTreeMap::new(),
         moves: moves::Moves::default(),
+        pending: pending::Pending::default(),
+        replaced: BTreeSet::new(),
+        grown: None,
         links: BTreeMap::new(),
         silent: BTreeMap::new(),
         mover,
@@ -136,6 +148,20 @@ pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&
         options,
     };
     conductor.serve(ready)
+}
+
+/// A folder whose stores belong to a cluster that its coordinator does not know: a new one would leave their data behind.
+fn refuse_orphans(options: &Options) -> Result<(), AgentError> {
+    let declared = processes::declared(&options.folder)?;
+    if declared.iter().all(|one| one.is_loose) {
+        return Ok(());
+    }
+    let (folder, coordinator) = (options.folder.path().display(), options.folder.coordinator());
+    Err(AgentError::Other(format!(
+        "{folder} has stores of a cluster, and its coordinator knows of none: restore {} from a backup, or name another folder (--dir) to \
+         begin anew",
+        coordinator.display()
+    )))
 }
 
 impl Conductor {
@@ -217,6 +243,7 @@ impl Conductor {
                 }
             }
         }
+        self.let_held_start(now);
         self.processes.forget_ended();
     }
 

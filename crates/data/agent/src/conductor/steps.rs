@@ -22,7 +22,7 @@ impl Conductor {
         let groups: Vec<GroupId> = self.records.cluster.groups.keys().copied().collect();
         self.keepers.retain(|group, _| groups.contains(group));
         let mut orders = Orders::new();
-        let mut decisions = Vec::new();
+        let (mut decisions, mut wanted) = (Vec::new(), Vec::new());
         for group in groups {
             let in_sync = self.records.in_sync(group);
             let is_held = self.moves.holds(group);
@@ -32,8 +32,13 @@ impl Conductor {
             for step in keeper.poll_steps(now, &self.records.cluster, &in_sync) {
                 match step {
                     Step::WriteInSync(_) | Step::Elect { .. } => decisions.push((group, step)),
-                    step => self.order(step, &mut orders),
+                    step => wanted.push((group, step)),
                 }
+            }
+        }
+        for (group, step) in wanted {
+            if self.may_do(group, &step, now) {
+                self.order(step, &mut orders);
             }
         }
         self.conduct_moves(now, &mut orders);
@@ -43,8 +48,12 @@ impl Conductor {
             self.begin_round(&server, orders, now);
         }
         for (group, decision) in decisions {
-            self.decide(group, decision);
+            if self.may_do(group, &decision, now) {
+                self.decide(group, decision);
+            }
         }
+        self.give_share(now);
+        self.pending.forget(now);
     }
 
     fn order(&self, step: Step, orders: &mut Orders) {
@@ -56,8 +65,12 @@ impl Conductor {
                 let cluster = &self.records.cluster;
                 let text = nodes::render(cluster, Some(&server), &BTreeSet::new());
                 // No lease, but from now on it needs one.
-                let words = ["CLUSTER", "TOPOLOGY", &cluster.epoch.to_string(), &text, "LEASE", "0"];
-                (server, Order::Do(command(&words)))
+                let mut words = command(&["CLUSTER", "TOPOLOGY", &cluster.epoch.to_string(), &text, "LEASE", "0"]);
+                if cluster.servers().any(|(_, known)| known.address == server && known.host.is_empty()) {
+                    // Nobody has started it with that.
+                    words.extend(command(&["AGENT", &self.socket()]));
+                }
+                (server, Order::Do(words))
             }
             Step::Follow { server, master } => {
                 let words = ["REPLICAOF", master.host(), &master.port().to_string()];

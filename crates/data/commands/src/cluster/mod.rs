@@ -58,6 +58,8 @@ pub struct Membership {
     pub votes: Votes,
     /// Since when the agent leads that was heard last.
     pub term: u64,
+    /// The socket of the agent that looks after it, if it was not started with one.
+    pub agent: Option<String>,
     /// It has just become a master: until then commands wait for its first lease, which is on its way.
     pub awaits_lease_until: Option<u64>,
 }

@@ -18,6 +18,8 @@ pub struct AgentRequest {
     pub node: String,
     /// The command behind `CLUSTER`, as the agent reads it.
     pub command: String,
+    /// The agent's socket; empty if the node knows none.
+    pub socket: String,
     /// The other node that it names (`MEET`).
     pub other: Option<(String, u16)>,
 }
@@ -39,6 +41,13 @@ pub struct AgentRequests {
     /// Those that are to be passed on.
     pub queue: Vec<AgentRequest>,
     waiting: Vec<(u64, SessionId)>,
+}
+
+impl AgentRequests {
+    /// Whether a session waits for the agent.
+    pub(super) fn is_awaited_by(&self, session: SessionId) -> bool {
+        self.waiting.iter().any(|(_, waiting)| *waiting == session)
+    }
 }
 
 impl Shared {

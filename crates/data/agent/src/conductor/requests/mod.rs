@@ -1,9 +1,11 @@
 //! What can be asked of an agent: one table, from which the command line, REST and the page are served.
 
 mod actions;
+mod cut;
 mod groups;
 mod nodes;
 mod overview;
+mod policy;
 mod proxies;
 mod reborn;
 mod slots;
@@ -82,8 +84,8 @@ fn said(error: &dyn std::error::Error) -> String {
 
 /// Everything that can be asked.
 pub static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    let routes = [overview::ROUTES, groups::ROUTES, slots::ROUTES, proxies::ROUTES, actions::ROUTES];
-    [routes.concat(), nodes::ROUTES.to_vec(), reborn::ROUTES.to_vec()].concat()
+    let own = [overview::ROUTES, groups::ROUTES, slots::ROUTES, proxies::ROUTES, actions::ROUTES, policy::ROUTES];
+    [&own.concat(), nodes::ROUTES, cut::ROUTES, reborn::ROUTES].concat()
 });
 
 /// Whether a request changes something; nothing if there is no such route.
@@ -150,6 +152,15 @@ fn address(text: &str) -> Result<Address, Problem> {
 /// An address that must be there.
 fn address_of(input: &Input, name: &str) -> Result<Address, Problem> {
     address(input.text(name).unwrap_or_default())
+}
+
+/// Moves slots until all groups have the same share, as the policy says.
+pub(super) fn give_share(conductor: &mut Conductor) {
+    if let Err(Problem::Wrong(text) | Problem::NotThere(text) | Problem::Refused(text)) =
+        slots::spread(conductor, None, false)
+    {
+        conductor.note(&format!("slots are not spread: {text}"));
+    }
 }
 
 /// Changes the cluster as an operator has asked; says what was done.

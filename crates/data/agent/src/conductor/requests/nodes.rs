@@ -192,8 +192,11 @@ fn joined(conductor: &Conductor, server: Option<&Address>, found: Option<&str>) 
     let host = conductor.host_of(server);
     let cluster = &conductor.records.cluster;
     let group = cluster.groups.keys().max().map_or(1, |last| last.saturating_add(1));
-    let next =
-        cluster.with_group(group, vec![Server { address: server.clone(), id, host, kind: cluster::ServerKind::Store }], 0)?;
+    let next = cluster.with_group(
+        group,
+        vec![Server { address: server.clone(), id, host, kind: cluster::ServerKind::Store }],
+        0,
+    )?;
     Ok(Joined::There(Box::new(next), group, format!("{server} joins, as group {group} without slots")))
 }
 

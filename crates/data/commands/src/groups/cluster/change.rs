@@ -23,15 +23,17 @@ const IN_TRANSACTION: Failure = Failure::text(
 
 /// Has the agent do a command: the reply comes later.
 fn pass_on(context: &mut Context<'_>, command: String, other: Option<(String, u16)>) -> Result<(), Failure> {
-    context.shared.cluster.as_ref().ok_or(DISABLED)?;
+    let told = context.shared.cluster.as_ref().ok_or(DISABLED)?.agent.clone();
     if context.session.deny_blocking {
         return Err(IN_TRANSACTION);
     }
     // A node that nobody looks after is led to those whom it meets.
-    if context.shared.settings.cluster_agent_socket.0.is_empty() && other.is_none() {
+    let own = &context.shared.settings.cluster_agent_socket.0;
+    let socket = if own.is_empty() { told.unwrap_or_default() } else { own.clone() };
+    if socket.is_empty() && other.is_none() {
         return Err(NO_AGENT);
     }
-    let request = AgentRequest { number: 0, node: own_id(context), command, other };
+    let request = AgentRequest { number: 0, node: own_id(context), command, socket, other };
     context.shared.ask_agent(context.session, request);
     Ok(())
 }

@@ -129,7 +129,7 @@ pub const COMMANDS: &[Command] = &[
             of("SLAVES", 3, "3.0.0", show::replicas, "The former name of REPLICAS.").syntax("node-id").flags(SHOWS),
             of("SLOTS", 2, "3.0.0", show::slots, "Which node has which slots."),
             of("TOPOLOGY", -4, "7.0.0", steer::topology, "Tells the node how the cluster is.")
-                .syntax("epoch:integer nodes [LEASE/lease{milliseconds:integer [VOTERS/names]}]")
+                .syntax("epoch:integer nodes [LEASE/lease{milliseconds:integer [VOTERS/names]}] [AGENT/path]")
                 .flags(STEERS),
         ]),
 ];

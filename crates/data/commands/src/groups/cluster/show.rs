@@ -42,7 +42,10 @@ pub(super) fn help(context: &mut Context<'_>) -> Result<(), Failure> {
         ),
         ("SHARDS", "The shards with their slots and nodes."),
         ("SLOTS", "Which node has which slots."),
-        ("TOPOLOGY <epoch> <nodes> [LEASE <milliseconds> [VOTERS <names>]]", "Tells the node how the cluster is."),
+        (
+            "TOPOLOGY <epoch> <nodes> [LEASE <milliseconds> [VOTERS <names>]] [AGENT <path>]",
+            "Tells the node how the cluster is.",
+        ),
         (
             "LEASE <epoch> <milliseconds> [SINCE <microseconds> [VOTER <name> RUN <run-id>]]",
             "Lets the node serve for so long; tells its clock.",
