@@ -188,7 +188,7 @@ fn nodes_join_change_their_roles_and_leave() {
     let writer = Writer::start(cluster.address, "a");
     writer.wait_more(20);
     assert_eq!(two.client().text(&["CLUSTER", "FAILOVER"]), "OK");
-    assert_eq!(cluster.master(1).0, two.address);
+    assert_eq!(cluster.status()["groups"][1]["master"], two.address.as_str());
     writer.wait_more(20);
     let (acknowledged, errors) = writer.end();
     assert_eq!(errors, Vec::<String>::new());

@@ -121,6 +121,69 @@ fn places_that_are_taken_or_damaged_are_told() {
     cluster.wait_well();
 }
 
+/// A cluster whose coordinator has a disk of its own, of so many kilobytes, in a mount namespace (for which it needs root).
+fn on_a_small_disk(kilobytes: u32) -> Option<Cluster> {
+    let (place, folder) = (free_ports(), Arc::new(Folder::new()));
+    let disk = folder.0.join("coordinator");
+    fs::create_dir(&disk).unwrap();
+    let script = format!("mount -t tmpfs -o size={kilobytes}k tmpfs \"$0\" && exec \"$@\"");
+    let is_possible = Command::new("unshare").args(["-m", "sh", "-c", &script]).arg(&disk).arg("true").output();
+    if !is_possible.is_ok_and(|output| output.status.success()) {
+        return None;
+    }
+    let output = fs::File::create(folder.0.join("up.out")).unwrap();
+    let (host, port) = (place.ip().to_string(), place.port().to_string());
+    let agent = Command::new("unshare")
+        .args(["-m", "sh", "-c", &script])
+        .arg(&disk)
+        .args([env!("CARGO_BIN_EXE_tidegate"), "cluster", "up", "--groups", "1", "--replicas", "1", "--ack", "1"])
+        .args(["--host", &host, "--port", &port, "--api", "off", "--dir"])
+        .arg(&folder.0)
+        .stdin(Stdio::null())
+        .stdout(output.try_clone().unwrap())
+        .stderr(output)
+        .spawn()
+        .unwrap();
+    let cluster = Cluster { agent, address: place, folder };
+    cluster.wait_well();
+    Some(cluster)
+}
+
+#[test]
+fn a_full_disk_stops_changes_and_no_commands() {
+    let Some(cluster) = on_a_small_disk(256) else {
+        eprintln!("left out: this user cannot mount a disk in a namespace of his own");
+        return;
+    };
+    let filler = format!("/proc/{}/root{}/coordinator/filler", cluster.agent.id(), cluster.folder.0.display());
+    let full = fs::write(&filler, vec![0; 1 << 20]).unwrap_err();
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    let writer = Writer::start(cluster.address, "b");
+    writer.wait_more(20);
+    // What is left of the last block may take one more change.
+    let epoch = || cluster.status()["epoch"].as_u64().unwrap();
+    let mut refused = None;
+    for number in 0..200 {
+        let mode = if number % 2 == 0 { "ask" } else { "auto" };
+        let output = cluster.command(&["policy", "set", "rejoin", mode]);
+        if !output.status.success() {
+            refused = Some(String::from_utf8_lossy(&output.stderr).into_owned());
+            break;
+        }
+    }
+    let before = epoch();
+    let refused = refused.expect("a change is refused");
+    assert!(refused.contains("coordinator/coordinator") && refused.contains("No space left"), "{refused}");
+    writer.wait_more(50);
+    let (acknowledged, errors) = writer.end();
+    assert_eq!(errors, Vec::<String>::new());
+    // With room again, changes are made again.
+    fs::remove_file(&filler).unwrap();
+    cluster.done(&["policy", "set", "rebalance", "ask"]);
+    assert_eq!(epoch(), before + 1);
+    nothing_is_lost(cluster.address, "b", &acknowledged);
+}
+
 #[test]
 fn requests_that_make_no_sense_are_answered_so() {
     let cluster = Cluster::up(&["--groups", "1", "--replicas", "0"]);

@@ -73,6 +73,8 @@ impl Shared {
             self.replication.requests.push(Request::Promote);
             self.settings.replicaof = crate::config::Master(None);
         }
+        // That was the agent's: there are no replicas any more whose acknowledgements could be waited for.
+        self.settings.replica_ack = crate::config::Settings::default().replica_ack;
         self.let_postponed_go();
     }
 }
