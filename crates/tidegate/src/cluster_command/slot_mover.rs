@@ -1,13 +1,19 @@
 //! What copies slots for the agent: the store's own mover.
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::{
+    net::{SocketAddr, ToSocketAddrs as _},
+    sync::Arc,
+};
 
 use agent::mover::{Copying, Mover};
 use cluster::{Address, SlotRange, migration::CopyProgress};
 use store::slotmove::{self, Move, Phase};
 
 /// Copies slots between stores.
-pub struct SlotMover;
+pub struct SlotMover {
+    /// The password of the stores.
+    pub password: Option<Arc<str>>,
+}
 
 struct Copy(slotmove::Mover);
 
@@ -23,7 +29,7 @@ impl Mover for SlotMover {
             source: place(source)?,
             target: place(target)?,
             slots: vec![(slots.first, slots.last)],
-            password: None,
+            password: self.password.as_deref().map(str::to_owned),
         };
         let mover = slotmove::start(task).map_err(|error| error.to_string())?;
         Ok(Box::new(Copy(mover)))

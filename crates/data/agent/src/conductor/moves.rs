@@ -188,7 +188,7 @@ impl Conductor {
         let (Some(source), Some(target)) = (master(what.from), master(what.to)) else { return };
         let seen = |group: GroupId, address: &Address| self.keepers.get(&group)?.fresh(address, now);
         let (from, to) = (seen(what.from, &source).cloned(), seen(what.to, &target).cloned());
-        let lease_until = self.keepers.get(&what.from).map_or(u64::MAX, |keeper| keeper.lease_until(&source));
+        let lease_until = self.keepers.get(&what.from).map_or(u64::MAX, |keeper| keeper.lease_until(cluster.epoch));
         let one = self.moves.all.entry(what.slots.first).or_insert_with(|| UnderWay {
             machine: Migration::new(what),
             copy: None,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::{
     Address, GroupId,
-    keeper::{Keeper, Step},
+    keeper::{Keeper, Situation, Step},
     nodes,
 };
 
@@ -29,9 +29,14 @@ impl Conductor {
             let patience = self.options.patience;
             let keeper = self.keepers.entry(group).or_insert_with(|| Keeper::new(group, patience, now));
             keeper.hold_leases(is_held);
-            for step in keeper.poll_steps(now, &self.records.cluster, &in_sync) {
+            let situation = Situation {
+                cluster: &self.records.cluster,
+                in_sync: &in_sync,
+                incarnations: &self.records.incarnations,
+            };
+            for step in keeper.poll_steps(now, situation) {
                 match step {
-                    Step::WriteInSync(_) | Step::Elect { .. } => decisions.push((group, step)),
+                    Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => decisions.push((group, step)),
                     step => wanted.push((group, step)),
                 }
             }
@@ -47,8 +52,9 @@ impl Conductor {
             let orders = orders.remove(&server).unwrap_or_default();
             self.begin_round(&server, orders, now);
         }
+        let may_write = self.may_write(now);
         for (group, decision) in decisions {
-            if self.may_do(group, &decision, now) {
+            if may_write && self.may_do(group, &decision, now) {
                 self.decide(group, decision);
             }
         }
@@ -64,8 +70,9 @@ impl Conductor {
                 }
                 let cluster = &self.records.cluster;
                 let text = nodes::render(cluster, Some(&server), &BTreeSet::new());
-                // No lease, but from now on it needs one.
-                let mut words = command(&["CLUSTER", "TOPOLOGY", &cluster.epoch.to_string(), &text, "LEASE", "0"]);
+                // No vote, but from now on it needs those of most voters.
+                let (epoch, voters) = (cluster.epoch.to_string(), cluster.voters().join(","));
+                let mut words = command(&["CLUSTER", "TOPOLOGY", &epoch, &text, "LEASE", "0", "VOTERS", &voters]);
                 if cluster.servers().any(|(_, known)| known.address == server && known.host.is_empty()) {
                     // Nobody has started it with that.
                     words.extend(command(&["AGENT", &self.socket()]));
@@ -80,13 +87,9 @@ impl Conductor {
             Step::SetAck { server, ack } => {
                 (server, Order::Do(command(&["CONFIG", "SET", "replica-ack", &ack.to_string()])))
             }
-            Step::Grant { server, epoch, since_us, ms } => {
-                let words = ["CLUSTER", "LEASE", &epoch.to_string(), &ms.to_string(), "SINCE", &since_us.to_string()];
-                (server, Order::Do(command(&words)))
-            }
             Step::Pause { server, ms } => (server, Order::Pause { slots: (0, cluster::SLOTS - 1), ms }),
             Step::EndPause { server } => (server, Order::Do(command(&["CLUSTER", "PAUSE", "END"]))),
-            Step::WriteInSync(_) | Step::Elect { .. } => return,
+            Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => return,
         };
         orders.entry(server).or_default().push(order);
     }
@@ -110,16 +113,18 @@ impl Conductor {
                 }
                 done
             }
+            Step::Renew { reason } => {
+                let what = format!("group {group}: {reason}");
+                let next = self.records.cluster.renewed();
+                self.records.change(next, "failover", &what).map(|()| what)
+            }
             _ => return,
         };
         match done {
             Ok(text) => self.note(&text),
             Err(error) => {
                 self.note(&format!("group {group}: nothing is decided: {error}"));
-                // Somebody may have been quicker.
-                if let Err(error) = self.records.refresh() {
-                    self.note(&format!("the coordinator cannot be read: {error}"));
-                }
+                self.not_written(&error);
             }
         }
     }

@@ -4,7 +4,7 @@ use cluster::Address;
 use serde_json::{Value, json};
 
 use super::serve::SERVER_PATIENCE;
-use crate::connection::{Connection, command, text};
+use crate::connection::{Connection, Login, command, text};
 
 /// What a server has said.
 struct Said {
@@ -14,9 +14,10 @@ struct Said {
 }
 
 /// What a server is: `{"id": ...}`, or `{"problem": ...}` with the reason why it cannot join.
-pub(super) fn look(server: &Address) -> Value {
+pub(super) fn look(server: &Address, login: &Login) -> Value {
     let commands = [command(&["INFO"]), command(&["CLUSTER", "INFO"]), command(&["CLUSTER", "MYID"])];
-    let replies = Connection::open(server, SERVER_PATIENCE).and_then(|mut connection| connection.ask(&commands));
+    let replies =
+        Connection::open_as(server, SERVER_PATIENCE, login).and_then(|mut connection| connection.ask(&commands));
     match replies.as_deref() {
         Ok([info, _, _]) if info.as_error().is_some() => json!({ "problem": format!("it answers: {}", text(info)) }),
         Ok([info, cluster, id]) => {

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::connection::Command;
 
-pub use client::ask;
+pub use client::{ask, ask_at, ask_leader, token_in};
 pub use serve::{Desk, listen, listen_tcp};
 pub use token::Token;
 
@@ -28,6 +28,8 @@ pub struct Request {
     pub query: String,
     /// With what; null if nothing.
     pub body: Value,
+    /// Another agent has passed it on: it is not passed on again.
+    pub is_passed_on: bool,
 }
 
 /// What is said to it.
@@ -44,6 +46,13 @@ pub enum Response {
     Ask(Question),
     /// The same is asked again, with what this server says of itself (`found`).
     Look(Address),
+    /// What the agent that leads says to it.
+    PassOn {
+        /// Where its REST is.
+        api: String,
+        /// The request.
+        request: Request,
+    },
 }
 
 /// A question to a server, which whoever serves the request asks.

@@ -81,8 +81,14 @@ impl Proxy {
         let kept = std::mem::take(kept);
         match refusal {
             Refusal::Moved(slot, host, port) => {
-                if let Some(server) = self.moved_to(link, host, port) {
-                    self.learn(pool, slot, server);
+                match self.moved_to(link, host, port) {
+                    // A new master that does not know yet that it is one sends everybody to the one before.
+                    Some(server) if self.has_failed(pool, server) => {
+                        self.park(pool, asker, kept, reply);
+                        return true;
+                    }
+                    Some(server) => self.learn(pool, slot, server),
+                    None => {}
                 }
                 self.resend(pool, asker, kept, reply);
             }
@@ -105,7 +111,9 @@ impl Proxy {
         // A transaction's commands are told: it is the client's to begin again.
         let (Purpose::OneReply { may_wait: true }, Some(link)) = (own.purpose, own.link) else { return false };
         let Refusal::Moved(slot, host, port) = *refusal else { return false };
-        let Some(server) = self.moved_to(link, host, port) else { return false };
+        let Some(server) = self.moved_to(link, host, port).filter(|server| !self.has_failed(pool, *server)) else {
+            return false;
+        };
         kept.tries += 1;
         if kept.tries > AT_ONCE_MAX {
             return false;

@@ -100,7 +100,7 @@ pub(super) fn del_slots_range(context: &mut Context<'_>) -> Result<(), Failure> 
 
 fn has_keys(context: &mut Context<'_>) -> bool {
     let space = context.keys.space();
-    (0..space.len()).any(|db| space.database(db).is_some_and(|keys| keys.len() > 0))
+    (0..space.len()).any(|db| space.database(db).is_some_and(|keys| !keys.is_empty()))
 }
 
 pub(super) fn flush_slots(context: &mut Context<'_>) -> Result<(), Failure> {
