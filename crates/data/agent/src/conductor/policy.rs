@@ -73,6 +73,11 @@ impl Conductor {
     /// Lets programs start again that have ended, if they may.
     pub(super) fn let_held_start(&mut self, now: u64) {
         let held: Vec<Address> = self.processes.held().cloned().collect();
+        // A person is answered by the agent that leads: the others have nobody to ask.
+        if self.records.led_term().is_none() {
+            held.iter().for_each(|address| self.processes.release(address, now));
+            return;
+        }
         for address in held {
             let subject = Subject { action: Action::Restart, group: None, server: Some(address.clone()) };
             if self.admits(subject.clone(), &format!("{address} has ended by itself and is started again"), now) {
