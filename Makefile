@@ -120,7 +120,8 @@ configurations:
 
 test-clients:
 	$(CARGO) build --locked -p store --example store
-	scenarios/clients/run $(TARGET)/debug/examples/store $(NAMES)
+	$(CARGO) build --locked -p tidegate
+	TIDEGATE=$(TARGET)/debug/tidegate scenarios/clients/run $(TARGET)/debug/examples/store $(NAMES)
 
 vtc:
 	$(CARGO) build --locked -p tidegate

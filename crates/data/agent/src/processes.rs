@@ -26,6 +26,8 @@ const PAUSE_MIN_MS: u64 = 100;
 const PAUSE_MAX_MS: u64 = 10_000;
 /// One that has run for so long did not fail at its start.
 const STEADY_MS: u64 = 10_000;
+/// The option by which a store learns of its agent.
+const AGENT_SOCKET: &str = "--cluster-agent-socket";
 /// How long a program may take to end before it is killed: a store writes what is in memory alone.
 const END_PATIENCE_MS: u64 = 30_000;
 
@@ -63,7 +65,7 @@ impl Declared {
         self.program == other.program && self.address == other.address
     }
 
-    /// All words of its command line after the program's name.
+    /// All words of its command line after the program's name, but for those that differ between versions of this program.
     fn words(&self, folder: &Folder, secret: &Secret) -> Vec<String> {
         let (host, port) = (self.address.host().to_owned(), self.address.port().to_string());
         let path = |path: PathBuf| path.display().to_string();
@@ -92,6 +94,8 @@ impl Declared {
 enum State {
     /// It is to be started then.
     Waiting { until: u64 },
+    /// It has ended, and is started when somebody says so.
+    Held,
     /// It runs.
     Running { process: Process, since: u64 },
     /// It was told to end, and is killed then.
@@ -122,7 +126,7 @@ pub enum Happening {
     Adopted(Address, u32),
     /// It was started.
     Started(Address, u32),
-    /// It has ended by itself.
+    /// It has ended by itself, and is started again when it is released.
     Ended(Address, String),
     /// It cannot be started.
     Failed(Address, String),
@@ -215,7 +219,7 @@ impl Processes {
         let found = at_address.clone().find(|one| !one.is_ending()).or_else(|| at_address.next())?;
         match &found.state {
             State::Running { process, .. } | State::Ending { process, .. } => Some(process.pid()),
-            State::Waiting { .. } | State::Ended => None,
+            State::Waiting { .. } | State::Held | State::Ended => None,
         }
     }
 
@@ -237,6 +241,30 @@ impl Processes {
             one.what.is_loose = false;
             true
         })
+    }
+
+    /// One belongs to the cluster no more, and goes on running; says whether it did before.
+    pub fn loosen(&mut self, address: &Address) -> bool {
+        let mut bound =
+            self.all.iter_mut().filter(|one| one.what.address == *address && !one.is_ending() && !one.what.is_loose);
+        bound.next().is_some_and(|one| {
+            one.what.is_loose = true;
+            true
+        })
+    }
+
+    /// Those that wait to be released.
+    pub fn held(&self) -> impl Iterator<Item = &Address> {
+        self.all.iter().filter(|one| matches!(one.state, State::Held)).map(|one| &one.what.address)
+    }
+
+    /// One is started again, after its pause.
+    pub fn release(&mut self, address: &Address, now: u64) {
+        for one in self.all.iter_mut().filter(|one| one.what.address == *address) {
+            if let State::Held = one.state {
+                one.wait(now);
+            }
+        }
     }
 
     /// Tells one to end; it is not started again.
@@ -326,10 +354,10 @@ impl Supervised {
     fn check(&mut self, now: u64, (folder, secret): (&Folder, &Secret), program: &Path) -> Option<Happening> {
         let address = self.what.address.clone();
         match &mut self.state {
-            State::Ended => None,
+            State::Ended | State::Held => None,
             State::Waiting { until } if now < *until => None,
             State::Waiting { .. } => {
-                if let Some(pid) = running(&self.what.words(folder, secret)) {
+                if let Some(pid) = running(&self.what.words(folder, secret), AGENT_SOCKET) {
                     self.state = State::Running { process: Process::Adopted(pid), since: now };
                     return Some(Happening::Adopted(address, pid.as_raw_nonzero().get().unsigned_abs()));
                 }
@@ -351,7 +379,7 @@ impl Supervised {
                 if now >= *since + STEADY_MS {
                     self.pause_ms = PAUSE_MIN_MS;
                 }
-                self.wait(now);
+                self.state = State::Held;
                 Some(Happening::Ended(address, how))
             }
             State::Ending { process, until } => {
@@ -372,14 +400,15 @@ impl Supervised {
     }
 }
 
-/// The process with these words behind its program's name.
-fn running(words: &[String]) -> Option<Pid> {
+/// The process with these words behind its program's name, with or without more from another one on.
+fn running(words: &[String], later: &str) -> Option<Pid> {
     let entries = fs::read_dir("/proc").ok()?;
     entries.filter_map(Result::ok).find_map(|entry| {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
         let line = fs::read(entry.path().join("cmdline")).ok()?;
         let mut found = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0).skip(1);
-        let is_same = words.iter().all(|word| found.next() == Some(word.as_bytes())) && found.next().is_none();
+        let is_same = words.iter().all(|word| found.next() == Some(word.as_bytes()))
+            && found.next().is_none_or(|word| word == later.as_bytes());
         Pid::from_raw(pid).filter(|pid| is_same && is_running(*pid))
     })
 }
@@ -394,7 +423,11 @@ fn start(what: &Declared, (folder, secret): (&Folder, &Secret), program: &Path) 
     }
     let log = OpenOptions::new().create(true).append(true).open(&log_path)?;
     let mut command = Command::new(program);
-    command.args(what.words(folder, secret)).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command.args(what.words(folder, secret));
+    if what.program == Program::Store {
+        command.args([AGENT_SOCKET.as_ref(), folder.socket().as_os_str()]);
+    }
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     // What the terminal sends to its foreground does not reach it: the agent ends it, in order.
     command.process_group(0);
     command.spawn()

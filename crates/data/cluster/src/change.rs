@@ -2,6 +2,7 @@
 
 use crate::{
     model::{Address, Cluster, Group, GroupId, Proxy, Server, ServerKind},
+    policy::Policy,
     slots::{Move, NoRange, NoStep, SLOTS, SlotEvent, SlotRange, SlotState},
 };
 
@@ -272,6 +273,12 @@ impl Cluster {
             .filter(|proxy| proxy.address == *address)
             .for_each(|proxy| proxy.is_offline = is_offline);
         Ok(next)
+    }
+
+    /// With another policy.
+    #[must_use]
+    pub fn with_policy(&self, policy: Policy) -> Self {
+        Self { policy, ..self.next() }
     }
 
     fn member(&self, id: GroupId, address: &Address) -> Result<(), Refusal> {

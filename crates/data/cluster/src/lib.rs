@@ -23,6 +23,7 @@ pub mod migration;
 pub mod model;
 pub mod nodes;
 pub mod plan;
+pub mod policy;
 pub mod slots;
 pub mod undo;
 pub mod voter;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::slots::SlotMap;
+use crate::{policy::Policy, slots::SlotMap};
 
 pub use crate::slots::GroupId;
 
@@ -168,6 +168,9 @@ pub struct Cluster {
     /// The proxies.
     #[serde(default)]
     pub proxies: Vec<Proxy>,
+    /// What agents do by themselves.
+    #[serde(default, skip_serializing_if = "Policy::is_usual")]
+    pub policy: Policy,
     /// The machines, as their agents are called: each has a vote. None is one machine that has no name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,

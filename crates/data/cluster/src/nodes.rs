@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
-use crate::model::{Address, Cluster, Server};
+use crate::model::{Address, Cluster, GroupId, Server};
 
 /// What the bus port of Redis' nodes is above the port. Nothing listens there.
 const BUS_ABOVE: u16 = 10_000;
@@ -15,7 +15,7 @@ pub fn render(cluster: &Cluster, myself: Option<&Address>, dead: &BTreeSet<Addre
         let master = group.server(&group.master).map_or("-", |server| server.id.as_str());
         for server in &group.servers {
             let is_master = server.address == group.master;
-            write_head(server, myself, &mut text);
+            write_head(server, *id, myself, &mut text);
             text.push_str(if is_master { "master" } else { "slave" });
             let is_dead = dead.contains(&server.address);
             text.push_str(if is_dead { ",fail " } else { " " });
@@ -33,11 +33,11 @@ pub fn render(cluster: &Cluster, myself: Option<&Address>, dead: &BTreeSet<Addre
     text
 }
 
-fn write_head(server: &Server, myself: Option<&Address>, text: &mut String) {
+fn write_head(server: &Server, group: GroupId, myself: Option<&Address>, text: &mut String) {
     let address = &server.address;
     let bus = address.port().checked_add(BUS_ABOVE).unwrap_or(address.port());
     let mine = if myself == Some(address) { "myself," } else { "" };
-    let _ = write!(text, "{} {address}@{bus} {mine}", server.id);
+    let _ = write!(text, "{} {address}@{bus},,shard-id={group:040x} {mine}", server.id);
 }
 
 /// The file that proxies read: the epoch, then the lines.
@@ -63,10 +63,10 @@ mod tests {
         assert_eq!(
             render(&cluster, Some(&myself), &dead),
             "\
-n1 127.0.0.1:1@10001 master - 0 0 1 connected 0-8191
-n2 127.0.0.1:2@10002 myself,slave n1 0 0 1 connected
-n3 127.0.0.1:3@10003 master - 0 0 1 connected 8192-16383
-n4 127.0.0.1:4@10004 slave,fail n3 0 0 1 disconnected
+n1 127.0.0.1:1@10001,,shard-id=0000000000000000000000000000000000000001 master - 0 0 1 connected 0-8191
+n2 127.0.0.1:2@10002,,shard-id=0000000000000000000000000000000000000001 myself,slave n1 0 0 1 connected
+n3 127.0.0.1:3@10003,,shard-id=0000000000000000000000000000000000000002 master - 0 0 1 connected 8192-16383
+n4 127.0.0.1:4@10004,,shard-id=0000000000000000000000000000000000000002 slave,fail n3 0 0 1 disconnected
 "
         );
         assert!(render_file(&cluster, &dead).starts_with("epoch 1\nn1 "));

@@ -85,6 +85,9 @@ pub enum NoUndo {
     /// Others have changed what it was about.
     #[error("{0} has another master since: `server promote` changes that")]
     MasterChanged(String),
+    /// It was about what agents do by themselves.
+    #[error("it changed the policy: `tidegate cluster policy set` changes it again")]
+    Policy,
     /// There is nothing to take back.
     #[error("all is as it was before it already")]
     Nothing,
@@ -107,6 +110,7 @@ pub fn undo(before: &Cluster, after: &Cluster, now: &Cluster) -> Result<Undo, No
     found.extend(undo_groups(before, after, now)?);
     found.extend(undo_proxies(before, after, now));
     match found.len() {
+        0 if before.policy != after.policy => Err(NoUndo::Policy),
         0 => Err(NoUndo::Nothing),
         1 => found.pop().ok_or(NoUndo::Nothing),
         _ => Err(NoUndo::Several),

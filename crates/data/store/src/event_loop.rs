@@ -16,7 +16,9 @@ use mio::{Events, Interest, Poll, Waker};
 use shard::{ShardOptions, TICK_MS};
 
 use crate::{
-    Start, StoreError, clock,
+    Start, StoreError,
+    agent_link::AgentLink,
+    clock,
     folder::{ShardNumber, StoreFolder},
     forward::Forwarder,
     host::{Listening, OomScore, Process},
@@ -60,6 +62,8 @@ pub struct EventLoop {
     forwarder: Option<Forwarder>,
     /// Sends keys to other servers; nothing until there are some.
     migrations: Option<Migrations>,
+    /// Passes commands on to the cluster's agent; nothing until there are some.
+    agent_link: Option<AgentLink>,
     waker: Arc<Waker>,
     watch: Watch,
     life: Life,
@@ -139,6 +143,7 @@ impl EventLoop {
             replicator,
             forwarder: None,
             migrations: None,
+            agent_link: None,
             waker,
             watch,
             life,
@@ -227,6 +232,7 @@ impl EventLoop {
             self.fulfil_requests(now)?;
             self.migrate(now)?;
             self.forward()?;
+            self.ask_agent();
             let has_more = self.replicate(now)?;
             let end = self.shard.end_turn(now, is_tick)?;
             busy = self.replicator.end_turn(&mut self.shard) || end.is_busy || has_more;

@@ -3,6 +3,7 @@
 //! A thread runs the loop (`event_loop`) of a shard. All that is Redis is in `commands`, and what makes it outlive the process is in
 //! `shard`; here are sockets, threads, clocks, folders.
 
+mod agent_link;
 pub mod allocator;
 pub mod archive;
 pub mod backup;

@@ -9,8 +9,8 @@ use agent::{
 use serde_json::{Value, json};
 
 use super::{
-    ActionCommand, LOOK_EACH, ProxyArguments, ProxyCommand, ServerCommand, WhichArguments, ask, confirm::Consent, get,
-    show, shown,
+    ActionCommand, LOOK_EACH, PolicyCommand, ProxyArguments, ProxyCommand, ServerCommand, WhichArguments, ask,
+    confirm::Consent, get, show, shown,
 };
 
 /// How long a promotion may take.
@@ -215,11 +215,30 @@ pub fn action(command: &ActionCommand) -> Result<String, String> {
             }
             Ok(shown(which, &done, |done| format!("done: {}", show::undo(done))))
         }
+        ActionCommand::Pending(which) => Ok(shown(which, &get(which, "/api/pending")?, show::pending)),
+        ActionCommand::Confirm { number, which } => answered(which, *number, "confirm"),
+        ActionCommand::Refuse { number, which } => answered(which, *number, "refuse"),
         ActionCommand::Gc { keep, which } => {
             let gone = ask(which, "POST", "/api/actions/gc", &json!({ "keep": keep }))?;
             Ok(shown(which, &gone, |gone| {
                 format!("{} changes are forgotten", gone.get("removed").unwrap_or(&Value::Null))
             }))
+        }
+    }
+}
+
+fn answered(which: &WhichArguments, number: u64, answer: &str) -> Result<String, String> {
+    let done = ask(which, "POST", &format!("/api/pending/{number}/{answer}"), &json!({}))?;
+    Ok(shown(which, &done, show::what))
+}
+
+/// Commands about what the agent does by itself.
+pub fn policy(command: &PolicyCommand) -> Result<String, String> {
+    match command {
+        PolicyCommand::Show(which) => Ok(shown(which, &get(which, "/api/policy")?, show::policy)),
+        PolicyCommand::Set { action, mode, which } => {
+            let done = ask(which, "POST", "/api/policy", &json!({ "action": action, "mode": mode }))?;
+            Ok(shown(which, &done, show::what))
         }
     }
 }

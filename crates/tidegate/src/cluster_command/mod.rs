@@ -66,7 +66,13 @@ enum ClusterCommand {
     Backup(backup::BackupArguments),
     /// Play a backup of a cluster into another one, of any size.
     Restore(backup::RestoreArguments),
-    /// Changes that were made.
+    /// What the agent does by itself, and what waits for a person.
+    Policy {
+        /// What about it.
+        #[command(subcommand)]
+        command: PolicyCommand,
+    },
+    /// Changes that were made, and actions that wait for a person.
     Action {
         /// What about them.
         #[command(subcommand)]
@@ -313,11 +319,42 @@ enum ActionCommand {
         #[command(flatten)]
         which: WhichArguments,
     },
+    /// Show what waits for a person, as the policy says.
+    Pending(WhichArguments),
+    /// Have something be done that waits.
+    Confirm {
+        /// Its number (`action pending`).
+        number: u64,
+        #[command(flatten)]
+        which: WhichArguments,
+    },
+    /// Have something stay undone that waits, while what it is about lasts.
+    Refuse {
+        /// Its number (`action pending`).
+        number: u64,
+        #[command(flatten)]
+        which: WhichArguments,
+    },
     /// Forget all but the last changes.
     Gc {
         /// How many are kept.
         #[arg(long, default_value_t = HISTORY_KEPT)]
         keep: u64,
+        #[command(flatten)]
+        which: WhichArguments,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum PolicyCommand {
+    /// Show how each action comes about.
+    Show(WhichArguments),
+    /// Say how an action comes about.
+    Set {
+        /// failover, restart, rejoin or rebalance.
+        action: String,
+        /// auto: by itself; ask: when a person has confirmed it; off: a person does it.
+        mode: String,
         #[command(flatten)]
         which: WhichArguments,
     },
@@ -424,6 +461,7 @@ fn answer(command: &ClusterCommand) -> Result<String, String> {
         ClusterCommand::Slot { command } => slot(command),
         ClusterCommand::Proxy { command } => change::proxy(command),
         ClusterCommand::Action { command } => change::action(command),
+        ClusterCommand::Policy { command } => change::policy(command),
         ClusterCommand::Backup(arguments) => backup::backup(arguments),
         ClusterCommand::Restore(arguments) => backup::restore(arguments),
         ClusterCommand::Up(_) | ClusterCommand::Check(_) => Ok(String::new()),

@@ -42,6 +42,10 @@ pub fn status(status: &Value) -> String {
     }
     out.push('\n');
     out.push_str(&servers(status));
+    let pending = status.get("pending").unwrap_or(&Value::Null);
+    if pending.as_array().is_some_and(|all| !all.is_empty()) {
+        out.push_str(&format!("\n{}", self::pending(pending)));
+    }
     let moves = list(status, "moves");
     if !moves.is_empty() {
         out.push_str(&format!("\n{}\n", progress(status.get("moves").unwrap_or(&Value::Null))));
@@ -117,6 +121,29 @@ pub fn history(changes: &Value) -> String {
             text(change, "by").to_owned(),
             text(change, "what").to_owned(),
         ]);
+    }
+    columns(&rows)
+}
+
+/// What waits for a person.
+pub fn pending(all: &Value) -> String {
+    let mut rows = vec![["NUMBER", "ACTION", "STATE", "WHAT"].map(str::to_owned)];
+    for one in all.as_array().map(Vec::as_slice).unwrap_or_default() {
+        rows.push([
+            number(one, "number"),
+            text(one, "action").to_owned(),
+            text(one, "state").to_owned(),
+            text(one, "what").to_owned(),
+        ]);
+    }
+    if rows.len() == 1 { "nothing waits for a person".into() } else { columns(&rows) }
+}
+
+/// How actions come about.
+pub fn policy(all: &Value) -> String {
+    let mut rows = vec![["ACTION", "MODE", "WHAT"].map(str::to_owned)];
+    for one in all.as_array().map(Vec::as_slice).unwrap_or_default() {
+        rows.push(["action", "mode", "about"].map(|name| text(one, name).to_owned()));
     }
     columns(&rows)
 }
@@ -257,6 +284,17 @@ pub fn problems(status: &Value) -> Vec<String> {
                 found.push(format!("group {id}: {address} does not have all that its master has yet"));
             }
         }
+    }
+    for one in list(status, "pending") {
+        let (number, action, what) = (number(one, "number"), text(one, "action"), text(one, "what"));
+        found.push(match text(one, "state") {
+            "off" => format!("the policy has {action} off, so this is left to you: {what}"),
+            "refused" => format!("refused, and still so: {what} (`tidegate cluster action confirm {number}` does it)"),
+            "confirmed" => format!("confirmed, and about to be done: {what}"),
+            _ => format!(
+                "waits for you: {what} (`tidegate cluster action confirm {number}`, or `action refuse {number}`)"
+            ),
+        });
     }
     for one in list(status, "moves").iter().filter(|one| one.get("problem").is_some_and(Value::is_string)) {
         found.push(format!(

@@ -5,6 +5,8 @@ mod figures;
 mod hosts;
 mod leading;
 mod moves;
+mod pending;
+mod policy;
 mod reconcile;
 mod requests;
 mod site;
@@ -72,6 +74,12 @@ pub struct Conductor {
     pub keepers: BTreeMap<GroupId, Keeper>,
     /// Slots on their way.
     pub moves: moves::Moves,
+    /// What waits for a person.
+    pub pending: pending::Pending,
+    /// Masters that were replaced and do not follow their successors yet.
+    replaced: BTreeSet<Address>,
+    /// A group that was added and has not got its share yet.
+    grown: Option<GroupId>,
     links: BTreeMap<Address, Link>,
     /// Why servers do not answer.
     pub silent: BTreeMap<Address, String>,
@@ -103,6 +111,20 @@ pub struct Conductor {
     reconciled: Option<Epoch>,
     /// It was told to end.
     pub is_ending: bool,
+}
+
+/// A folder whose stores belong to a cluster that its coordinator does not know: a new one would leave their data behind.
+fn refuse_orphans(options: &Options) -> Result<(), AgentError> {
+    let declared = processes::declared(&options.folder)?;
+    if declared.iter().all(|one| one.is_loose) {
+        return Ok(());
+    }
+    let (folder, coordinator) = (options.folder.path().display(), options.folder.coordinator());
+    Err(AgentError::Other(format!(
+        "{folder} has stores of a cluster, and its coordinator knows of none: restore {} from a backup, or name another folder (--dir) to \
+         begin anew",
+        coordinator.display()
+    )))
 }
 
 impl Conductor {
@@ -222,6 +244,7 @@ impl Conductor {
                 }
             }
         }
+        self.let_held_start(now);
         self.processes.forget_ended();
     }
 

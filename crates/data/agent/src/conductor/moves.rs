@@ -71,6 +71,11 @@ impl Moves {
         !self.is_waiting.contains(server)
     }
 
+    /// Has servers be told of the last change before others, until a time at the latest.
+    pub(super) fn tell_first(&mut self, servers: Vec<Address>, now: u64) {
+        self.first = Some((servers, now + TOLD_FIRST_MS));
+    }
+
     pub(super) fn handle_paused(&mut self, first: u16, now: u64, until: u64) {
         if let Some(one) = self.all.get_mut(&first) {
             one.machine.handle_paused(now, until);
@@ -269,7 +274,8 @@ impl Conductor {
                 if event == SlotEvent::Switch {
                     let target = self.records.cluster.groups.get(&to);
                     let first = target.map(|group| vec![group.master.clone()]).unwrap_or_default();
-                    self.moves.first = Some((first, self.now() + TOLD_FIRST_MS));
+                    let now = self.now();
+                    self.moves.tell_first(first, now);
                 }
             }
             Err(error) => {

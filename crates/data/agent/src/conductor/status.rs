@@ -224,6 +224,8 @@ pub fn whole(conductor: &Conductor) -> Value {
             "offline": offline,
         },
         "moves": moves(conductor),
+        "policy": cluster.policy,
+        "pending": conductor.shown_pending(),
         "agent": agent(conductor),
         "agents": agents(conductor),
     })

@@ -22,7 +22,7 @@ impl Conductor {
         let groups: Vec<GroupId> = self.records.cluster.groups.keys().copied().collect();
         self.keepers.retain(|group, _| groups.contains(group));
         let mut orders = Orders::new();
-        let mut decisions = Vec::new();
+        let (mut decisions, mut wanted) = (Vec::new(), Vec::new());
         for group in groups {
             let in_sync = self.records.in_sync(group);
             let is_held = self.moves.holds(group);
@@ -37,8 +37,13 @@ impl Conductor {
             for step in keeper.poll_steps(now, situation) {
                 match step {
                     Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => decisions.push((group, step)),
-                    step => self.order(step, &mut orders),
+                    step => wanted.push((group, step)),
                 }
+            }
+        }
+        for (group, step) in wanted {
+            if self.may_do(group, &step, now) {
+                self.order(step, &mut orders);
             }
         }
         self.conduct_moves(now, &mut orders);
@@ -47,11 +52,14 @@ impl Conductor {
             let orders = orders.remove(&server).unwrap_or_default();
             self.begin_round(&server, orders, now);
         }
-        if self.may_write(now) {
-            for (group, decision) in decisions {
+        let may_write = self.may_write(now);
+        for (group, decision) in decisions {
+            if may_write && self.may_do(group, &decision, now) {
                 self.decide(group, decision);
             }
         }
+        self.give_share(now);
+        self.pending.forget(now);
     }
 
     fn order(&self, step: Step, orders: &mut Orders) {
@@ -64,8 +72,12 @@ impl Conductor {
                 let text = nodes::render(cluster, Some(&server), &BTreeSet::new());
                 // No vote, but from now on it needs those of most voters.
                 let (epoch, voters) = (cluster.epoch.to_string(), cluster.voters().join(","));
-                let words = ["CLUSTER", "TOPOLOGY", &epoch, &text, "LEASE", "0", "VOTERS", &voters];
-                (server, Order::Do(command(&words)))
+                let mut words = command(&["CLUSTER", "TOPOLOGY", &epoch, &text, "LEASE", "0", "VOTERS", &voters]);
+                if cluster.servers().any(|(_, known)| known.address == server && known.host.is_empty()) {
+                    // Nobody has started it with that.
+                    words.extend(command(&["AGENT", &self.socket()]));
+                }
+                (server, Order::Do(words))
             }
             Step::Follow { server, master } => {
                 let words = ["REPLICAOF", master.host(), &master.port().to_string()];
@@ -93,7 +105,13 @@ impl Conductor {
             Step::Elect { master, reason } => {
                 let what = format!("group {group}: {master} is the master: {reason}");
                 let next = self.records.cluster.with_master(group, &master).map_err(Into::into);
-                next.and_then(|next| self.records.change(next, "failover", &what)).map(|()| what)
+                let done = next.and_then(|next| self.records.change(next, "failover", &what)).map(|()| what);
+                if done.is_ok() {
+                    // Who hands over sends clients to its successor: that one is to know before.
+                    let now = self.now();
+                    self.moves.tell_first(vec![master], now);
+                }
+                done
             }
             Step::Renew { reason } => {
                 let what = format!("group {group}: {reason}");

@@ -3,6 +3,7 @@
 
 mod client;
 mod guard;
+mod look;
 mod message;
 mod serve;
 mod token;
@@ -17,7 +18,7 @@ pub use serve::{Desk, listen, listen_tcp};
 pub use token::Token;
 
 /// Something that is asked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Request {
     /// GET or POST.
     pub method: String,
@@ -43,6 +44,8 @@ pub enum Response {
     },
     /// What a server says to this.
     Ask(Question),
+    /// The same is asked again, with what this server says of itself (`found`).
+    Look(Address),
     /// What the agent that leads says to it.
     PassOn {
         /// Where its REST is.

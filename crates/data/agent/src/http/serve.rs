@@ -19,6 +19,7 @@ use super::{
     Question, Request, Response, Token,
     client::{self, PASSED_ON},
     guard::{Given, No, Situation, Wish},
+    look,
     message::{self, BODY_MAX, Message, Stream},
 };
 use crate::{
@@ -33,7 +34,7 @@ use crate::{
 /// How long a request may take to come, and an answer to go.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a server may take that is asked for somebody.
-const SERVER_PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const SERVER_PATIENCE: Duration = Duration::from_secs(5);
 /// Connections of each kind at the same time.
 const CONNECTIONS_MAX: usize = 64;
 /// How long to wait when no connection can be taken: there are too many open files.
@@ -210,13 +211,26 @@ fn request_of(message: Message) -> io::Result<Request> {
 }
 
 fn answered(desk: &Desk, request: Request) -> Response {
+    let mut again = request.clone();
+    match handed_over(desk, request) {
+        Response::Ask(question) => asked(&question, &desk.login),
+        Response::Look(server) => {
+            if let Some(fields) = again.body.as_object_mut() {
+                fields.insert("found".into(), look::look(&server, &desk.login).to_string().into());
+            }
+            handed_over(desk, again)
+        }
+        said @ (Response::Said { .. } | Response::PassOn { .. }) => said,
+    }
+}
+
+fn handed_over(desk: &Desk, request: Request) -> Response {
     let (answer, answered) = mpsc::channel();
     let gone = || Response::refused(503, "the agent is ending, or too busy to answer");
     if !(desk.hand_over)(request, answer) {
         return gone();
     }
     match answered.recv_timeout(PATIENCE).unwrap_or_else(|_| gone()) {
-        Response::Ask(question) => asked(&question, &desk.login),
         Response::PassOn { api, request } => {
             let path = if request.query.is_empty() { request.path } else { [request.path, request.query].join("?") };
             match client::passed_on(&api, &desk.token, (&request.method, &path), &request.body, PATIENCE) {
@@ -224,7 +238,7 @@ fn answered(desk: &Desk, request: Request) -> Response {
                 Err(error) => Response::refused(503, format!("{error}; it leads the cluster")),
             }
         }
-        said @ Response::Said { .. } => said,
+        other => other,
     }
 }
 
@@ -246,7 +260,9 @@ fn refusal(no: No, has_body: bool) -> Vec<u8> {
 fn bytes_of(response: Response, has_body: bool) -> Vec<u8> {
     let (status, body) = match response {
         Response::Said { status, body } => (status, body),
-        Response::Ask(question) => (502, serde_json::json!({ "error": format!("{} was not asked", question.server) })),
+        Response::Ask(Question { server, .. }) | Response::Look(server) => {
+            (502, serde_json::json!({ "error": format!("{server} was not asked") }))
+        }
         Response::PassOn { api, .. } => (502, serde_json::json!({ "error": format!("{api} was not asked") })),
     };
     framed(status, "application/json", page::NOT_KEPT, body.to_string().as_bytes(), has_body)

@@ -73,7 +73,7 @@ impl Membership {
     }
 
     /// The change of the cluster that made this node a master; none that it knows of if it is not.
-    pub(super) fn master_since(&self) -> u64 {
+    pub(crate) fn master_since(&self) -> u64 {
         let mine = self.topology.as_ref().and_then(|topology| {
             let place = topology.myself?;
             (topology.master_of(place) == place).then(|| topology.nodes.get(place))?

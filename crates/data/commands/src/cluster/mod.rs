@@ -58,7 +58,14 @@ pub struct Membership {
     pub votes: Votes,
     /// Since when the agent leads that was heard last.
     pub term: u64,
+    /// The socket of the agent that looks after it, if it was not started with one.
+    pub agent: Option<String>,
+    /// It has just become a master: until then commands wait for its first lease, which is on its way.
+    pub awaits_lease_until: Option<u64>,
 }
+
+/// How long commands wait at a new master for its first lease, in microseconds.
+const FIRST_LEASE_US: u64 = 1_000_000;
 
 /// Why a node does not take what it is told of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -127,6 +134,26 @@ impl Membership {
         }
         self.lease = lease_until.map(|until| until.max(self.lease.unwrap_or(0))).or(self.lease);
         Ok(())
+    }
+
+    /// Notes that it has become a master at a time, if it has: `before` is since when it was one before.
+    pub(crate) fn note_new_master(&mut self, before: u64, now: u64) {
+        let since = self.master_since();
+        if since != before && since != u64::MAX && !self.may_serve(now) {
+            self.awaits_lease_until = Some(now + FIRST_LEASE_US);
+        }
+    }
+
+    /// Whether commands wait for its first lease at a time.
+    #[inline]
+    #[must_use]
+    pub fn awaits_lease(&self, now: u64) -> bool {
+        self.awaits_lease_until.is_some_and(|until| now < until) && !self.may_serve(now)
+    }
+
+    /// Whether nobody has to wait for its first lease any more, though somebody has.
+    pub(crate) fn end_await(&mut self, now: u64) -> bool {
+        self.awaits_lease_until.is_some() && !self.awaits_lease(now) && self.awaits_lease_until.take().is_some()
     }
 
     /// May serve until then, in the epoch that it knows.

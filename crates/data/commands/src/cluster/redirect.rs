@@ -19,6 +19,8 @@ pub enum Redirect {
     },
     /// Nobody has it.
     NotServed,
+    /// It would write all keys, and this is a replica.
+    ReadOnly,
     /// This node must not serve now: it knows no cluster yet, or nobody has said that it still may.
     Down,
 }
@@ -31,6 +33,7 @@ impl Redirect {
             Self::CrossSlot => Failure::text("CROSSSLOT Keys in request don't hash to the same slot"),
             Self::Moved { slot, place } => Failure::owned(format!("MOVED {slot} {place}")),
             Self::NotServed => Failure::text("CLUSTERDOWN Hash slot not served"),
+            Self::ReadOnly => Failure::text("READONLY You can't write against a read only replica."),
             Self::Down => Failure::text("CLUSTERDOWN The cluster is down"),
         }
     }
@@ -61,7 +64,11 @@ impl Membership {
         }
         // What has no keys and writes is about all of them.
         if first.is_none() && flags.contains(Flags::WRITE) && standing.peer != Peer::Mover && !self.may_serve(now) {
-            return Err(Redirect::Down);
+            let is_replica = self
+                .topology
+                .as_ref()
+                .is_some_and(|known| known.myself.is_some_and(|place| known.master_of(place) != place));
+            return Err(if is_replica { Redirect::ReadOnly } else { Redirect::Down });
         }
         Ok(first)
     }
@@ -146,6 +153,8 @@ r 127.0.0.1:5@6 slave m 0 0 1 connected
         assert_eq!(routed(&replica, &["b"], Flags::READONLY, reads), "Some(3300)");
         assert_eq!(routed(&replica, &["b"], Flags::WRITE, reads), "MOVED 3300 127.0.0.1:1");
         assert_eq!(routed(&replica, &["a"], Flags::READONLY, reads), "MOVED 15495 127.0.0.1:3");
+        let cut = told(&TEXT.replace("myself,", "").replace("6 slave", "6 myself,slave"), Some(0));
+        assert!(routed(&cut, &[], Flags::WRITE, reads).starts_with("READONLY "));
     }
 
     #[test]

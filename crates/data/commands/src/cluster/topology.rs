@@ -10,12 +10,14 @@ const NOBODY: u16 = u16::MAX;
 const NODES_MAX: usize = 4_096;
 /// Bytes that a node's name may have.
 const NAME_MAX: usize = 64;
+/// How far above a node's port Redis' bus would be: there is none, and clients expect a number.
+const BUS_ABOVE: u16 = 10_000;
 
 /// First and last slot of a range.
 pub type SlotRange = (u16, u16);
 
 /// A server of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// Its name, which no other node has.
     pub id: String,
@@ -27,6 +29,8 @@ pub struct Node {
     pub bus_port: u16,
     /// Its host's name, if the line has one.
     pub host_name: Option<String>,
+    /// The name of its shard; empty if it was not told.
+    pub shard: String,
     /// Where its master is among the nodes, if it is a replica.
     pub master: Option<usize>,
     /// It is thought dead.
@@ -97,6 +101,21 @@ impl Topology {
     }
 
     /// Notes the owner of each slot.
+    /// A node that belongs to no cluster.
+    #[must_use]
+    pub fn of_one(id: &str, port: u16) -> Self {
+        let bus_port = port.checked_add(BUS_ABOVE).unwrap_or(0);
+        let node = Node { id: id.to_owned(), port, bus_port, ..Node::default() };
+        Self { nodes: vec![node], myself: Some(0), owners: vec![NOBODY; SLOTS].into() }
+    }
+
+    /// The name of a node's shard: as it was told, or that of its master.
+    #[must_use]
+    pub fn shard_of(&self, place: usize) -> String {
+        let shard = self.nodes.get(place).map(|node| node.shard.clone()).filter(|shard| !shard.is_empty());
+        shard.or_else(|| self.nodes.get(self.master_of(place)).map(|node| node.id.clone())).unwrap_or_default()
+    }
+
     fn index(&mut self) -> Result<(), TopologyError> {
         for (place, node) in self.nodes.iter().enumerate() {
             for (first, last) in &node.slots {
@@ -192,6 +211,10 @@ fn node(text: &str) -> Result<(Node, Option<String>, bool), String> {
         return Err(format!("a name of more than {NAME_MAX} bytes"));
     }
     let (host, port, bus_port, host_name) = address_of(address)?;
+    let shard = address.split(',').find_map(|part| part.strip_prefix("shard-id=")).unwrap_or_default();
+    if shard.len() > NAME_MAX {
+        return Err(format!("a shard's name of more than {NAME_MAX} bytes"));
+    }
     let has = |name: &str| flags.split(',').any(|flag| flag == name);
     let is_replica = has("slave") || has("replica");
     if is_replica == (*master == "-") && !has("noaddr") && !has("handshake") {
@@ -208,6 +231,7 @@ fn node(text: &str) -> Result<(Node, Option<String>, bool), String> {
         port,
         bus_port,
         host_name,
+        shard: shard.to_owned(),
         master: None,
         has_failed: has("fail"),
         config_epoch: epoch.parse().map_err(|_| format!("the epoch '{epoch}' is no number"))?,

@@ -149,6 +149,28 @@ fn check_persistence(context: &Context<'_>, settings: &Settings, names: &[&'stat
     Ok(())
 }
 
+/// What the agent of a cluster sets at all its nodes, and what to do instead.
+const SET_BY_AGENT: &[(&str, &str)] = &[
+    (
+        "replica-ack",
+        "it follows from how many replicas the group's writes wait for (`tidegate cluster up --ack`, `server remove --ack`)",
+    ),
+    ("cluster-node-timeout", "`tidegate cluster up --failover-after MS` says after which silence a master is given up"),
+];
+
+/// Refuses what the agent would set back, or what would have no effect though it looks as if.
+fn check_cluster(context: &Context<'_>, names: &[&'static str]) -> Result<(), Failure> {
+    if !context.shared.is_steered_by_others(context.session) {
+        return Ok(());
+    }
+    match SET_BY_AGENT.iter().find(|(name, _)| names.contains(name)) {
+        None => Ok(()),
+        Some((name, instead)) => Err(Failure::owned(format!(
+            "ERR CONFIG SET failed (possibly related to argument '{name}') - the cluster's agent looks after that: {instead}"
+        ))),
+    }
+}
+
 fn set(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = context.words.from(2);
     if !words.len().is_multiple_of(2) {
@@ -160,6 +182,7 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
     }
     let (settings, names) = changed_settings(context, words)?;
     check_persistence(context, &settings, &names)?;
+    check_cluster(context, &names)?;
     if settings.maxclients.0 > context.shared.settings.maxclients.0 {
         context.shared.host.make_room_for_clients(settings.maxclients.0).map_err(|possible| {
             Failure::owned(format!(

@@ -64,6 +64,12 @@ fn replicaof(context: &mut Context<'_>) -> Result<(), Failure> {
     if !context.shared.persistence.enabled {
         return Err(NO_FOLDER);
     }
+    if context.shared.is_steered_by_others(context.session) {
+        return Err(Failure::text(
+            "ERR REPLICAOF not allowed in cluster mode: CLUSTER FAILOVER at a replica, or `tidegate cluster server promote`, makes it the \
+             master; CLUSTER REPLICATE makes a node without slots another master's replica",
+        ));
+    }
     let shared = &mut context.shared;
     if shared.replication.failover.is_some() {
         return Err(Failure::text("ERR REPLICAOF not allowed while failing over."));

@@ -11,6 +11,9 @@ use crate::{
 
 use super::{Found, Server, Shared, dispatch::WordList};
 
+/// A command that waits for a new master's first lease: not an answer to anybody.
+pub(super) const AWAITS_LEASE: Failure = Failure::text("TRYAGAIN the command waits for the master's first lease");
+
 impl Shared {
     /// Microseconds of the clock that never goes back.
     pub(crate) fn stopwatch(&self) -> u64 {
@@ -39,7 +42,10 @@ impl Shared {
             }
             _ => self.route_command(membership, session, found, words),
         };
-        routed.map_err(|redirect| redirect.failure())
+        routed.map_err(|redirect| match redirect {
+            Redirect::Down if membership.awaits_lease(self.stopwatch()) => AWAITS_LEASE,
+            redirect => redirect.failure(),
+        })
     }
 
     fn route_command(
@@ -53,7 +59,9 @@ impl Shared {
         let places = found.command.key_places_of(words);
         let keys = places.into_iter().filter_map(|place| words.get(place).copied());
         let slot = membership.route(keys, flags, session.standing, self.stopwatch())?;
-        Ok(session.standing.peer != Peer::Mover && (slot.is_some() || flags.contains(Flags::WRITE)))
+        // Who reads from a replica takes what it has: that is told without a lease.
+        let is_own = slot.is_some_and(|slot| membership.owns(slot));
+        Ok(session.standing.peer != Peer::Mover && (is_own || flags.contains(Flags::WRITE)))
     }
 
     /// All commands of a transaction, again: slots may have moved since they were queued.
@@ -71,6 +79,11 @@ impl Shared {
             }
         }
         Ok(is_under_lease)
+    }
+
+    /// Whether a session may not do what is the agent's: it belongs to somebody else, and this node to a cluster.
+    pub(crate) fn is_steered_by_others(&self, session: &Session) -> bool {
+        session.standing.term.is_none() && self.cluster.as_ref().is_some_and(|cluster| cluster.topology.is_some())
     }
 
     /// Whether a command has to wait until its slots have come to rest.
@@ -119,12 +132,24 @@ impl Shared {
         self.let_postponed_go();
     }
 
+    /// Has commands go on that wait for a new master's first lease, once it is there or has not come in time.
+    pub(crate) fn end_await_of_lease(&mut self) {
+        let now = self.stopwatch();
+        if self.cluster.as_mut().is_some_and(|membership| membership.end_await(now)) {
+            self.let_postponed_go();
+        }
+    }
+
     /// Sends those elsewhere who wait for keys that this node has not any more.
     pub(crate) fn redirect_waiting(&mut self) {
         let Some(membership) = self.cluster.as_ref() else { return };
         let now = self.stopwatch();
         let redirected = |session: &Session| {
             let blocked = session.blocked.as_ref().filter(|_| session.close == Close::No)?;
+            // Who waits for no key waits for a server, or for the agent.
+            if blocked.keys.is_empty() {
+                return None;
+            }
             let keys = blocked.keys.iter().map(Bytes::as_slice);
             membership.route(keys, Flags::WRITE, session.standing, now).err()
         };
@@ -144,5 +169,6 @@ impl Server {
         if pause.is_some_and(|pause| pause.until <= self.shared.stopwatch()) {
             self.shared.end_slot_pause();
         }
+        self.shared.end_await_of_lease();
     }
 }

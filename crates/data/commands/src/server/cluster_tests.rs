@@ -137,14 +137,57 @@ fn a_majority_of_voters_lets_a_node_serve() {
         .to_owned();
     let vote = |epoch: u64, voter: &str| format!("CLUSTER LEASE {epoch} 100 SINCE 5 VOTER {voter} RUN \"{run}\"");
     assert_eq!(shard.ask(client, &vote(1, "x")), ":5 ");
-    assert_eq!(shard.ask(client, "SET b 1"), "-CLUSTERDOWN The cluster is down ");
+    // It has just become the master: its first lease is on its way.
+    let waits = shard.client();
+    assert_eq!(shard.ask(waits, "SET b 0"), "");
     assert!(shard.ask(client, &vote(2, "y")).starts_with("-STALEEPOCH"));
     assert!(shard.ask(client, &vote(1, "w")).starts_with("-ERR 'w' is no voter"));
     assert!(shard.ask(client, "CLUSTER LEASE 1 100 SINCE 5 VOTER y RUN no").starts_with("-STALERUN"));
     assert_eq!(shard.ask(client, &vote(1, "y")), ":5 ");
+    shard.0.run(waits, 1000);
+    assert_eq!(shard.output(waits), "+OK ");
     assert_eq!(shard.ask(client, "SET b 1"), "+OK ");
     clock.set(100_005);
     assert_eq!(shard.ask(client, "SET b 1"), "-CLUSTERDOWN The cluster is down ");
+}
+
+#[test]
+fn a_new_master_has_commands_wait_for_its_first_lease_and_not_for_long() {
+    let clock = Rc::new(Cell::new(0));
+    let mut shard = node(&clock);
+    let (client, agent) = (shard.client(), shard.client());
+    assert_eq!(shard.ask(agent, &format!("{} LEASE 0", told(1, TWO))), "+OK ");
+    assert_eq!(shard.ask(client, "SET b 1"), "");
+    assert_eq!(shard.ask(agent, "CLUSTER LEASE 1 100"), "+OK ");
+    shard.0.run(client, 1000);
+    assert_eq!(shard.output(client), "+OK ");
+    // A lease that has ended was not the first one.
+    clock.set(200_000);
+    assert_eq!(shard.ask(client, "GET b"), "-CLUSTERDOWN The cluster is down ");
+    // Once more the master, and nobody gives it a lease.
+    assert_eq!(shard.ask(agent, &format!("{} LEASE 0", told(2, &TWO.replace("0 0 1", "0 0 2")))), "+OK ");
+    assert_eq!(shard.ask(client, "GET b"), "");
+    clock.set(1_200_001);
+    shard.0.tick(2000);
+    shard.0.run(client, 2000);
+    assert_eq!(shard.output(client), "-CLUSTERDOWN The cluster is down ");
+}
+
+#[test]
+fn what_a_replica_is_read_for_is_told_without_a_lease() {
+    let clock = Rc::new(Cell::new(0));
+    let mut shard = node(&clock);
+    let (client, mover) = (shard.client(), shard.client());
+    shard.ask(mover, "CLUSTER CONNECTION MOVER");
+    shard.ask(mover, "SET b 1");
+    let replica = TWO.replace("myself,master - ", "myself,slave o ").replace(" 0-9999", "").replace("10000-", "0-");
+    assert_eq!(shard.ask(mover, &format!("{} LEASE 0", told(1, &replica))), "+OK ");
+    assert_eq!(shard.ask(client, "GET b"), "-MOVED 3300 10.0.0.2:6379 ");
+    assert_eq!(shard.ask(client, "READONLY"), "+OK ");
+    assert_eq!(shard.ask(client, "GET b"), "$1 1 ");
+    assert!(!shard.0.shared.session_mut(client).unwrap().output.promise.is_under_lease);
+    assert_eq!(shard.ask(client, "READWRITE"), "+OK ");
+    assert_eq!(shard.ask(client, "GET b"), "-MOVED 3300 10.0.0.2:6379 ");
 }
 
 #[test]

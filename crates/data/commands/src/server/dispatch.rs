@@ -15,7 +15,9 @@ use crate::{
 };
 
 use super::{
-    Found, Server, cross_protocol,
+    Found, Server,
+    cluster::AWAITS_LEASE,
+    cross_protocol,
     execution::{OUT_OF_MEMORY, unknown_command},
     forwarding::{AWAITS_MASTER, FORWARDED},
     portions::LONG_OUTPUT,
@@ -363,6 +365,10 @@ impl Server {
             Err((Some(found), failure)) if failure == FORWARDED => (found, true),
             Err((_, failure)) if failure == AWAITS_MASTER => {
                 self.shared.forwards.is_awaited = true;
+                self.put_off(session);
+                return (Flow::Postponed, false);
+            }
+            Err((_, failure)) if failure == AWAITS_LEASE => {
                 self.put_off(session);
                 return (Flow::Postponed, false);
             }

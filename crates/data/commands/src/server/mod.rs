@@ -9,6 +9,7 @@
 //! [the contract]: Server
 
 mod access;
+mod agent;
 mod blocking;
 #[cfg(test)]
 mod blocking_tests;
@@ -56,6 +57,7 @@ mod warming;
 mod watch;
 mod wide;
 
+pub use agent::{AgentAnswer, AgentRequest, AgentRequests};
 pub use context::Context;
 pub(crate) use execution::OUT_OF_MEMORY;
 pub use forwarding::Forward;

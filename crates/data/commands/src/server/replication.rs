@@ -132,7 +132,10 @@ impl Server {
 
     /// Clients that wait for keys, or for replicas, wait in vain: the server is no master any more.
     pub fn unblock_all(&mut self) {
-        let is_blocked = |session: &Session| session.blocked.is_some() && session.close == Close::No;
+        // Who has made it a replica by the cluster's agent still hears what came of that.
+        let is_blocked = |session: &Session| {
+            session.blocked.is_some() && session.close == Close::No && !self.shared.agent.is_awaited_by(session.id)
+        };
         let sessions = self.shared.sessions.iter();
         let ids: Vec<SessionId> =
             sessions.filter(|(_, session)| session.as_deref().is_some_and(is_blocked)).map(|(id, _)| *id).collect();

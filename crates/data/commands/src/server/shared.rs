@@ -19,7 +19,7 @@ use crate::{
 };
 
 use super::{
-    LatencyMonitor, Migration, SlowLog, Statistics, StepLimits, Table, blocking,
+    AgentRequests, LatencyMonitor, Migration, SlowLog, Statistics, StepLimits, Table, blocking,
     forwarding::Forward,
     limits::Limits,
     migration, pause,
@@ -283,6 +283,8 @@ pub struct Shared {
     pub migrations: Migrations,
     /// Commands for the master.
     pub forwards: Forwards,
+    /// Commands for the cluster's agent.
+    pub agent: AgentRequests,
     /// What whoever runs this shard is asked to do.
     pub requests: Requests,
     /// Whether the server is to stop.
@@ -340,6 +342,7 @@ impl Shared {
             replication: Replication::default(),
             migrations: Migrations::default(),
             forwards: Forwards::default(),
+            agent: AgentRequests::default(),
             requests: Requests::default(),
             shutdown: Shutdown::default(),
             watches: Watches::default(),

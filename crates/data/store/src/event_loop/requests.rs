@@ -7,6 +7,7 @@ use keyspace::Millis;
 
 use crate::{
     StoreError,
+    agent_link::AgentLink,
     folder::ShardNumber,
     forward::{Forwarder, Upstream},
     messages,
@@ -93,6 +94,21 @@ impl EventLoop {
         }
         self.shard.server.shared.migrations.sockets = migrations.sockets();
         Ok(())
+    }
+
+    /// Has commands passed on to the cluster's agent, and answers those that have been.
+    pub(super) fn ask_agent(&mut self) {
+        let shared = &mut self.shard.server.shared;
+        if !shared.agent.queue.is_empty() {
+            let link = self.agent_link.get_or_insert_with(|| AgentLink::new(Arc::clone(&self.waker)));
+            for request in std::mem::take(&mut shared.agent.queue) {
+                link.send(request, &shared.settings);
+            }
+        }
+        let Some(link) = &self.agent_link else { return };
+        while let Some((number, answer)) = link.outcome() {
+            self.shard.server.finish_agent_request(number, answer);
+        }
     }
 
     /// Has commands sent to the master, and answers those whose answers have come.

@@ -99,7 +99,11 @@ pub(super) fn begin_group(
     let ack = u32::try_from(ack).unwrap_or(u32::MAX);
     let next = conductor.records.cluster.with_group(id, servers, ack)?;
     let what = format!("group {id} is added with {}; its writes wait for {ack} replicas", names.join(", "));
-    change_or_plan(conductor, next, is_plan, json!({ "what": what, "group": id, "servers": names }))
+    let done = change_or_plan(conductor, next, is_plan, json!({ "what": what, "group": id, "servers": names }))?;
+    if !is_plan {
+        conductor.note_grown(id);
+    }
+    Ok(done)
 }
 
 fn remove_group(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
@@ -267,6 +271,19 @@ impl Conductor {
         let last = own().chain(of_host).map(Address::port).max().unwrap_or(self.options.port);
         let mut ports = beginning::Ports { host: address.to_owned(), next: last, is_own };
         Ok(ports.take()?)
+    }
+
+    /// The machine whose agent looks after a server that joins by itself: this one if it has started it, or else nobody's.
+    pub(super) fn host_of(&self, address: &Address) -> String {
+        let is_ours = self.processes.declared().any(|one| one.address == *address);
+        if is_ours { self.options.host_name().to_owned() } else { String::new() }
+    }
+
+    /// A server that leaves goes on running, as one that belongs to no group.
+    pub(super) fn loosen(&mut self, address: &Address) {
+        if self.processes.loosen(address) {
+            self.write_declared();
+        }
     }
 
     /// Where the data of a store of ours is.

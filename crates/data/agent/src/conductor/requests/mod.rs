@@ -3,7 +3,9 @@
 mod actions;
 mod cut;
 mod groups;
+mod nodes;
 mod overview;
+mod policy;
 mod proxies;
 mod reborn;
 mod slots;
@@ -25,6 +27,8 @@ use crate::{
 pub enum Handler {
     /// The loop answers.
     Answer(fn(&mut Conductor, &Input) -> Result<Value, Problem>),
+    /// The loop answers, or says what is to be found out first.
+    Talk(fn(&mut Conductor, &Input) -> Result<Response, Problem>),
     /// A server is asked, by whoever serves the request: the loop waits for nobody.
     Ask(fn(&Conductor, &Input) -> Result<Question, Problem>),
 }
@@ -80,8 +84,8 @@ fn said(error: &dyn std::error::Error) -> String {
 
 /// Everything that can be asked.
 pub static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    [overview::ROUTES, groups::ROUTES, slots::ROUTES, proxies::ROUTES, actions::ROUTES, cut::ROUTES, reborn::ROUTES]
-        .concat()
+    let own = [overview::ROUTES, groups::ROUTES, slots::ROUTES, proxies::ROUTES, actions::ROUTES, policy::ROUTES];
+    [&own.concat(), nodes::ROUTES, cut::ROUTES, reborn::ROUTES].concat()
 });
 
 /// Whether a request changes something; nothing if there is no such route.
@@ -129,6 +133,7 @@ pub fn answer(conductor: &mut Conductor, request: &Request) -> Response {
     };
     let result = match route.handler {
         Handler::Answer(handler) => handler(conductor, &input).map(Response::good),
+        Handler::Talk(handler) => handler(conductor, &input),
         Handler::Ask(handler) => handler(conductor, &input).map(Response::Ask),
     };
     result.unwrap_or_else(|problem| match problem {
@@ -164,6 +169,15 @@ fn address(text: &str) -> Result<Address, Problem> {
 /// An address that must be there.
 fn address_of(input: &Input, name: &str) -> Result<Address, Problem> {
     address(input.text(name).unwrap_or_default())
+}
+
+/// Moves slots until all groups have the same share, as the policy says.
+pub(super) fn give_share(conductor: &mut Conductor) {
+    if let Err(Problem::Wrong(text) | Problem::NotThere(text) | Problem::Refused(text)) =
+        slots::spread(conductor, None, false)
+    {
+        conductor.note(&format!("slots are not spread: {text}"));
+    }
 }
 
 /// Changes the cluster as an operator has asked; says what was done.

@@ -1,11 +1,14 @@
-//! CLUSTER: what a node tells of the cluster, and what whoever looks after the cluster tells the node.
+//! CLUSTER: what a node tells of the cluster, what whoever looks after the cluster tells the node, and what the node passes on to him.
 //!
 //! Where the store stands alone all of it is refused as Redis refuses it, HELP too. Nodes do not talk to each other: what Redis'
-//! nodes decide among themselves is decided by `tidegate cluster`, so the commands that change a cluster point there.
+//! nodes decide among themselves is decided by the cluster's agent, so commands that change a cluster are passed on to it (`change`).
 
+mod change;
 mod show;
 mod slots;
 mod steer;
+
+use std::borrow::Cow;
 
 use keyspace::Failure;
 
@@ -15,9 +18,6 @@ use crate::{
     server::Command,
     table::{Categories, Flags},
 };
-
-/// Why commands that change the cluster are refused.
-pub(super) const DECIDED_ELSEWHERE: &str = "`tidegate cluster` decides that for all nodes";
 
 /// Of subcommands that change the cluster.
 const CHANGES: Flags = Flags::ADMIN.union(Flags::STALE).union(Flags::NO_ASYNC_LOADING);
@@ -40,8 +40,14 @@ const fn of(name: &'static str, arity: i32, since: &'static str, handler: Handle
         .docs(since, "", summary)
 }
 
-const fn refused(name: &'static str, arity: i32, since: &'static str, summary: &'static str) -> Command {
-    of(name, arity, since, decided_elsewhere, summary).flags(CHANGES).missing(DECIDED_ELSEWHERE)
+const fn change(
+    name: &'static str,
+    arity: i32,
+    since: &'static str,
+    handler: Handler,
+    summary: &'static str,
+) -> Command {
+    of(name, arity, since, handler, summary).flags(CHANGES)
 }
 
 /// The group's commands.
@@ -63,9 +69,9 @@ pub const COMMANDS: &[Command] = &[
         .group("cluster", Categories::empty())
         .docs("3.0.0", "depends on the subcommand", "The cluster and its slots.")
         .subcommands(&[
-            refused("ADDSLOTS", -3, "3.0.0", "Gives a node slots."),
-            refused("ADDSLOTSRANGE", -4, "7.0.0", "Gives a node ranges of slots."),
-            refused("BUMPEPOCH", 2, "3.0.0", "Begins a new epoch of the configuration."),
+            change("ADDSLOTS", -3, "3.0.0", change::add_slots, "Gives slots that nobody has to a master."),
+            change("ADDSLOTSRANGE", -4, "7.0.0", change::add_slots_range, "Gives ranges of slots that nobody has to a master."),
+            change("BUMPEPOCH", 2, "3.0.0", change::bump_epoch, "The epoch stays: the coordinator gives each change its own."),
             of(
                 "CONNECTION",
                 -3,
@@ -84,11 +90,11 @@ pub const COMMANDS: &[Command] = &[
             of("DELKEYSINSLOT", 5, "7.0.0", slots::delete, "Removes some keys of slots that are another node's.")
                 .syntax("first-slot:integer last-slot:integer count:integer")
                 .flags(Flags::ADMIN.union(Flags::WRITE)),
-            refused("DELSLOTS", -3, "3.0.0", "Takes slots from a node."),
-            refused("DELSLOTSRANGE", -4, "7.0.0", "Takes ranges of slots from a node."),
-            refused("FAILOVER", -2, "3.0.0", "Has a replica take its master's place."),
-            refused("FLUSHSLOTS", 2, "3.0.0", "Takes all slots from a node."),
-            refused("FORGET", 3, "3.0.0", "Removes a node."),
+            change("DELSLOTS", -3, "3.0.0", change::del_slots, "Takes slots from whoever has them: nobody serves them any more."),
+            change("DELSLOTSRANGE", -4, "7.0.0", change::del_slots_range, "Takes ranges of slots from whoever has them."),
+            change("FAILOVER", -2, "3.0.0", change::failover, "Has a replica take its master's place without a failed command."),
+            change("FLUSHSLOTS", 2, "3.0.0", change::flush_slots, "Takes all slots from a master without keys."),
+            change("FORGET", 3, "3.0.0", change::forget, "Removes a node."),
             of("GETKEYSINSLOT", 4, "3.0.0", slots::keys, "Some keys of a slot.")
                 .syntax("slot:integer count:integer")
                 .flags(Flags::STALE),
@@ -99,8 +105,9 @@ pub const COMMANDS: &[Command] = &[
                 .syntax("epoch:integer milliseconds:integer [SINCE/since{microseconds:integer [VOTER/voter{name RUN/run-id}]}]")
                 .flags(STEERS),
             of("LINKS", 2, "7.0.0", show::links, "The connections between nodes: there are none."),
-            refused("MEET", -4, "3.0.0", "Has nodes join."),
+            change("MEET", -4, "3.0.0", change::meet, "Has an empty node join: a master without slots."),
             of("MYID", 2, "3.0.0", show::my_id, "The node's name."),
+            of("MYSHARDID", 2, "7.2.0", show::my_shard_id, "The name of the node's shard: its group."),
             of("NODES", 2, "3.0.0", show::nodes, "The nodes."),
             of(
                 "PAUSE",
@@ -112,17 +119,17 @@ pub const COMMANDS: &[Command] = &[
             .syntax("slots<range{first-slot:integer last-slot:integer milliseconds:integer}|END>")
             .flags(STEERS),
             of("REPLICAS", 3, "5.0.0", show::replicas, "The replicas of a master.").syntax("node-id").flags(SHOWS),
-            refused("REPLICATE", 3, "3.0.0", "Makes a node the replica of a master."),
-            refused("RESET", -2, "3.0.0", "Has a node forget its cluster.")
+            change("REPLICATE", 3, "3.0.0", change::replicate, "Makes a node without slots the replica of a master."),
+            change("RESET", -2, "3.0.0", change::reset, "Has a node that was removed forget its cluster.")
                 .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::STALE)),
-            refused("SAVECONFIG", 2, "3.0.0", "Writes the state of the cluster into its file."),
-            refused("SET-CONFIG-EPOCH", 3, "3.0.0", "Sets the epoch of a new node."),
-            refused("SETSLOT", -4, "3.0.0", "Moves a slot."),
+            change("SAVECONFIG", 2, "3.0.0", change::save_config, "Does nothing: the coordinator has the state of the cluster."),
+            change("SET-CONFIG-EPOCH", 3, "3.0.0", change::set_config_epoch, "Is refused: epochs are the coordinator's."),
+            change("SETSLOT", -4, "3.0.0", change::set_slot, "Moves a slot with its keys."),
             of("SHARDS", 2, "7.0.0", show::shards, "The shards with their slots and nodes."),
             of("SLAVES", 3, "3.0.0", show::replicas, "The former name of REPLICAS.").syntax("node-id").flags(SHOWS),
             of("SLOTS", 2, "3.0.0", show::slots, "Which node has which slots."),
             of("TOPOLOGY", -4, "7.0.0", steer::topology, "Tells the node how the cluster is.")
-                .syntax("epoch:integer nodes [LEASE/lease{milliseconds:integer [VOTERS/names]}]")
+                .syntax("epoch:integer nodes [LEASE/lease{milliseconds:integer [VOTERS/names]}] [AGENT/path]")
                 .flags(STEERS),
         ]),
 ];
@@ -133,15 +140,23 @@ fn no_cluster(_: &mut Context<'_>) -> Result<(), Failure> {
     Err(DISABLED)
 }
 
-fn decided_elsewhere(context: &mut Context<'_>) -> Result<(), Failure> {
-    known(context)?;
-    Err(Failure::owned(format!("ERR {DECIDED_ELSEWHERE}: see `tidegate cluster --help`")))
+/// The cluster; a node that belongs to none is one by itself. An error where the store stands alone.
+fn known<'a>(context: &'a Context<'_>) -> Result<Cow<'a, Topology>, Failure> {
+    let membership = context.shared.cluster.as_ref().ok_or(DISABLED)?;
+    Ok(membership.topology.as_ref().map_or_else(
+        || {
+            let shared = &context.shared;
+            let port = u16::try_from(shared.settings.port.0).unwrap_or(0);
+            Cow::Owned(Topology::of_one(&shared.host.process().run_id, port))
+        },
+        Cow::Borrowed,
+    ))
 }
 
-/// The cluster; an error where the store stands alone or knows nothing of it yet.
-fn known<'a>(context: &'a Context<'_>) -> Result<&'a Topology, Failure> {
-    let membership = context.shared.cluster.as_ref().ok_or(DISABLED)?;
-    membership.topology.as_ref().ok_or(Failure::text("CLUSTERDOWN this node has not been told of its cluster yet"))
+/// The node's name.
+fn own_id(context: &Context<'_>) -> String {
+    let id = known(context).ok().and_then(|known| Some(known.nodes.get(known.myself?)?.id.clone()));
+    id.unwrap_or_default()
 }
 
 fn asking(context: &mut Context<'_>) -> Result<(), Failure> {

@@ -9,21 +9,43 @@ use crate::{
     groups::help,
 };
 
-use super::{DISABLED, known};
+use super::{DISABLED, known, own_id};
 
 pub(super) fn help(context: &mut Context<'_>) -> Result<(), Failure> {
     context.shared.cluster.as_ref().ok_or(DISABLED)?;
     let lines = [
+        (
+            "ADDSLOTS <slot> [<slot> ...], ADDSLOTSRANGE <first> <last> [...]",
+            "Gives slots that nobody has to this master.",
+        ),
+        ("BUMPEPOCH, SAVECONFIG", "Do nothing: the coordinator has epochs and state."),
+        ("COUNT-FAILURE-REPORTS <node-id>", "How many report a node as failed: the agent, or nobody."),
         ("COUNTKEYSINSLOT <slot>", "How many keys a slot has."),
+        ("DELSLOTS <slot> [<slot> ...], DELSLOTSRANGE <first> <last> [...]", "Takes slots from whoever has them."),
+        ("FAILOVER [FORCE]", "Has this replica take its master's place."),
+        ("FLUSHSLOTS", "Takes all slots from this node, which has no keys."),
+        ("FORGET <node-id>", "Removes a node from the cluster."),
         ("GETKEYSINSLOT <slot> <count>", "Some keys of a slot."),
         ("INFO", "The state of the cluster."),
         ("KEYSLOT <key>", "The slot of a key."),
+        ("LINKS", "The connections between nodes: there are none."),
+        ("MEET <ip> <port> [<bus-port>]", "Has that node, which is empty, join; or this one join that node's cluster."),
         ("MYID", "The node's name."),
+        ("MYSHARDID", "The name of the node's shard."),
         ("NODES", "The nodes, a line each."),
         ("REPLICAS <node-id>", "The replicas of a master."),
+        ("REPLICATE <node-id>", "Makes this node, which has no slots, the replica of a master."),
+        ("RESET [HARD|SOFT]", "Has this node, which was removed, forget its cluster."),
+        (
+            "SETSLOT <slot> (IMPORTING|MIGRATING|STABLE|NODE) [<node-id>]",
+            "Moves a slot: MIGRATING does it, with its keys, and waits.",
+        ),
         ("SHARDS", "The shards with their slots and nodes."),
         ("SLOTS", "Which node has which slots."),
-        ("TOPOLOGY <epoch> <nodes> [LEASE <milliseconds> [VOTERS <names>]]", "Tells the node how the cluster is."),
+        (
+            "TOPOLOGY <epoch> <nodes> [LEASE <milliseconds> [VOTERS <names>]] [AGENT <path>]",
+            "Tells the node how the cluster is.",
+        ),
         (
             "LEASE <epoch> <milliseconds> [SINCE <microseconds> [VOTER <name> RUN <run-id>]]",
             "Lets the node serve for so long; tells its clock.",
@@ -31,7 +53,6 @@ pub(super) fn help(context: &mut Context<'_>) -> Result<(), Failure> {
         ("PAUSE <first> <last> <milliseconds> | PAUSE END", "Has commands on some slots wait."),
         ("DELKEYSINSLOT <first> <last> <count>", "Removes some keys of slots that are another node's."),
         ("CONNECTION CLIENT|PROXY|MOVER|AGENT <term>", "Says what the connection is."),
-        ("ADDSLOTS, MEET, FAILOVER, SETSLOT, ...", "Are refused: `tidegate cluster` decides that for all nodes."),
     ];
     help::reply(context, "CLUSTER", &lines);
     Ok(())
@@ -39,7 +60,7 @@ pub(super) fn help(context: &mut Context<'_>) -> Result<(), Failure> {
 
 pub(super) fn info(context: &mut Context<'_>) -> Result<(), Failure> {
     let membership = context.shared.cluster.as_ref().ok_or(DISABLED)?;
-    let (assigned, nodes, size, my_epoch) = membership.topology.as_ref().map_or((0, 0, 0, 0), |topology| {
+    let (assigned, nodes, size, my_epoch) = membership.topology.as_ref().map_or((0, 1, 0, 0), |topology| {
         let masters = topology.nodes.iter().filter(|node| !node.slots.is_empty()).count();
         let mine = topology.myself.map(|place| topology.master_of(place)).and_then(|place| topology.nodes.get(place));
         (topology.assigned(), topology.nodes.len(), masters, mine.map_or(0, |node| node.config_epoch))
@@ -58,10 +79,18 @@ pub(super) fn info(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 pub(super) fn my_id(context: &mut Context<'_>) -> Result<(), Failure> {
-    let topology = known(context)?;
-    let id =
-        topology.myself.and_then(|place| topology.nodes.get(place)).map(|node| node.id.clone()).unwrap_or_default();
+    known(context)?;
+    let id = own_id(context);
     context.reply.bulk(id.as_bytes());
+    Ok(())
+}
+
+pub(super) fn my_shard_id(context: &mut Context<'_>) -> Result<(), Failure> {
+    let shard = {
+        let topology = known(context)?;
+        topology.myself.map(|place| topology.shard_of(place)).unwrap_or_default()
+    };
+    context.reply.bulk(shard.as_bytes());
     Ok(())
 }
 
@@ -80,7 +109,7 @@ pub(super) fn links(context: &mut Context<'_>) -> Result<(), Failure> {
 pub(super) fn failure_reports(context: &mut Context<'_>) -> Result<(), Failure> {
     let failed = {
         let topology = known(context)?;
-        let place = find(topology, context.words.at(2))?;
+        let place = find(&topology, context.words.at(2))?;
         topology.nodes.get(place).is_some_and(|node| node.has_failed)
     };
     context.reply.integer(i64::from(failed));
@@ -100,7 +129,7 @@ fn find(topology: &Topology, id: &[u8]) -> Result<usize, Failure> {
 pub(super) fn replicas(context: &mut Context<'_>) -> Result<(), Failure> {
     let lines = {
         let topology = known(context)?;
-        let place = find(topology, context.words.at(2))?;
+        let place = find(&topology, context.words.at(2))?;
         if topology.nodes.get(place).is_some_and(|node| node.master.is_some()) {
             return Err(Failure::text("ERR The specified node is not a master"));
         }
@@ -129,7 +158,7 @@ fn node(reply: &mut Reply<'_>, node: &Node) {
 }
 
 pub(super) fn slots(context: &mut Context<'_>) -> Result<(), Failure> {
-    let topology = known(context)?.clone();
+    let topology = known(context)?.into_owned();
     let mut ranges: Vec<(u16, u16, usize)> = Vec::new();
     for (place, node) in topology.nodes.iter().enumerate() {
         ranges.extend(node.slots.iter().map(|(first, last)| (*first, *last, place)));
@@ -149,7 +178,7 @@ pub(super) fn slots(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 pub(super) fn shards(context: &mut Context<'_>) -> Result<(), Failure> {
-    let topology = known(context)?.clone();
+    let topology = known(context)?.into_owned();
     let offset = context.shared.persistence.log.1 as i64;
     let reply = &mut context.reply;
     let masters = || topology.nodes.iter().enumerate().filter(|(_, node)| node.master.is_none());

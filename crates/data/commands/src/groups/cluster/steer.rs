@@ -33,28 +33,43 @@ fn after(context: &Context<'_>, place: usize) -> Result<u64, Failure> {
 pub(super) fn topology(context: &mut Context<'_>) -> Result<(), Failure> {
     let epoch = number(context, 2, i64::MAX as u64)?;
     let text = std::str::from_utf8(context.words.at(3)).map_err(|_| Failure::text("ERR the topology is no text"))?;
-    let lease = match context.words.len() {
-        4 => None,
-        6 | 8 if context.words.is(4, "LEASE") => Some(after(context, 5)?),
-        _ => return Err(Failure::Syntax),
-    };
-    let voters = match context.words.len() {
-        8 if context.words.is(6, "VOTERS") => Some(voters(context.words.at(7))?),
-        8 => return Err(Failure::Syntax),
-        _ => None,
-    };
+    let (mut lease, mut voted, mut agent) = (None, None, None);
+    for place in (4..context.words.len()).step_by(2) {
+        if place + 1 == context.words.len() {
+            return Err(Failure::Syntax);
+        }
+        match context.words.at(place).to_ascii_uppercase().as_slice() {
+            b"LEASE" => lease = Some(after(context, place + 1)?),
+            // They give leases: without one they would have nothing to say.
+            b"VOTERS" if lease.is_some() => voted = Some(voters(context.words.at(place + 1))?),
+            b"AGENT" => agent = Some(path(context.words.at(place + 1))?),
+            _ => return Err(Failure::Syntax),
+        }
+    }
+    let now = context.shared.stopwatch();
     let membership = context.shared.cluster.as_mut().ok_or(DISABLED)?;
-    let was_paused = membership.pause.is_some();
+    let (was_paused, before) = (membership.pause.is_some(), membership.master_since());
     membership.learn(epoch, text, lease).map_err(|error| refused(&error))?;
-    if let Some(voters) = voters {
+    if let Some(voters) = voted {
         membership.set_voters(voters);
     }
+    membership.agent = agent.or(membership.agent.take());
+    membership.note_new_master(before, now);
     if was_paused && membership.pause.is_none() {
         context.shared.end_slot_pause();
     }
     context.shared.redirect_waiting();
     context.reply.ok();
     Ok(())
+}
+
+/// The longest path of a socket.
+const PATH_MAX: usize = 107;
+
+/// Where the agent's socket is.
+fn path(text: &[u8]) -> Result<String, Failure> {
+    let text = std::str::from_utf8(text).ok().filter(|text| text.starts_with('/') && text.len() <= PATH_MAX);
+    text.map(str::to_owned).ok_or(Failure::text("ERR AGENT is followed by the whole path of the agent's socket"))
 }
 
 /// Names of voters, separated by commas.
@@ -106,6 +121,7 @@ pub(super) fn lease(context: &mut Context<'_>) -> Result<(), Failure> {
         }
         _ => return Err(Failure::Syntax),
     }
+    context.shared.end_await_of_lease();
     Ok(())
 }
 

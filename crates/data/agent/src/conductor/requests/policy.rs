@@ -1,0 +1,76 @@
+//! What agents do by themselves and what waits for a person.
+
+use cluster::policy::{Action, Mode, NoPolicy};
+use serde_json::{Value, json};
+
+use super::{Conductor, Handler, Problem, Route, change};
+use crate::api::{Input, Kind, Parameter};
+
+const TAG: &str = "policy";
+const NUMBER: Parameter = Parameter::required("number", Kind::Integer, "Its number, as /api/pending has it.");
+
+pub(super) const ROUTES: &[Route] = &[
+    Route::read("/api/policy", Handler::Answer(show)).named(
+        TAG,
+        "policy",
+        "Which actions agents do by themselves (auto), which wait for a person (ask), and which a person does (off).",
+    ),
+    Route::change("POST", "/api/policy", Handler::Answer(set))
+        .named(TAG, "setPolicy", "Says how an action comes about.")
+        .takes(&[
+            Parameter::required("action", Kind::Text, "failover, restart, rejoin or rebalance."),
+            Parameter::required("mode", Kind::Text, "auto, ask or off."),
+        ]),
+    Route::read("/api/pending", Handler::Answer(pending)).named(TAG, "pending", "Actions that wait for a person."),
+    Route::change(
+        "POST",
+        "/api/pending/{number}/confirm",
+        Handler::Answer(|conductor, input| answer(conductor, input, true)),
+    )
+    .named(TAG, "confirm", "Has an action be done that waits.")
+    .takes(&[NUMBER]),
+    Route::change(
+        "POST",
+        "/api/pending/{number}/refuse",
+        Handler::Answer(|conductor, input| answer(conductor, input, false)),
+    )
+    .named(TAG, "refuse", "Has an action stay undone, while what it is about lasts.")
+    .takes(&[NUMBER]),
+];
+
+fn show(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
+    let policy = conductor.records.cluster.policy;
+    let shown = |action: &Action| json!({ "action": action, "mode": policy.mode(*action), "about": action.about() });
+    Ok(Action::ALL.iter().map(shown).collect())
+}
+
+fn set(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
+    let wrong = |error: NoPolicy| Problem::Wrong(error.to_string());
+    let action: Action = input.text("action").unwrap_or_default().parse().map_err(wrong)?;
+    let mode: Mode = input.text("mode").unwrap_or_default().parse().map_err(wrong)?;
+    let what = format!("policy: {action} is {mode}");
+    let cluster = &conductor.records.cluster;
+    if cluster.policy.mode(action) != mode {
+        let next = cluster.with_policy(cluster.policy.with(action, mode));
+        change(conductor, next, &what)?;
+    }
+    Ok(json!({ "what": what }))
+}
+
+fn pending(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
+    Ok(conductor.shown_pending())
+}
+
+fn answer(conductor: &mut Conductor, input: &Input, is_confirmed: bool) -> Result<Value, Problem> {
+    let found = conductor.pending.answer(input.integer("number"), is_confirmed);
+    let (subject, what) = found.map_err(Problem::NotThere)?;
+    if is_confirmed && conductor.records.cluster.policy.mode(subject.action) == Mode::Off {
+        return Err(Problem::Refused(format!(
+            "the policy says that {0} is off: `tidegate cluster policy set {0} ask` lets it be confirmed",
+            subject.action
+        )));
+    }
+    let what = format!("{}: {what}", if is_confirmed { "confirmed" } else { "refused" });
+    conductor.note(&what);
+    Ok(json!({ "what": what }))
+}

@@ -1,0 +1,104 @@
+//! Commands that change the cluster: a node hands them over to whoever passes them on to the cluster's agent, and the client waits for
+//! what becomes of them.
+
+use crate::{
+    Session, SessionId,
+    cluster::Membership,
+    replication::{Request, Role},
+};
+
+use super::{Server, Shared};
+
+/// A command for the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentRequest {
+    /// Which one it is.
+    pub number: u64,
+    /// The node's name.
+    pub node: String,
+    /// The command behind `CLUSTER`, as the agent reads it.
+    pub command: String,
+    /// The agent's socket; empty if the node knows none.
+    pub socket: String,
+    /// The other node that it names (`MEET`).
+    pub other: Option<(String, u16)>,
+}
+
+/// What has become of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentAnswer {
+    /// It is done; this is the reply.
+    Done(String),
+    /// The node belongs to no cluster any more.
+    Reset,
+    /// It is not done, and why.
+    Refused(String),
+}
+
+/// Commands that are on their way to the agent.
+#[derive(Debug, Default)]
+pub struct AgentRequests {
+    /// Those that are to be passed on.
+    pub queue: Vec<AgentRequest>,
+    waiting: Vec<(u64, SessionId)>,
+}
+
+impl AgentRequests {
+    /// Whether a session waits for the agent.
+    pub(super) fn is_awaited_by(&self, session: SessionId) -> bool {
+        self.waiting.iter().any(|(_, waiting)| *waiting == session)
+    }
+}
+
+impl Shared {
+    /// Hands a command over. The session waits.
+    pub(crate) fn ask_agent(&mut self, session: &mut Session, mut request: AgentRequest) {
+        self.migrations.number += 1;
+        request.number = self.migrations.number;
+        session.block(&[b"CLUSTER"], Vec::new(), None, b"-ERR the cluster's agent has not answered yet\r\n".to_vec());
+        if let Some(blocked) = &mut session.blocked {
+            blocked.migration = request.number;
+        }
+        self.agent.waiting.push((request.number, session.id));
+        self.agent.queue.push(request);
+    }
+
+    /// Forgets the cluster. A replica becomes a master that has what it has.
+    pub(crate) fn leave_cluster(&mut self) {
+        if self.cluster.is_some() {
+            self.cluster = Some(Box::<Membership>::default());
+        }
+        if self.replication.master().is_some() {
+            self.replication.role = Role::Master;
+            self.replication.requests.push(Request::Promote);
+            self.settings.replicaof = crate::config::Master(None);
+        }
+        // That was the agent's: there are no replicas any more whose acknowledgements could be waited for.
+        self.settings.replica_ack = crate::config::Settings::default().replica_ack;
+        self.let_postponed_go();
+    }
+}
+
+impl Server {
+    /// Answers the client of a command that was handed over.
+    pub fn finish_agent_request(&mut self, number: u64, answer: AgentAnswer) {
+        let Some(place) = self.shared.agent.waiting.iter().position(|(waiting, _)| *waiting == number) else { return };
+        let (_, id) = self.shared.agent.waiting.swap_remove(place);
+        if answer == AgentAnswer::Reset {
+            self.shared.leave_cluster();
+        }
+        let Some(session) = self.shared.session_mut(id) else { return };
+        let Some(blocked) = session.blocked.as_mut().filter(|blocked| blocked.migration == number) else { return };
+        match answer {
+            AgentAnswer::Done(reply) => blocked.on_timeout = format!("+{reply}\r\n").into_bytes(),
+            AgentAnswer::Reset => blocked.on_timeout = b"+OK\r\n".to_vec(),
+            AgentAnswer::Refused(reason) => {
+                self.shared.end_blocking(id, Some(&reason.replace(['\r', '\n'], " ")));
+                self.run_runnable();
+                return;
+            }
+        }
+        self.shared.end_blocking(id, None);
+        self.run_runnable();
+    }
+}
