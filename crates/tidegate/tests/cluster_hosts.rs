@@ -48,19 +48,37 @@ fn three_hosts_are_one_cluster_that_survives_what_happens_to_one() {
     let Some(hosts) = begun() else { return };
     is_as_it_should_begin(&hosts);
     the_password_is_needed_and_on_no_command_line(&hosts);
+    survive(&hosts, 4);
+}
+
+/// `make test-hosts`.
+#[test]
+#[ignore = "takes minutes: make test-hosts"]
+fn three_hosts_survive_it_over_and_over() {
+    let Some(hosts) = begun() else { return };
+    let rounds = std::env::var("ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
+    for round in 1..=rounds {
+        println!("round {round} of {rounds}");
+        survive(&hosts, 10);
+    }
+}
+
+/// Everything that may happen, one after the other; etcd is away for so many seconds.
+#[track_caller]
+fn survive(hosts: &Hosts, without_etcd: u64) {
     let leader = hosts.leader(0).unwrap();
     let other = (leader + 1) % COUNT;
 
     // The host whose agent leads loses its power.
-    let busy = writers(&hosts, other);
+    let busy = writers(hosts, other);
     go_on(&busy, 50);
     hosts.kill(leader);
     go_on(&busy, 50);
     hosts.start(leader, &[]);
-    end(&hosts, other, busy);
+    end(hosts, other, busy);
 
     // A master is stopped, with a write in its socket.
-    let busy = writers(&hosts, other);
+    let busy = writers(hosts, other);
     go_on(&busy, 50);
     let (master, place, pid) = hosts.master(other, 0);
     let mut direct = hosts.client(place, master);
@@ -71,14 +89,14 @@ fn three_hosts_are_one_cluster_that_survives_what_happens_to_one() {
     let reply = direct.reply();
     let text = format!("{reply:?}");
     assert!(reply.is_none_or(|reply| reply.as_error().is_some()), "a master of the past has acknowledged: {text}");
-    end(&hosts, other, busy);
+    end(hosts, other, busy);
 
     // The host whose agent leads is cut off, with the masters on it.
     let leader = hosts.leader(0).unwrap();
     let other = (leader + 1) % COUNT;
     let group = (0..3).find(|group| hosts.master(other, *group).1 == leader);
     let former = group.map(|group| (TAGS[group], hosts.master(other, group).0));
-    let busy = writers(&hosts, other);
+    let busy = writers(hosts, other);
     go_on(&busy, 50);
     let direct = former.map(|(tag, master)| (tag, hosts.client(leader, master)));
     hosts.set_connected(leader, false);
@@ -89,24 +107,24 @@ fn three_hosts_are_one_cluster_that_survives_what_happens_to_one() {
         assert!(reply.is_none_or(|reply| reply.as_error().is_some()), "who is cut off has acknowledged: {text}");
     }
     hosts.set_connected(leader, true);
-    end(&hosts, other, busy);
+    end(hosts, other, busy);
 
     // No etcd answers. Writes go on, for longer than any lease.
-    let busy = writers(&hosts, other);
+    let busy = writers(hosts, other);
     go_on(&busy, 50);
     let etcds = hosts.etcds();
     assert_eq!(etcds.len(), COUNT);
     etcds.iter().for_each(|pid| signal_process(*pid, Signal::STOP));
-    let ends = std::time::Instant::now() + std::time::Duration::from_secs(4);
+    let ends = std::time::Instant::now() + std::time::Duration::from_secs(without_etcd);
     while std::time::Instant::now() < ends {
         go_on(&busy, 10);
     }
     etcds.iter().for_each(|pid| signal_process(*pid, Signal::CONT));
     go_on(&busy, 50);
-    end(&hosts, other, busy);
+    end(hosts, other, busy);
 
     // All lose their power at once.
-    let busy = writers(&hosts, other);
+    let busy = writers(hosts, other);
     go_on(&busy, 50);
     let done: Vec<_> = busy.into_iter().map(|writer| (writer.tag, writer.end())).collect();
     (0..COUNT).for_each(|host| hosts.kill(host));

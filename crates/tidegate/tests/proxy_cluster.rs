@@ -286,6 +286,7 @@ fn half_of_the_slots_move_to_a_new_store_under_load() {
         target: second.address,
         slots: vec![(8000, 16383)],
         password: None,
+        term: None,
     };
     let mover = store::slotmove::start(task).unwrap();
     wait_within(LONG, "the mover follows", || match mover.progress().phase {

@@ -21,6 +21,9 @@ const ENDED_MAX: usize = 32;
 /// For how long what another agent said is taken to be so, in milliseconds.
 pub const FRESH_MS: u64 = 1_000;
 
+/// The path of the question that agents ask each other.
+pub const EXCHANGE: &str = "/api/agents/exchange";
+
 /// A program of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {

@@ -23,6 +23,9 @@ pub trait Copying: Send {
 
 /// What can copy slots.
 pub trait Mover: Send {
+    /// The agent leads since this term: copies that begin from now on go on only while no later one is known.
+    fn lead(&self, term: u64);
+
     /// Begins to copy slots from a master to another one.
     ///
     /// # Errors

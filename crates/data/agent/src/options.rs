@@ -161,6 +161,18 @@ impl Folder {
         self.0.join("api.address")
     }
 
+    /// The password of stores, as a file that they read.
+    #[must_use]
+    pub fn stores_secret(&self) -> PathBuf {
+        self.0.join("stores.conf")
+    }
+
+    /// The same for proxies.
+    #[must_use]
+    pub fn proxies_secret(&self) -> PathBuf {
+        self.0.join("proxies.password")
+    }
+
     /// What the agent has to say.
     #[must_use]
     pub fn log(&self) -> PathBuf {

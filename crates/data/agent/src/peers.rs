@@ -13,7 +13,7 @@ use std::{
 };
 
 use crate::{
-    board::{Board, View},
+    board::{Board, EXCHANGE, View},
     http::{self, Token},
 };
 
@@ -21,8 +21,6 @@ use crate::{
 const EACH: Duration = Duration::from_millis(100);
 /// How long it may take to answer.
 const PATIENCE: Duration = Duration::from_millis(400);
-/// The path of the question.
-pub const PATH: &str = "/api/agents/exchange";
 
 /// What happens when another agent has said something.
 pub type Heard = dyn Fn(View) + Send + Sync;
@@ -62,7 +60,7 @@ impl Peers {
                 let api = own_place.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 seen = board.wait(seen, EACH);
                 let Ok(body) = serde_json::to_value(board.view()) else { continue };
-                let answer = http::ask_at(&api, &token, ("POST", PATH), &body, PATIENCE);
+                let answer = http::ask_at(&api, &token, ("POST", EXCHANGE), &body, PATIENCE);
                 match answer.ok().and_then(|answer| serde_json::from_value::<View>(answer).ok()) {
                     Some(view) => heard(view),
                     None => thread::sleep(EACH),

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::AgentError,
     options::{Folder, Options},
-    secrets::{self, Secret},
+    secrets::Secret,
 };
 
 /// The first pause before a program is started again, in milliseconds.
@@ -72,7 +72,7 @@ impl Declared {
         let own: Vec<String> = match self.program {
             Program::Store => {
                 let dir = path(folder.store(&self.name));
-                let file = secret.password.is_some().then(|| path(secrets::stores_file(folder)));
+                let file = secret.password.is_some().then(|| path(folder.stores_secret()));
                 let words = ["--bind", &host, "--port", &port, "--dir", &dir, "--cluster-enabled", "yes"];
                 let open: &[&str] = if secret.is_open { &["--protected-mode", "no"] } else { &[] };
                 let words = words.iter().chain(open).map(|word| (*word).to_owned());
@@ -81,7 +81,7 @@ impl Declared {
             Program::Proxy => {
                 let (listen, topology) = (self.address.to_string(), path(folder.topology()));
                 let words = ["proxy", "--listen", &listen, "--topology", &topology, "--stats-port", "0"];
-                let file = secret.password.is_some().then(|| path(secrets::proxies_file(folder)));
+                let file = secret.password.is_some().then(|| path(folder.proxies_secret()));
                 let password = file.into_iter().flat_map(|file| ["--password-file".to_owned(), file]);
                 words.map(str::to_owned).into_iter().chain(password).collect()
             }

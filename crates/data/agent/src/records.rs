@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::error::AgentError;
 
+/// How the cluster is called in the coordinator.
+pub const CLUSTER: &str = "main";
 /// Changes of which one transaction removes the record.
 const REMOVED_MAX: usize = 100;
 /// Changes that are at hand without a question to the coordinator.

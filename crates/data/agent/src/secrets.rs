@@ -5,11 +5,11 @@ use std::{
     fs::{self, OpenOptions},
     io::Write as _,
     os::unix::fs::OpenOptionsExt as _,
-    path::PathBuf,
+    path::Path,
     sync::Arc,
 };
 
-use crate::{error::AgentError, options::Folder};
+use crate::error::AgentError;
 
 /// Bytes that a password has at most.
 const LEN_MAX: usize = 512;
@@ -27,18 +27,6 @@ impl std::fmt::Debug for Secret {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Secret").field("has_password", &self.password.is_some()).finish_non_exhaustive()
     }
-}
-
-/// The file that stores read.
-#[must_use]
-pub fn stores_file(folder: &Folder) -> PathBuf {
-    folder.path().join("stores.conf")
-}
-
-/// The file that proxies read.
-#[must_use]
-pub fn proxies_file(folder: &Folder) -> PathBuf {
-    folder.path().join("proxies.password")
 }
 
 /// A word in the manner of redis.conf.
@@ -75,15 +63,15 @@ impl Secret {
     /// # Errors
     ///
     /// The disk fails.
-    pub fn write(&self, folder: &Folder) -> Result<(), AgentError> {
+    pub fn write(&self, stores: &Path, proxies: &Path) -> Result<(), AgentError> {
         let Some(password) = &self.password else { return Ok(()) };
         let word = quoted(password);
-        private(stores_file(folder), &format!("requirepass {word}\nmasterauth {word}\n"))?;
-        private(proxies_file(folder), &format!("{password}\n"))
+        private(stores, &format!("requirepass {word}\nmasterauth {word}\n"))?;
+        private(proxies, &format!("{password}\n"))
     }
 }
 
-fn private(path: PathBuf, text: &str) -> Result<(), AgentError> {
+fn private(path: &Path, text: &str) -> Result<(), AgentError> {
     let new = path.with_extension("new");
     let write = || {
         // An old one may have other rights.
@@ -91,9 +79,9 @@ fn private(path: PathBuf, text: &str) -> Result<(), AgentError> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        fs::rename(&new, &path)
+        fs::rename(&new, path)
     };
-    write().map_err(|source| AgentError::File { path: path.clone(), source })
+    write().map_err(|source| AgentError::File { path: path.to_owned(), source })
 }
 
 #[cfg(test)]
@@ -105,11 +93,11 @@ mod tests {
     #[test]
     fn files_of_a_password_are_their_owners_alone() {
         let place = tempfile::tempdir().unwrap();
-        let folder = Folder::new(place.path().to_owned());
-        Secret::with_password("two \"words\" \u{e9}", false).unwrap().write(&folder).unwrap();
-        let text = fs::read_to_string(stores_file(&folder)).unwrap();
+        let (stores, proxies) = (place.path().join("stores"), place.path().join("proxies"));
+        Secret::with_password("two \"words\" \u{e9}", false).unwrap().write(&stores, &proxies).unwrap();
+        let text = fs::read_to_string(&stores).unwrap();
         assert_eq!(text.lines().next(), Some(r#"requirepass "two \"words\" \xc3\xa9""#));
-        for path in [stores_file(&folder), proxies_file(&folder)] {
+        for path in [stores, proxies] {
             assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
         }
         assert!(Secret::with_password("", false).is_err() && Secret::with_password("a\nb", false).is_err());

@@ -6,7 +6,7 @@ mod confirm;
 mod show;
 mod slot_mover;
 
-use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
+use std::{io::Write as _, path::PathBuf, process::ExitCode, sync::atomic::AtomicU64, time::Duration};
 
 use agent::{
     Options, http,
@@ -430,7 +430,7 @@ fn up(arguments: &UpArguments) -> Result<(), String> {
         let _ = writeln!(std::io::stdout(), "{text}");
         let _ = std::io::stdout().flush();
     };
-    let mover = slot_mover::SlotMover { password: secret.password };
+    let mover = slot_mover::SlotMover { password: secret.password, term: AtomicU64::new(0) };
     agent::run(options, Some(Box::new(mover)), ready).map_err(|error| error.to_string())
 }
 

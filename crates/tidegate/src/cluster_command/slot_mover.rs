@@ -2,7 +2,10 @@
 
 use std::{
     net::{SocketAddr, ToSocketAddrs as _},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use agent::mover::{Copying, Mover};
@@ -13,6 +16,8 @@ use store::slotmove::{self, Move, Phase};
 pub struct SlotMover {
     /// The password of the stores.
     pub password: Option<Arc<str>>,
+    /// Since when the agent leads; 0 before it does.
+    pub term: AtomicU64,
 }
 
 struct Copy(slotmove::Mover);
@@ -24,12 +29,17 @@ fn place(address: &Address) -> Result<SocketAddr, String> {
 }
 
 impl Mover for SlotMover {
+    fn lead(&self, term: u64) {
+        self.term.store(term, Ordering::Relaxed);
+    }
+
     fn start(&self, source: &Address, target: &Address, slots: SlotRange) -> Result<Box<dyn Copying>, String> {
         let task = Move {
             source: place(source)?,
             target: place(target)?,
             slots: vec![(slots.first, slots.last)],
             password: self.password.as_deref().map(str::to_owned),
+            term: Some(self.term.load(Ordering::Relaxed)).filter(|term| *term > 0),
         };
         let mover = slotmove::start(task).map_err(|error| error.to_string())?;
         Ok(Box::new(Copy(mover)))

@@ -86,6 +86,9 @@ impl Conductor {
             return;
         }
         self.leading.term = Some(term);
+        if let Some(mover) = &self.mover {
+            mover.lead(term);
+        }
         self.links.clear();
         self.keepers.clear();
         self.board.lead(Some(Will { term, ..Will::default() }));

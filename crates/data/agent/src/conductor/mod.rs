@@ -10,48 +10,42 @@ mod policy;
 mod reconcile;
 mod requests;
 mod site;
+mod start;
 mod status;
 mod steps;
 
+pub use start::run;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::Write as _,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
-        mpsc::{self, Receiver, Sender},
+        mpsc::{Receiver, Sender},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use cluster::{Address, Epoch, GroupId, keeper::Keeper, nodes, voter::Voter};
-use coord::keys::Keys;
-use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
-    flag,
-};
+use cluster::{Address, Epoch, GroupId, keeper::Keeper, nodes};
 
 use crate::{
     board::{Board, View},
     clock::Clock,
     connection::Login,
     error::AgentError,
-    home,
-    http::{self, Desk, Request, Response, Token},
+    http::{Request, Response},
     link::{Link, Order, Report},
     mover::Mover,
     options::Options,
     peers::Peers,
     processes::{self, Happening, Processes},
-    records::{Records, Registration, VoterRecord},
-    voting::{self, Voting},
-    watching::{self, Heard},
+    records::Records,
+    watching::Heard,
 };
 
-/// How the cluster is called in the coordinator.
-pub const CLUSTER: &str = "main";
 /// How often the loop looks by itself.
 const LOOK_EACH: Duration = Duration::from_millis(10);
 
@@ -117,127 +111,6 @@ pub struct Conductor {
     reconciled: Option<Epoch>,
     /// It was told to end.
     pub is_ending: bool,
-}
-
-/// Runs an agent on a folder until it is told to end. `ready` is told once, when the cluster serves.
-///
-/// # Errors
-///
-/// The cluster cannot be begun, or another agent has the folder.
-pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&str)) -> Result<(), AgentError> {
-    options.check()?;
-    let failed = |path: std::path::PathBuf| move |source| AgentError::File { path, source };
-    let log_path = options.folder.log();
-    let logs = log_path.parent().unwrap_or(options.folder.path()).to_owned();
-    fs::create_dir_all(&logs).map_err(failed(logs))?;
-    let stops = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        flag::register(signal, Arc::clone(&stops))
-            .map_err(|error| AgentError::Other(format!("signal {signal} cannot be caught: {error}")))?;
-    }
-    let log = OpenOptions::new().create(true).append(true).open(&log_path).map_err(failed(log_path))?;
-    let home = home::open(&options, || stops.load(Ordering::Relaxed), |text| eprintln!("tidegate cluster: {text}"))?;
-    options.secret.write(&options.folder)?;
-    let (coordinator, keys, clock) = (home.coordinator, Keys::new(CLUSTER), Clock::start());
-    let token = if options.etcd.is_empty() {
-        Token::of(&options.folder)?
-    } else {
-        Token::agree(&options.folder, &*coordinator, &keys.token())?
-    };
-    // NOTE: the order matters. Who has been told of promises of a voter before this one finds it started anew from here on, and the
-    // record is read after that: it is as new as anything that was promised.
-    let patience = options.patience;
-    let name = options.host_name().to_owned();
-    let record = VoterRecord { lease_ms: patience.lease_ms };
-    let (incarnation, before) = Records::begin_voting(&*coordinator, &keys, &name, &record)?;
-    let records = Records::read(Arc::clone(&coordinator), keys.clone())?;
-    let mut voter = Voter::new(incarnation, patience, clock.now(), before.lease_ms);
-    voter.learn(&records.shared);
-    let board = Arc::new(Board::new(&name, voter, clock));
-    let declared = processes::declared(&options.folder)?;
-    let (sender, events) = mpsc::channel();
-    let requests = Mutex::new(sender.clone());
-    let hand_over = move |request, answer| {
-        let requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.send(Event::Request(request, answer)).is_ok()
-    };
-    let login = Login { password: options.secret.password.clone(), term: None };
-    let heard = heard_by(&board, &sender);
-    let (told, of_board) = (Arc::clone(&heard), Arc::clone(&board));
-    let exchange = move |body| {
-        told(serde_json::from_value(body).ok()?);
-        serde_json::to_value(of_board.view()).ok()
-    };
-    let desk = Arc::new(Desk {
-        hand_over: Box::new(hand_over),
-        access: requests::access,
-        exchange: Box::new(exchange),
-        token: token.clone(),
-        login: login.clone(),
-    });
-    http::listen(&options.folder, Arc::clone(&desk))?;
-    let site = site::open(&options, desk)?;
-    let no_thread = |error| AgentError::Other(format!("the system has no thread left: {error}"));
-    let voting = Voting {
-        board: Arc::clone(&board),
-        name: name.clone(),
-        login: login.clone(),
-        lease_ms: patience.lease_ms,
-        clock,
-    };
-    voting::start(voting).map_err(no_thread)?;
-    let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let api = site.map(|address| address.to_string()).unwrap_or_default();
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    let registration = serde_json::to_vec(&Registration { api, port: options.port, version, at }).unwrap_or_default();
-    watching::register(Arc::clone(&coordinator), keys.agent(&name), registration).map_err(no_thread)?;
-    let watcher = Mutex::new(sender.clone());
-    let tell = move |heard| {
-        let watcher = watcher.lock().unwrap_or_else(PoisonError::into_inner);
-        watcher.send(Event::Coordinator(heard)).is_ok()
-    };
-    watching::start(coordinator, keys, records.revision(), tell).map_err(no_thread)?;
-    let conductor = Conductor {
-        records,
-        processes: Processes::new(&options, declared),
-        keepers: BTreeMap::new(),
-        moves: moves::Moves::default(),
-        pending: pending::Pending::default(),
-        replaced: BTreeSet::new(),
-        grown: None,
-        links: BTreeMap::new(),
-        silent: BTreeMap::new(),
-        mover,
-        clock,
-        peers: Peers::new(Arc::clone(&board), token, heard),
-        board,
-        login,
-        leading: leading::Leading::default(),
-        pids: BTreeMap::new(),
-        _lock: home.lock,
-        events,
-        sender,
-        told_proxies: None,
-        log,
-        last_log: String::new(),
-        figures: figures::Figures::default(),
-        site,
-        reconciled: None,
-        is_ending: false,
-        options,
-    };
-    conductor.serve(&stops, ready)
-}
-
-/// What happens when another agent has said something: it is on the board at once, and the loop hears of it.
-fn heard_by(board: &Arc<Board>, sender: &Sender<Event>) -> Arc<dyn Fn(View) + Send + Sync> {
-    let (board, sender) = (Arc::clone(board), Mutex::new(sender.clone()));
-    Arc::new(move |view: View| {
-        board.take(view.clone());
-        let sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
-        // When the loop has ended, so has everything.
-        let _ = sender.send(Event::Peer(Box::new(view)));
-    })
 }
 
 /// A folder whose stores belong to a cluster that its coordinator does not know: a new one would leave their data behind.

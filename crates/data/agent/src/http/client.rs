@@ -16,7 +16,7 @@ use super::{
     Token,
     message::{self, Message, Stream},
 };
-use crate::{conductor::CLUSTER, error::AgentError, options::Folder};
+use crate::{error::AgentError, options::Folder, records::CLUSTER};
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);

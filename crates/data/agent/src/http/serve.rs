@@ -24,10 +24,11 @@ use super::{
 };
 use crate::{
     api::Access,
+    board::EXCHANGE,
     connection::{Connection, Login, text},
     error::AgentError,
     options::Folder,
-    page, peers,
+    page,
 };
 
 /// How long a request may take to come, and an answer to go.
@@ -158,7 +159,7 @@ fn guest_answer(message: Message, peer: SocketAddr, desk: &Desk) -> Vec<u8> {
         Ok(request) => request,
         Err(error) => return bytes_of(unreadable(&error), true),
     };
-    if given == Given::Right && request.path == peers::PATH {
+    if given == Given::Right && request.path == EXCHANGE {
         let answer = (desk.exchange)(request.body).map_or_else(
             || Response::refused(400, "this is nothing that an agent says: do both run the same version?"),
             Response::good,

@@ -42,6 +42,8 @@ pub struct Move {
     pub slots: Vec<SlotRange>,
     /// The password of both.
     pub password: Option<String>,
+    /// Since when the agent leads that has it done: the target takes nothing more from it when another one does.
+    pub term: Option<u64>,
 }
 
 /// How far a move is.

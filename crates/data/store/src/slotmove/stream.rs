@@ -149,6 +149,10 @@ fn open(task: &Move) -> Result<Target, MoveError> {
     target.ask(&["CLUSTER", "CONNECTION", "MOVER"]).map_err(of_target)?.map_err(|reason| {
         MoveError::Refused(format!("what moves slots ({reason}): is it a store with `cluster-enabled yes`?"))
     })?;
+    if let Some(term) = task.term {
+        let term = target.ask(&["CLUSTER", "CONNECTION", "AGENT", &term.to_string()]).map_err(of_target)?;
+        term.map_err(MoveError::Refused)?;
+    }
     empty(task, &mut target)?;
     Ok(target)
 }
