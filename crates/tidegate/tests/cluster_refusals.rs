@@ -93,7 +93,10 @@ fn places_that_are_taken_or_damaged_are_told() {
     let host = place.ip().to_string();
     no_cluster(&["--dir", &dir, "--host", &host, "--port", &port], "--port chooses another one");
     drop(taken);
-    no_cluster(&["--dir", &dir, "--host", "203.0.113.7", "--port", &port], "can be reached by other machines: say which password");
+    no_cluster(
+        &["--dir", &dir, "--host", "203.0.113.7", "--port", &port],
+        "can be reached by other machines: say which password",
+    );
     no_cluster(
         &["--dir", &dir, "--ack", "2", "--replicas", "1", "--host", &host],
         "cannot wait for more than there are",

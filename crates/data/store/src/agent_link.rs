@@ -54,10 +54,13 @@ impl Own {
     }
 }
 
+/// What has become of a command, by its number.
+type Outcome = (u64, AgentAnswer);
+
 /// The threads, seen from the loop.
 #[derive(Debug)]
 pub struct AgentLink {
-    outcomes: (mpsc::Sender<(u64, AgentAnswer)>, mpsc::Receiver<(u64, AgentAnswer)>),
+    outcomes: (mpsc::Sender<Outcome>, mpsc::Receiver<Outcome>),
     under_way: Arc<AtomicUsize>,
     waker: Arc<Waker>,
 }
@@ -96,7 +99,7 @@ impl AgentLink {
     }
 
     /// What has become of one.
-    pub fn outcome(&self) -> Option<(u64, AgentAnswer)> {
+    pub fn outcome(&self) -> Option<Outcome> {
         self.outcomes.1.try_recv().ok()
     }
 }
