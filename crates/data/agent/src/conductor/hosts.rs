@@ -58,9 +58,7 @@ impl Conductor {
             return Ok(());
         }
         hosts.sort_by(|a, b| a.name.cmp(&b.name));
-        if self.options.etcd.is_empty() {
-            super::refuse_orphans(&self.options)?;
-        }
+        super::refuse_orphans(&self.options)?;
         let cluster = beginning::begin(&self.options, &hosts)?;
         if let Err(error) = self.records.change(cluster, "up", "the cluster begins") {
             self.note(&format!("the cluster does not begin: {error}"));

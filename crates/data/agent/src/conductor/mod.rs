@@ -119,11 +119,14 @@ fn refuse_orphans(options: &Options) -> Result<(), AgentError> {
     if declared.iter().all(|one| one.is_loose) {
         return Ok(());
     }
-    let (folder, coordinator) = (options.folder.path().display(), options.folder.coordinator());
+    let folder = options.folder.path().display();
+    let coordinator = match options.etcd.first() {
+        Some(url) => format!("etcd at {url}"),
+        None => options.folder.coordinator().display().to_string(),
+    };
     Err(AgentError::Other(format!(
-        "{folder} has stores of a cluster, and its coordinator knows of none: restore {} from a backup, or name another folder (--dir) to \
-         begin anew",
-        coordinator.display()
+        "{folder} has stores of a cluster, and its coordinator knows of none: restore {coordinator} from a backup, or name another folder \
+         (--dir) to begin anew"
     )))
 }
 

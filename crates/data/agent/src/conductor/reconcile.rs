@@ -12,7 +12,8 @@ impl Conductor {
     /// Starts what is to run here and ends what is not, when the cluster has changed.
     pub(super) fn reconcile(&mut self) {
         let epoch = self.records.cluster.epoch;
-        if self.reconciled == Some(epoch) {
+        // Before a cluster is known nothing is ended: what runs may belong to one whose record is lost.
+        if self.reconciled == Some(epoch) || epoch == 0 {
             return;
         }
         self.reconciled = Some(epoch);
