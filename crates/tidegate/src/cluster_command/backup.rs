@@ -20,7 +20,7 @@ use store::{
     import::{self, Import},
 };
 
-use super::{WhichArguments, ask, get};
+use super::{WhichArguments, ask, at, get};
 use crate::backup_command::{archive, with_causes};
 
 /// The version of the description.
@@ -131,11 +131,11 @@ fn make(arguments: &BackupArguments, archive: &dyn Archive) -> Result<String, Fa
     let which = &arguments.which;
     let status = get(which, "/api/status").map_err(Fault::Final)?;
     let mut begun = Vec::new();
-    for group in status["groups"].as_array().into_iter().flatten() {
-        let id = group["id"].as_u64().unwrap_or(0);
-        let master = group["master"].as_str().unwrap_or_default();
+    for group in at(&status, "groups").as_array().into_iter().flatten() {
+        let id = at(group, "id").as_u64().unwrap_or(0);
+        let master = at(group, "master").as_str().unwrap_or_default();
         let failed = |problem: String| Fault::Final(format!("group {id}: {problem}"));
-        if group["state"] != "ok" {
+        if at(group, "state") != "ok" {
             return Err(failed("it has no master that serves; `cluster check` says why".into()));
         }
         let password = std::env::var("REDISCLI_AUTH").ok();
@@ -149,14 +149,15 @@ fn make(arguments: &BackupArguments, archive: &dyn Archive) -> Result<String, Fa
         begun.push((id, master.to_owned(), Begun::of(&dir).map_err(|error| failed(text(&error)))?));
     }
     let cut = ask(which, "POST", "/api/cut", &json!({})).map_err(Fault::Again)?;
-    let at =
-        |id: u64| cut["groups"].as_array().into_iter().flatten().find(move |group| group["id"].as_u64() == Some(id));
+    let place_of = |id: u64| {
+        at(&cut, "groups").as_array().into_iter().flatten().find(move |group| at(group, "id").as_u64() == Some(id))
+    };
     let mut parts = Vec::new();
     for (id, master, begun) in begun {
-        let Some(found) = at(id).filter(|found| found["master"].as_str() == Some(&master)) else {
+        let Some(found) = place_of(id).filter(|found| at(found, "master").as_str() == Some(&master)) else {
             return Err(Fault::Again(format!("group {id} has another master than a moment ago")));
         };
-        let offset = found["offset"].as_u64().unwrap_or(0);
+        let offset = at(found, "offset").as_u64().unwrap_or(0);
         let place = group_place(&arguments.to, id);
         let to = crate::backup_command::archive(&place).map_err(|error| Fault::Final(text(&*error)))?;
         let made = begun.finish(&*to, offset, None);
@@ -164,12 +165,13 @@ fn make(arguments: &BackupArguments, archive: &dyn Archive) -> Result<String, Fa
         let backup = made.name.trim_start_matches("backups/").to_owned();
         parts.push(Part { id, backup, offset, records: made.manifest.records.count });
     }
-    let (epoch, records) = (cut["epoch"].as_u64().unwrap_or(0), parts.iter().map(|part| part.records).sum::<u64>());
+    let (epoch, records) =
+        (at(&cut, "epoch").as_u64().unwrap_or(0), parts.iter().map(|part| part.records).sum::<u64>());
     let name =
         parts.iter().map(|part| part.backup.as_str()).max().unwrap_or("empty").trim_end_matches(".json").to_owned();
     let description = Description { version: VERSION, epoch, groups: parts };
     write(archive, &name, &description).map_err(Fault::Final)?;
-    let waited = cut["waited_ms"].as_u64().unwrap_or(0);
+    let waited = at(&cut, "waited_ms").as_u64().unwrap_or(0);
     if which.json {
         let shown = json!({ "backup": name, "records": records, "waited_ms": waited, "groups": description.groups });
         return Ok(shown.to_string());
@@ -252,8 +254,8 @@ fn read(archive: &dyn Archive, name: &str) -> Result<Description, String> {
 /// The first proxy of a cluster.
 fn proxy(which: &WhichArguments) -> Result<String, String> {
     let status = get(which, "/api/status")?;
-    let found = status["proxies"].as_array().into_iter().flatten().find(|proxy| proxy["state"] == "online");
-    let address = found.and_then(|proxy| proxy["address"].as_str());
+    let found = at(&status, "proxies").as_array().into_iter().flatten().find(|proxy| at(proxy, "state") == "online");
+    let address = found.and_then(|proxy| at(proxy, "address").as_str());
     address.map(str::to_owned).ok_or_else(|| "no proxy is online: --into says where the keys go".to_owned())
 }
 

@@ -443,6 +443,11 @@ fn ask(which: &WhichArguments, method: &str, path: &str, body: &Value) -> Result
     answer.map_err(|error| error.to_string())
 }
 
+/// A field of what an agent has said; null if there is none.
+pub fn at<'a>(value: &'a Value, name: &str) -> &'a Value {
+    value.get(name).unwrap_or(&Value::Null)
+}
+
 fn get(which: &WhichArguments, path: &str) -> Result<Value, String> {
     ask(which, "GET", path, &Value::Null)
 }

@@ -18,6 +18,8 @@ use agent::{http, options::Folder};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::cluster_command::at;
+
 /// How many counters are written: enough for each group to have its share.
 const COUNTERS: u64 = 1_000;
 /// How far above the proxy's port the page is: the stores have those between.
@@ -66,7 +68,7 @@ impl DemoCluster {
         let load = Arc::clone(&cluster.load);
         let folder = cluster.folder.clone();
         cluster.do_in_background(move || {
-            wait(&folder, |status| status["state"] == "ok" && is_in_sync(status))?;
+            wait(&folder, |status| at(status, "state") == "ok" && is_in_sync(status))?;
             let writer = Arc::clone(&load);
             let write = move || write(&writer, port);
             thread::Builder::new().name("demo-load".into()).spawn(write).map_err(|error| error.to_string())?;
@@ -89,7 +91,7 @@ impl DemoCluster {
             let after = wait(&folder, |status| {
                 master(status).is_some_and(|(address, _)| address != former)
                     && is_in_sync(status)
-                    && status["state"] == "ok"
+                    && at(status, "state") == "ok"
             })?;
             let successor = master(&after).map(|(address, _)| address).unwrap_or_default();
             Ok(format!("{successor} has taken its place, and {former} follows it. {}", load.told(port)))
@@ -102,16 +104,16 @@ impl DemoCluster {
         self.do_in_background(move || {
             load.begin();
             let added = ask(&folder, "POST", "/api/groups", &json!({}))?;
-            let group = added["group"].as_u64().unwrap_or(0);
+            let group = at(&added, "group").as_u64().unwrap_or(0);
             println!("Group {group} is added.");
-            wait(&folder, |status| status["state"] == "ok" && is_in_sync(status))?;
+            wait(&folder, |status| at(status, "state") == "ok" && is_in_sync(status))?;
             ask(&folder, "POST", "/api/rebalance", &json!({}))?;
             let after = wait(&folder, |status| {
-                status["moves"].as_array().is_some_and(Vec::is_empty)
-                    && groups(status).all(|group| group["slots"].as_u64().unwrap_or(0) > 0)
+                at(status, "moves").as_array().is_some_and(Vec::is_empty)
+                    && groups(status).all(|group| at(group, "slots").as_u64().unwrap_or(0) > 0)
             })?;
             let shares: Vec<String> =
-                groups(&after).map(|group| format!("group {} has {}", group["id"], group["slots"])).collect();
+                groups(&after).map(|group| format!("group {} has {}", at(group, "id"), at(group, "slots"))).collect();
             Ok(format!("Slots have moved: {}. {}", shares.join(", "), load.told(port)))
         });
     }
@@ -183,21 +185,21 @@ fn status(folder: &Path) -> Result<Value, String> {
 }
 
 fn groups(status: &Value) -> impl Iterator<Item = &Value> {
-    status["groups"].as_array().into_iter().flatten()
+    at(status, "groups").as_array().into_iter().flatten()
 }
 
 fn servers(group: &Value) -> impl Iterator<Item = &Value> {
-    group["servers"].as_array().into_iter().flatten()
+    at(group, "servers").as_array().into_iter().flatten()
 }
 
 /// The first group's master, and its process.
 fn master(status: &Value) -> Option<(String, u64)> {
-    let server = servers(groups(status).next()?).find(|server| server["role"] == "master")?;
-    Some((server["address"].as_str()?.to_owned(), server["pid"].as_u64()?))
+    let server = servers(groups(status).next()?).find(|server| at(server, "role") == "master")?;
+    Some((at(server, "address").as_str()?.to_owned(), at(server, "pid").as_u64()?))
 }
 
 fn is_in_sync(status: &Value) -> bool {
-    groups(status).flat_map(servers).all(|server| server["in_sync"] == true)
+    groups(status).flat_map(servers).all(|server| at(server, "in_sync") == true)
 }
 
 /// Waits until the cluster is so, and says how it is then.

@@ -188,7 +188,7 @@ mod tests {
         assert!(text.contains("default: noeviction"), "{text}");
         let text = explain("slaveof").unwrap();
         assert!(text.contains("REPLICAOF") || text.contains("not there: replication comes with the cluster"), "{text}");
-        assert!(explain("cluster meet").unwrap().contains("not there: `tidegate cluster` decides"));
+        assert!(explain("cluster meet").unwrap().contains("ip port [cluster-bus-port]"));
         assert!(explain("loadmodule").unwrap().contains("not there: "));
         assert_eq!(explain("frontend"), None);
         for name in names() {

@@ -69,8 +69,10 @@ pub const COMMANDS: &[Command] = &[
         .group("cluster", Categories::empty())
         .docs("3.0.0", "depends on the subcommand", "The cluster and its slots.")
         .subcommands(&[
-            change("ADDSLOTS", -3, "3.0.0", change::add_slots, "Gives slots that nobody has to a master."),
-            change("ADDSLOTSRANGE", -4, "7.0.0", change::add_slots_range, "Gives ranges of slots that nobody has to a master."),
+            change("ADDSLOTS", -3, "3.0.0", change::add_slots, "Gives slots that nobody has to a master.")
+                .syntax("slot:integer..."),
+            change("ADDSLOTSRANGE", -4, "7.0.0", change::add_slots_range, "Gives ranges of slots that nobody has to a master.")
+                .syntax("range{start-slot:integer end-slot:integer}..."),
             change("BUMPEPOCH", 2, "3.0.0", change::bump_epoch, "The epoch stays: the coordinator gives each change its own."),
             of(
                 "CONNECTION",
@@ -90,11 +92,15 @@ pub const COMMANDS: &[Command] = &[
             of("DELKEYSINSLOT", 5, "7.0.0", slots::delete, "Removes some keys of slots that are another node's.")
                 .syntax("first-slot:integer last-slot:integer count:integer")
                 .flags(Flags::ADMIN.union(Flags::WRITE)),
-            change("DELSLOTS", -3, "3.0.0", change::del_slots, "Takes slots from whoever has them: nobody serves them any more."),
-            change("DELSLOTSRANGE", -4, "7.0.0", change::del_slots_range, "Takes ranges of slots from whoever has them."),
-            change("FAILOVER", -2, "3.0.0", change::failover, "Has a replica take its master's place without a failed command."),
+            change("DELSLOTS", -3, "3.0.0", change::del_slots, "Takes slots from whoever has them: nobody serves them any more.")
+                .syntax("slot:integer..."),
+            change("DELSLOTSRANGE", -4, "7.0.0", change::del_slots_range, "Takes ranges of slots from whoever has them.")
+                .syntax("range{start-slot:integer end-slot:integer}..."),
+            change("FAILOVER", -2, "3.0.0", change::failover, "Has a replica take its master's place without a failed command.")
+                .syntax("[options<FORCE|TAKEOVER>]"),
             change("FLUSHSLOTS", 2, "3.0.0", change::flush_slots, "Takes all slots from a master without keys."),
-            change("FORGET", 3, "3.0.0", change::forget, "Removes a node."),
+            change("FORGET", 3, "3.0.0", change::forget, "Removes a node.")
+                .syntax("node-id"),
             of("GETKEYSINSLOT", 4, "3.0.0", slots::keys, "Some keys of a slot.")
                 .syntax("slot:integer count:integer")
                 .flags(Flags::STALE),
@@ -105,7 +111,8 @@ pub const COMMANDS: &[Command] = &[
                 .syntax("epoch:integer milliseconds:integer [SINCE/since{microseconds:integer [VOTER/voter{name RUN/run-id}]}]")
                 .flags(STEERS),
             of("LINKS", 2, "7.0.0", show::links, "The connections between nodes: there are none."),
-            change("MEET", -4, "3.0.0", change::meet, "Has an empty node join: a master without slots."),
+            change("MEET", -4, "3.0.0", change::meet, "Has an empty node join: a master without slots.")
+                .syntax("ip port:integer [cluster-bus-port:integer]"),
             of("MYID", 2, "3.0.0", show::my_id, "The node's name."),
             of("MYSHARDID", 2, "7.2.0", show::my_shard_id, "The name of the node's shard: its group."),
             of("NODES", 2, "3.0.0", show::nodes, "The nodes."),
@@ -119,12 +126,16 @@ pub const COMMANDS: &[Command] = &[
             .syntax("slots<range{first-slot:integer last-slot:integer milliseconds:integer}|END>")
             .flags(STEERS),
             of("REPLICAS", 3, "5.0.0", show::replicas, "The replicas of a master.").syntax("node-id").flags(SHOWS),
-            change("REPLICATE", 3, "3.0.0", change::replicate, "Makes a node without slots the replica of a master."),
+            change("REPLICATE", 3, "3.0.0", change::replicate, "Makes a node without slots the replica of a master.")
+                .syntax("node-id"),
             change("RESET", -2, "3.0.0", change::reset, "Has a node that was removed forget its cluster.")
+                .syntax("[reset-type<HARD|SOFT>]")
                 .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::STALE)),
             change("SAVECONFIG", 2, "3.0.0", change::save_config, "Does nothing: the coordinator has the state of the cluster."),
-            change("SET-CONFIG-EPOCH", 3, "3.0.0", change::set_config_epoch, "Is refused: epochs are the coordinator's."),
-            change("SETSLOT", -4, "3.0.0", change::set_slot, "Moves a slot with its keys."),
+            change("SET-CONFIG-EPOCH", 3, "3.0.0", change::set_config_epoch, "Is refused: epochs are the coordinator's.")
+                .syntax("config-epoch:integer"),
+            change("SETSLOT", -4, "3.0.0", change::set_slot, "Moves a slot with its keys.")
+                .syntax("slot:integer subcommand<IMPORTING/importing|MIGRATING/migrating|NODE/node|STABLE>"),
             of("SHARDS", 2, "7.0.0", show::shards, "The shards with their slots and nodes."),
             of("SLAVES", 3, "3.0.0", show::replicas, "The former name of REPLICAS.").syntax("node-id").flags(SHOWS),
             of("SLOTS", 2, "3.0.0", show::slots, "Which node has which slots."),
