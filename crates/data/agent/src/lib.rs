@@ -6,6 +6,10 @@
 //! | [`options`] | where the cluster's folder is and how it is begun |
 //! | [`connection`] | a connection to a server |
 //! | [`link`] | a thread for each server: one round of commands after the other |
+//! | [`redis_link`] | the same for each Redis |
+//! | [`proxy_link`] | a thread for each proxy: what it has done of its orders |
+//! | [`credentials`] | what Redis servers let the agent and the proxies in by |
+//! | [`probe`] | what a running server is that is to join |
 //! | [`processes`] | programs that run, as the folder says |
 //! | [`beginning`] | a new cluster: ports, groups, the first change |
 //! | [`figures`] | what a server says that it does and takes |
@@ -20,6 +24,7 @@ pub mod api;
 pub mod beginning;
 pub mod conductor;
 pub mod connection;
+pub mod credentials;
 pub mod error;
 pub mod figures;
 pub mod http;
@@ -27,8 +32,11 @@ pub mod link;
 pub mod mover;
 pub mod options;
 pub mod page;
+pub mod probe;
 pub mod processes;
+pub mod proxy_link;
 pub mod records;
+pub mod redis_link;
 
 pub use conductor::run;
 pub use error::AgentError;

@@ -5,7 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cluster::keeper::Patience;
+use cluster::{Address, keeper::Patience};
+
+use crate::credentials::Credentials;
 
 /// How an agent runs.
 #[derive(Clone, Debug)]
@@ -20,6 +22,12 @@ pub struct Options {
     pub shape: Shape,
     /// The program that stores and proxies are run by.
     pub program: PathBuf,
+    /// The program that Redis servers are run by: a path, or a name that is looked for where commands are.
+    pub redis_program: PathBuf,
+    /// Running Redis servers with which a new cluster begins: they are its first group and have all slots.
+    pub redis: Vec<Address>,
+    /// What they let the agent and the proxies in by.
+    pub redis_credentials: Option<Credentials>,
     /// How patient it is with silent servers.
     pub patience: Patience,
     /// How often servers are asked, in milliseconds.

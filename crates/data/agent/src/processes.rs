@@ -33,6 +33,8 @@ pub enum Program {
     Store,
     /// `tidegate proxy`.
     Proxy,
+    /// `redis-server`, or Valkey's.
+    Redis,
 }
 
 /// A program that is to run.
@@ -67,6 +69,28 @@ impl Declared {
             Program::Store => {
                 let dir = path(folder.store(&self.name));
                 let words = ["store", "--bind", &host, "--port", &port, "--dir", &dir, "--cluster-enabled", "yes"];
+                words.map(str::to_owned).into()
+            }
+            Program::Redis => {
+                let dir = path(folder.store(&self.name));
+                // Its words stay as they are, by which it is found again (`set-proc-title`). What it has is on the disk each second, so one
+                // that is started again does not come back empty.
+                let words = [
+                    "--bind",
+                    &host,
+                    "--port",
+                    &port,
+                    "--dir",
+                    &dir,
+                    "--appendonly",
+                    "yes",
+                    "--save",
+                    "",
+                    "--repl-diskless-sync-delay",
+                    "0",
+                    "--set-proc-title",
+                    "no",
+                ];
                 words.map(str::to_owned).into()
             }
             Program::Proxy => {
@@ -118,11 +142,20 @@ pub enum Happening {
     Failed(Address, String),
 }
 
+/// Where programs are.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// Tidegate: stores and proxies.
+    pub tidegate: PathBuf,
+    /// `redis-server`, or Valkey's: a path, or a name that is looked for where commands are.
+    pub redis: PathBuf,
+}
+
 /// The programs of a folder.
 #[derive(Debug)]
 pub struct Processes {
     folder: Folder,
-    program: PathBuf,
+    programs: Programs,
     all: Vec<Supervised>,
 }
 
@@ -173,8 +206,8 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 impl Processes {
     /// Those of a list, none of which runs as far as is known.
     #[must_use]
-    pub fn new(folder: Folder, program: PathBuf, declared: Vec<Declared>) -> Self {
-        let mut processes = Self { folder, program, all: Vec::new() };
+    pub fn new(folder: Folder, programs: Programs, declared: Vec<Declared>) -> Self {
+        let mut processes = Self { folder, programs, all: Vec::new() };
         declared.into_iter().for_each(|what| processes.add(what));
         processes
     }
@@ -243,7 +276,7 @@ impl Processes {
     pub fn check(&mut self, now: u64) -> Vec<Happening> {
         let mut happenings = Vec::new();
         for one in &mut self.all {
-            if let Some(happening) = one.check(now, &self.folder, &self.program) {
+            if let Some(happening) = one.check(now, &self.folder, &self.programs) {
                 happenings.push(happening);
             }
         }
@@ -300,7 +333,7 @@ impl Supervised {
         }
     }
 
-    fn check(&mut self, now: u64, folder: &Folder, program: &Path) -> Option<Happening> {
+    fn check(&mut self, now: u64, folder: &Folder, programs: &Programs) -> Option<Happening> {
         let address = self.what.address.clone();
         match &mut self.state {
             State::Ended => None,
@@ -310,7 +343,7 @@ impl Supervised {
                     self.state = State::Running { process: Process::Adopted(pid), since: now };
                     return Some(Happening::Adopted(address, pid.as_raw_nonzero().get().unsigned_abs()));
                 }
-                match start(&self.what, folder, program) {
+                match start(&self.what, folder, programs) {
                     Ok(child) => {
                         let pid = child.id();
                         self.starts += 1;
@@ -361,15 +394,16 @@ fn running(words: &[String]) -> Option<Pid> {
     })
 }
 
-fn start(what: &Declared, folder: &Folder, program: &Path) -> io::Result<Child> {
+fn start(what: &Declared, folder: &Folder, programs: &Programs) -> io::Result<Child> {
     let log_path = folder.log_of(&what.name);
     if let Some(parent) = log_path.parent() {
         fs::create_dir_all(parent)?;
     }
-    if what.program == Program::Store {
+    if what.program != Program::Proxy {
         fs::create_dir_all(folder.store(&what.name))?;
     }
     let log = OpenOptions::new().create(true).append(true).open(&log_path)?;
+    let program = if what.program == Program::Redis { &programs.redis } else { &programs.tidegate };
     let mut command = Command::new(program);
     command.args(what.words(folder)).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     // What the terminal sends to its foreground does not reach it: the agent ends it, in order.

@@ -9,10 +9,12 @@
 //! | [`plan`] | which slots move so that groups have the same share |
 //! | [`undo`] | what takes a change back |
 //! | [`nodes`] | the cluster as lines of `CLUSTER NODES` |
+//! | [`fence`] | what proxies may send to a Redis, and who of them has heard |
 //! | [`keeper`] | who of a group serves: leases, replicas in sync, failover, handing over |
 //! | [`migration`] | a range of slots on its way to another group |
 
 pub mod change;
+pub mod fence;
 pub mod keeper;
 pub mod migration;
 pub mod model;

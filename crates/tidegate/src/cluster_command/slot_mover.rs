@@ -2,9 +2,12 @@
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
-use agent::mover::{Copying, Mover};
+use agent::{
+    credentials::Credentials,
+    mover::{Copying, End, Mover},
+};
 use cluster::{Address, SlotRange, migration::CopyProgress};
-use store::slotmove::{self, Move, Phase};
+use store::slotmove::{self, Login, Move, Phase};
 
 /// Copies slots between stores.
 pub struct SlotMover;
@@ -17,13 +20,19 @@ fn place(address: &Address) -> Result<SocketAddr, String> {
     found.ok_or_else(|| format!("{address} has no address"))
 }
 
+fn login(credentials: Option<&Credentials>) -> Option<Login> {
+    credentials.map(|known| Login { user: known.user.clone(), password: known.password.clone() })
+}
+
 impl Mover for SlotMover {
-    fn start(&self, source: &Address, target: &Address, slots: SlotRange) -> Result<Box<dyn Copying>, String> {
+    fn start(&self, source: &End, target: &End, slots: SlotRange) -> Result<Box<dyn Copying>, String> {
         let task = Move {
-            source: place(source)?,
-            target: place(target)?,
+            source: place(&source.address)?,
+            target: place(&target.address)?,
             slots: vec![(slots.first, slots.last)],
-            password: None,
+            source_login: login(source.credentials.as_ref()),
+            target_login: login(target.credentials.as_ref()),
+            target_is_plain: !target.kind.is_store(),
         };
         let mover = slotmove::start(task).map_err(|error| error.to_string())?;
         Ok(Box::new(Copy(mover)))

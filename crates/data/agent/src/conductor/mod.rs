@@ -1,6 +1,7 @@
 //! The loop that all comes together in: it hears of servers, processes and requests, asks the keepers what is to be done, and has it
 //! done. One thread owns all of it, so decisions are made one after the other.
 
+mod fencing;
 mod figures;
 mod moves;
 mod reconcile;
@@ -22,7 +23,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use cluster::{Address, Epoch, GroupId, keeper::Keeper, nodes};
+use cluster::{Address, Epoch, GroupId, ServerKind, keeper::Keeper};
 use coord::{Embedded, keys::Keys};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
@@ -31,13 +32,15 @@ use signal_hook::{
 
 use crate::{
     beginning,
+    credentials::AllCredentials,
     error::AgentError,
     http::{self, Desk, Request, Response},
     link::{Link, Order, Report},
     mover::Mover,
     options::Options,
-    processes::{self, Happening, Processes},
+    processes::{self, Happening, Processes, Programs},
     records::Records,
+    redis_link,
 };
 
 /// How the cluster is called in the coordinator.
@@ -52,6 +55,8 @@ pub enum Event {
     Report(Report),
     /// Somebody asks.
     Request(Request, Sender<Response>),
+    /// A proxy has said which orders about Redis servers it has done, or does not answer.
+    Proxy(Address, Option<u64>),
 }
 
 /// Everything of an agent.
@@ -74,8 +79,10 @@ pub struct Conductor {
     clock: Instant,
     events: Receiver<Event>,
     sender: Sender<Event>,
-    /// The change of the cluster that proxies were told of last.
-    told_proxies: Option<Epoch>,
+    /// What proxies were told.
+    pub fencing: fencing::Fencing,
+    /// What Redis servers let the agent in by.
+    pub credentials: AllCredentials,
     log: File,
     last_log: String,
     /// What servers do and take.
@@ -101,8 +108,13 @@ pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&
     let coordinator = Arc::new(Embedded::open(&options.folder.coordinator())?);
     let log = OpenOptions::new().create(true).append(true).open(&log_path).map_err(failed(log_path))?;
     let mut records = Records::read(coordinator, Keys::new(CLUSTER))?;
+    let mut credentials = AllCredentials::read(&options.folder)?;
     if records.cluster.epoch == 0 {
-        records.change(beginning::begin(&options)?, "up", "the cluster begins")?;
+        let cluster = beginning::begin(&options)?;
+        if let Some(own) = &options.redis_credentials {
+            credentials.add(&options.folder, &options.redis, own)?;
+        }
+        records.change(cluster, "up", "the cluster begins")?;
     }
     let declared = processes::declared(&options.folder)?;
     let (sender, events) = mpsc::channel();
@@ -114,7 +126,8 @@ pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&
     let desk = Arc::new(Desk { hand_over: Box::new(hand_over), access: requests::access });
     http::listen(&options.folder, Arc::clone(&desk))?;
     let site = site::open(&options, desk)?;
-    let processes = Processes::new(options.folder.clone(), options.program.clone(), declared);
+    let programs = Programs { tidegate: options.program.clone(), redis: options.redis_program.clone() };
+    let processes = Processes::new(options.folder.clone(), programs, declared);
     let conductor = Conductor {
         records,
         processes,
@@ -126,7 +139,8 @@ pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&
         clock: Instant::now(),
         events,
         sender,
-        told_proxies: None,
+        fencing: fencing::Fencing::new(options.patience, 0),
+        credentials,
         log,
         last_log: String::new(),
         figures: figures::Figures::default(),
@@ -186,6 +200,7 @@ impl Conductor {
         while let Some(heard) = event {
             match heard {
                 Event::Report(report) => self.handle_report(report),
+                Event::Proxy(proxy, done) => self.handle_proxy(&proxy, done),
                 Event::Request(request, answer) => {
                     let response = requests::answer(self, &request);
                     // Whoever asked may have gone.
@@ -245,34 +260,33 @@ impl Conductor {
             self.moves.handle_paused(first, now, until);
             self.keeper(group, now).handle_paused(&server, now, until);
         }
+        let is_store = self.kind_of(&server).is_store();
         for (first, count) in report.cleared {
-            self.moves.handle_cleared(first, count);
+            match (is_store, count) {
+                (false, 0) => self.moves.handle_all_cleared(first),
+                (false, _) => {}
+                (true, count) => self.moves.handle_cleared(first, count),
+            }
         }
         if let Some(figures) = report.figures {
             self.figures.take(&server, now, *figures);
         }
+        if report.has_restarted {
+            self.note(&format!("{server} is another process than before"));
+            self.keeper(group, now).handle_restarted(&server, now);
+        }
         match report.observation {
-            Ok(observation) => {
+            Ok(mut observation) => {
+                if !is_store {
+                    // It knows none: what it is told it does.
+                    observation.epoch = self.records.cluster.epoch;
+                }
                 self.silent.remove(&server);
                 self.keeper(group, now).handle_observed(&server, observation);
             }
             Err(why) => {
                 self.silent.insert(server, why);
             }
-        }
-    }
-
-    /// Writes what proxies read, when it has changed.
-    fn tell_proxies(&mut self) {
-        let epoch = self.records.cluster.epoch;
-        if self.told_proxies == Some(epoch) {
-            return;
-        }
-        let text = nodes::render_file(&self.records.cluster, &std::collections::BTreeSet::new());
-        let path = self.options.folder.topology();
-        match processes::replace(&path, text.as_bytes()) {
-            Ok(()) => self.told_proxies = Some(epoch),
-            Err(error) => self.note(&format!("{} cannot be written: {error}", path.display())),
         }
     }
 
@@ -293,15 +307,24 @@ impl Conductor {
 
     /// A thread for each server, none for those that have left.
     fn keep_links(&mut self) {
-        let servers: Vec<Address> = self.records.cluster.servers().map(|(_, server)| server.address.clone()).collect();
-        self.links.retain(|address, _| servers.contains(address));
-        self.figures.retain(|address| servers.contains(address));
-        for address in servers {
+        let servers = self.records.cluster.servers().map(|(_, server)| (server.address.clone(), server.kind));
+        let servers: BTreeMap<Address, ServerKind> = servers.collect();
+        self.links.retain(|address, _| servers.contains_key(address));
+        self.figures.retain(|address| servers.contains_key(address));
+        for (address, kind) in servers {
             if self.links.contains_key(&address) {
                 continue;
             }
             let sender = self.sender.clone();
-            match Link::start(address.clone(), self.clock, move |report| sender.send(Event::Report(report)).is_ok()) {
+            let report = move |report| sender.send(Event::Report(report)).is_ok();
+            let started = match kind {
+                ServerKind::Store => Link::start(address.clone(), self.clock, report),
+                ServerKind::Redis => {
+                    let credentials = self.credentials.of(&address).cloned();
+                    redis_link::start(address.clone(), credentials, self.clock, report)
+                }
+            };
+            match started {
                 Ok(link) => drop(self.links.insert(address, link)),
                 Err(error) => self.note(&format!("no thread for {address}: {error}")),
             }

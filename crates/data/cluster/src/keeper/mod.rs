@@ -17,6 +17,7 @@
 mod election;
 mod hand_over;
 mod in_sync;
+mod redis;
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{Address, Cluster, Epoch, Group, GroupId, InSync};
 
 pub use hand_over::HandOverError;
+pub use redis::Wanted;
 
 /// How patient a keeper is, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,6 +174,9 @@ pub struct Keeper {
     hand_over: Option<hand_over::HandOver>,
     /// Nobody gets a lease before then: slots are on their way.
     is_held: bool,
+    redis: redis::RedisState,
+    /// The master of a group of Redis servers.
+    redis_master: Option<Address>,
 }
 
 impl Keeper {
@@ -188,6 +193,8 @@ impl Keeper {
             joining: in_sync::Joining::default(),
             hand_over: None,
             is_held: false,
+            redis: redis::RedisState::default(),
+            redis_master: None,
         }
     }
 

@@ -208,11 +208,12 @@ impl Proxy {
             text,
             "# Server\r\nredis_version:{}\r\nredis_mode:standalone\r\ntidegate_role:proxy\r\nprocess_id:{}\r\n\
              uptime_in_seconds:{}\r\n\r\n# Clients\r\nconnected_clients:{}\r\n\r\n# Replication\r\nrole:master\r\n\
-             connected_slaves:0\r\n",
+             connected_slaves:0\r\n\r\n# Orders\r\norders_done:{}\r\n",
             commands::REDIS_VERSION,
             std::process::id(),
             self.uptime(),
             self.clients.len(),
+            self.plain.acknowledged,
         );
         let Some(pool) = self.pool_of(index) else { return text };
         let _ = write!(text, "\r\n# Proxy\r\npool:{}\r\nservers:{}\r\n", pool.config.name, pool.servers.len());

@@ -15,6 +15,7 @@ mod link;
 mod local;
 mod merge;
 mod own;
+mod plain;
 mod pool;
 mod redirect;
 mod replies;
@@ -31,6 +32,7 @@ use slab::Slab;
 
 pub use client::Client;
 pub use link::{Link, LinkState};
+pub use plain::{Credentials, Lease, Orders, Plain};
 pub use pool::{Pool, PoolCounts, Server, ServerCounts};
 
 use crate::{nutcracker::PoolConfig, route::Routes};
@@ -60,6 +62,8 @@ pub struct Proxy {
     next_id: u64,
     /// Requests that are tried again.
     parked: Vec<Parked>,
+    /// What is known of servers that know no slots.
+    pub plain: Plain,
     /// Milliseconds of a clock that never goes back.
     now: u64,
     /// Microseconds since 1970, for people.
@@ -123,6 +127,7 @@ impl Proxy {
             client_output_max,
             next_id: 1,
             parked: Vec::new(),
+            plain: Plain::default(),
             now,
             wall,
             started: now,
@@ -203,6 +208,9 @@ impl Proxy {
         if self.has_parked() {
             self.retry_parked();
         }
+        if self.plain.has_waiting() {
+            self.look_at_waiting();
+        }
     }
 
     fn is_late(&self, link: &Link) -> bool {
@@ -230,6 +238,11 @@ impl Proxy {
             resp::encode_command(&mut link.output, &[b"AUTH", password.as_bytes()]);
             link.waiting.push_back(Waiting::Swallow);
         }
+        let server = pool.servers.get(link.server);
+        if let Some(credentials) = server.and_then(|server| server.credentials.as_ref()) {
+            resp::encode_command(&mut link.output, &credentials.words());
+            link.waiting.push_back(Waiting::Swallow);
+        }
         if link.protocol == Protocol::Resp3 {
             resp::encode_command(&mut link.output, &["HELLO", "3"]);
             link.waiting.push_back(Waiting::Hello);
@@ -238,7 +251,8 @@ impl Proxy {
             resp::encode_command(&mut link.output, &[b"SELECT", pool.config.redis_db.to_string().as_bytes()]);
             link.waiting.push_back(Waiting::Swallow);
         }
-        if pool.slots.as_ref().is_some_and(|slots| !slots.of_one_server) {
+        let is_plain = server.is_some_and(|server| server.is_plain);
+        if !is_plain && pool.slots.as_ref().is_some_and(|slots| !slots.of_one_server) {
             resp::encode_command(&mut link.output, &["CLUSTER", "CONNECTION", "PROXY"]);
             link.waiting.push_back(Waiting::Probe);
         }

@@ -80,6 +80,7 @@ impl Proxy {
             server.counts.responses += 1;
             server.counts.response_bytes += frame.len() as u64;
         }
+        link.taken += 1;
         match link.waiting.pop_front() {
             Some(Waiting::Answer { client, id, request, part, .. }) => {
                 if link.keeps {

@@ -21,13 +21,15 @@ pub struct Slots {
     pub retry_for: u64,
     /// All slots are always on one server, so keys of one command may have any.
     pub of_one_server: bool,
+    /// Whoever says which server has which slot knows all servers.
+    pub says_all: bool,
 }
 
 impl Slots {
     /// Nobody has any.
     #[must_use]
     pub fn new(retry_for: u64, of_one_server: bool) -> Self {
-        Self { owners: vec![NOBODY; SLOTS].into(), servers: Vec::new(), retry_for, of_one_server }
+        Self { owners: vec![NOBODY; SLOTS].into(), servers: Vec::new(), retry_for, of_one_server, says_all: false }
     }
 
     /// The server of a slot.

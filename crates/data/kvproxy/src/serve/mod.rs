@@ -1,5 +1,6 @@
 //! The proxy with its sockets: threads that each have all pools, statistics, and the end.
 
+mod orders;
 mod resolve;
 mod sockets;
 mod topology;
@@ -135,8 +136,12 @@ pub fn start(options: Options) -> Result<Running, ServeError> {
     let shared = Arc::new(Shared::default());
     shared.snapshots.lock().unwrap_or_else(PoisonError::into_inner).resize_with(workers, Snapshot::default);
     let mut teacher = topology.map(Teacher::new);
-    if let Some(topology) = teacher.as_mut().map(Teacher::learn).transpose()?.flatten() {
-        shared.set_topology(topology);
+    shared.done_orders.lock().unwrap_or_else(PoisonError::into_inner).resize(workers, 0);
+    if let Some(view) = teacher.as_mut().map(Teacher::learn).transpose()?.flatten() {
+        shared.set_view(view);
+    }
+    if let Some(teacher) = &teacher {
+        teacher.look_at_lease(&shared);
     }
     let listeners = listeners(&pools, workers)?;
     let statistics = statistics.map(|address| {

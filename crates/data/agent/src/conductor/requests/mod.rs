@@ -5,6 +5,7 @@ mod groups;
 mod overview;
 mod proxies;
 mod reborn;
+mod redis;
 mod slots;
 
 use std::sync::LazyLock;
