@@ -1,5 +1,6 @@
 //! `tidegate cluster`: many stores as one. `up` runs everything; the other commands ask the agent that `up` is.
 
+mod backup;
 mod change;
 mod confirm;
 mod show;
@@ -62,6 +63,10 @@ enum ClusterCommand {
         #[command(subcommand)]
         command: ProxyCommand,
     },
+    /// Copy the data of all groups, as it is at one moment, to a folder or to S3.
+    Backup(backup::BackupArguments),
+    /// Play a backup of a cluster into another one, of any size.
+    Restore(backup::RestoreArguments),
     /// Changes that were made.
     Action {
         /// What about them.
@@ -422,6 +427,8 @@ fn answer(command: &ClusterCommand) -> Result<String, String> {
         ClusterCommand::Slot { command } => slot(command),
         ClusterCommand::Proxy { command } => change::proxy(command),
         ClusterCommand::Action { command } => change::action(command),
+        ClusterCommand::Backup(arguments) => backup::backup(arguments),
+        ClusterCommand::Restore(arguments) => backup::restore(arguments),
         ClusterCommand::Up(_) | ClusterCommand::Check(_) => Ok(String::new()),
     }
 }
