@@ -203,6 +203,17 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(&new, path)
 }
 
+/// The same for what is written anew at every start: it need not last over a loss of power, so nobody waits for the disk.
+///
+/// # Errors
+///
+/// The disk fails.
+pub fn replace_soon(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, bytes)?;
+    fs::rename(&new, path)
+}
+
 impl Processes {
     /// Those of a list, none of which runs as far as is known.
     #[must_use]

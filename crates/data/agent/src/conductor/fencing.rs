@@ -3,7 +3,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -92,7 +91,7 @@ impl Conductor {
             }
             let text = nodes::render_file(&self.records.cluster, &orders);
             let path = self.options.folder.topology();
-            match processes::replace(&path, text.as_bytes()) {
+            match processes::replace_soon(&path, text.as_bytes()) {
                 Ok(()) => self.fencing.told = Some((epoch, self.fencing.fence.stamp())),
                 Err(error) => self.note(&format!("{} cannot be written: {error}", path.display())),
             }
@@ -118,10 +117,8 @@ impl Conductor {
         fencing.leased_at = Some(now);
         fencing.leased_stamp = stamp;
         let path = self.options.folder.topology().with_extension("lease");
-        let new = path.with_extension("lease-new");
         let text = format!("{stamp} {}\n", machine_now + until.saturating_sub(now));
-        // Nothing of it needs to last over a loss of power.
-        if let Err(error) = fs::write(&new, text).and_then(|()| fs::rename(&new, &path)) {
+        if let Err(error) = processes::replace_soon(&path, text.as_bytes()) {
             self.note(&format!("{} cannot be written: {error}", path.display()));
         }
     }

@@ -89,12 +89,13 @@ impl Proxy {
         self.hold(asker);
         let kept = std::mem::take(kept);
         match refusal {
-            Refusal::Moved(slot, host, port) => {
-                if let Some(server) = self.moved_to(link, host, port) {
+            Refusal::Moved(slot, host, port) => match self.moved_to(link, host, port) {
+                Some(server) => {
                     self.learn(pool, slot, server);
+                    self.resend(pool, asker, kept, reply);
                 }
-                self.resend(pool, asker, kept, reply);
-            }
+                None => self.park(pool, asker, kept, reply),
+            },
             Refusal::Ask(host, port) => match self.moved_to(link, host, port) {
                 Some(server) => self.send_kept(pool, server, asker, kept, true),
                 None => self.park(pool, asker, kept, reply),
@@ -114,7 +115,8 @@ impl Proxy {
         // A transaction's commands are told: it is the client's to begin again.
         let (Purpose::OneReply { may_wait: true }, Some(link)) = (own.purpose, own.link) else { return false };
         let Refusal::Moved(slot, host, port) = *refusal else { return false };
-        let Some(server) = self.moved_to(link, host, port) else { return false };
+        // A store sends to a Redis by way of a proxy: which one it is, the file says in a moment.
+        let Some(server) = self.moved_to(link, host, port) else { return self.waits_again(link, asker, kept, b"") };
         kept.tries += 1;
         if kept.tries > AT_ONCE_MAX {
             return false;
@@ -134,14 +136,15 @@ impl Proxy {
 
     /// A command that waited at a server that knows no slots goes on waiting where its keys are then.
     fn is_waiting_again(&mut self, link: usize, asker: Asker, kept: &mut Kept, reply: &[u8]) -> bool {
+        self.is_plain_link(link) && self.waits_again(link, asker, kept, reply)
+    }
+
+    fn waits_again(&mut self, link: usize, asker: Asker, kept: &mut Kept, reply: &[u8]) -> bool {
         let (place, id, ..) = asker;
         let is_its = |client: &&mut super::Client| {
             client.id == id
                 && client.own.as_ref().is_some_and(|own| own.purpose == Purpose::OneReply { may_wait: true })
         };
-        if !self.is_plain_link(link) {
-            return false;
-        }
         let Some(client) = self.clients.get_mut(place).filter(is_its) else { return false };
         client.own = None;
         client.holds = true;

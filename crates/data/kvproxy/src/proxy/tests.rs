@@ -360,3 +360,5 @@ proptest::proptest! {
         scene.settle();
     }
 }
+
+mod plain;
