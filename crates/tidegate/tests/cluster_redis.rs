@@ -9,7 +9,7 @@ use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, thread, time::
 
 use rustix::process::Signal;
 use support::{
-    Redis, RedisClient, Wire,
+    Redis, RedisClient, Store, Wire,
     cluster::{Cluster, PATIENCE, Writer, nothing_is_lost},
     signal_process, wait_within,
 };
@@ -36,6 +36,10 @@ fn replica_of(cluster: &Cluster, group: usize) -> String {
     let status = cluster.status();
     let servers = status["groups"][group]["servers"].as_array().unwrap();
     servers.iter().find(|server| server["role"] == "replica").unwrap()["address"].as_str().unwrap().to_owned()
+}
+
+fn master_of(cluster: &Cluster, group: usize) -> String {
+    cluster.status()["groups"][group]["master"].as_str().unwrap().to_owned()
 }
 
 fn at(address: &str) -> RedisClient {
@@ -89,7 +93,7 @@ fn slots_move_to_redis_and_back_and_its_master_is_promoted_while_writes_go_on() 
     }
     assert_eq!(RedisClient::connect(cluster.address).text(&["RPUSH", "{b}:queue", "x"]), "1");
     assert_eq!(waiting.reply().unwrap().as_slice().unwrap().len(), 2, "who waited has it");
-    cluster.refused(&["backup", "/nowhere/at-all"], "group 2 is of Redis servers");
+    cluster.refused(&["backup", "--to", "/nowhere/at-all"], "group 2 is of Redis servers");
     all_is_well(&cluster, writers);
 }
 
@@ -108,7 +112,7 @@ fn a_redis_master_that_is_killed_is_replaced_and_comes_back_as_a_replica() {
     for signal in [Signal::KILL, Signal::STOP] {
         let (former, pid) = cluster.master(1);
         signal_process(pid, signal);
-        wait_within(PATIENCE, "another master", || cluster.master(1).0 != former);
+        wait_within(PATIENCE, "another master", || master_of(&cluster, 1) != former);
         writer.wait_more(30);
         if signal == Signal::STOP {
             signal_process(pid, Signal::CONT);
@@ -190,7 +194,8 @@ fn bring_what_you_have_a_running_redis_becomes_a_cluster_and_moves_to_stores() {
     assert_eq!(third.text(&["SELECT", "3"]), "OK");
     third.text(&["SET", "x", "1"]);
     cluster.refused(&["server", "add-group", "--redis", &stranger_place], "it has keys in db3");
-    cluster.refused(&["server", "add-group", "--redis", &cluster.master(1).0], "it is a Tidegate store");
+    let store = Store::start(&[]);
+    cluster.refused(&["server", "add-group", "--redis", &store.address.to_string()], "it is a Tidegate store");
     let nobody = support::free_address().to_string();
     cluster.refused(&["server", "add-group", "--redis", &nobody], "refused");
     let clustered = Redis::start(&["--cluster-enabled", "yes"]);
@@ -239,7 +244,7 @@ fn a_redis_is_started_by_itself_and_stopped_in_words_of_reborndb() {
 #[test]
 #[ignore = "long: make test-redis-groups"]
 fn a_proxy_that_is_stopped_is_waited_out_and_sends_nothing_late() {
-    let cluster = up(&["--groups", "1", "--replicas", "0", PATIENT[0], PATIENT[1]]);
+    let cluster = up(&["--groups", "1", "--replicas", "0"]);
     add_redis_group(&cluster);
     cluster.done(&["slot", "migrate", "0", "16383", "2", "--yes"]);
     cluster.done(&["proxy", "add", "--yes"]);
@@ -270,7 +275,7 @@ fn masters_of_redis_groups_die_again_and_again() {
         let (former, pid) = cluster.master(1);
         let signal = if round % 3 == 0 { Signal::STOP } else { Signal::KILL };
         signal_process(pid, signal);
-        wait_within(PATIENCE, "another master", || cluster.master(1).0 != former);
+        wait_within(PATIENCE, "another master", || master_of(&cluster, 1) != former);
         writer.wait_more(50);
         if signal == Signal::STOP {
             signal_process(pid, Signal::CONT);

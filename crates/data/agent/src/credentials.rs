@@ -6,6 +6,7 @@ use std::{
     fs::{self, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
+    path::Path,
 };
 
 use cluster::Address;
@@ -14,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use crate::{
     connection::{Command, command},
     error::AgentError,
-    options::Folder,
 };
 
 /// A user, if it is not the default one, and a password.
@@ -48,20 +48,19 @@ impl Credentials {
 pub struct AllCredentials(BTreeMap<Address, Credentials>);
 
 impl AllCredentials {
-    /// Those of a folder; none if it has no such file.
+    /// Those of a file; none if it is not there.
     ///
     /// # Errors
     ///
     /// The file cannot be read, or makes no sense.
-    pub fn read(folder: &Folder) -> Result<Self, AgentError> {
-        let path = folder.topology().with_extension("secrets");
-        match fs::read_to_string(&path) {
+    pub fn read(path: &Path) -> Result<Self, AgentError> {
+        match fs::read_to_string(path) {
             Ok(text) => serde_json::from_str(&text).map(Self).map_err(|error| AgentError::Unreadable {
                 place: path.display().to_string(),
                 problem: error.to_string(),
             }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(source) => Err(AgentError::File { path, source }),
+            Err(source) => Err(AgentError::File { path: path.to_owned(), source }),
         }
     }
 
@@ -76,16 +75,15 @@ impl AllCredentials {
     /// # Errors
     ///
     /// The file cannot be written.
-    pub fn add(&mut self, folder: &Folder, servers: &[Address], credentials: &Credentials) -> Result<(), AgentError> {
+    pub fn add(&mut self, path: &Path, servers: &[Address], credentials: &Credentials) -> Result<(), AgentError> {
         self.0.extend(servers.iter().map(|server| (server.clone(), credentials.clone())));
-        let path = folder.topology().with_extension("secrets");
         let new = path.with_extension("secrets-new");
         let write = || {
             let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
             file.write_all(&serde_json::to_vec(&self.0).unwrap_or_default())?;
             file.sync_all()?;
-            fs::rename(&new, &path)
+            fs::rename(&new, path)
         };
-        write().map_err(|source| AgentError::File { path: path.clone(), source })
+        write().map_err(|source| AgentError::File { path: path.to_owned(), source })
     }
 }

@@ -103,6 +103,12 @@ impl Folder {
         self.0.join("topology.nodes")
     }
 
+    /// What Redis servers let the agent and the proxies in by: these look for it beside what they read.
+    #[must_use]
+    pub fn secrets(&self) -> PathBuf {
+        self.topology().with_extension("secrets")
+    }
+
     /// The agent's socket.
     #[must_use]
     pub fn socket(&self) -> PathBuf {

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What an answer may take: the loop waits for it.
-const PATIENCE: Duration = Duration::from_millis(300);
+const PATIENCE: Duration = Duration::from_millis(600);
 /// The oldest version with what is needed: `REPLICAOF`.
 const VERSION_MIN: u32 = 5;
 

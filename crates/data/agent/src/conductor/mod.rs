@@ -108,11 +108,11 @@ pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&
     let coordinator = Arc::new(Embedded::open(&options.folder.coordinator())?);
     let log = OpenOptions::new().create(true).append(true).open(&log_path).map_err(failed(log_path))?;
     let mut records = Records::read(coordinator, Keys::new(CLUSTER))?;
-    let mut credentials = AllCredentials::read(&options.folder)?;
+    let mut credentials = AllCredentials::read(&options.folder.secrets())?;
     if records.cluster.epoch == 0 {
         let cluster = beginning::begin(&options)?;
         if let Some(own) = &options.redis_credentials {
-            credentials.add(&options.folder, &options.redis, own)?;
+            credentials.add(&options.folder.secrets(), &options.redis, own)?;
         }
         records.change(cluster, "up", "the cluster begins")?;
     }

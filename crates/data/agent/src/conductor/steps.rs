@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cluster::{
     Address, GroupId,
     fence::Cause,
-    keeper::{Keeper, Step},
+    keeper::{Keeper, Step, Wanted},
     nodes,
 };
 
@@ -41,6 +41,12 @@ impl Conductor {
                 let steps = keeper.poll_redis_steps(now, &self.records.cluster, &in_sync, held_since);
                 let wanted = keeper.wants_hold();
                 self.hold_group(group, wanted);
+                if let (Some(Wanted::HandOver), None, Some(found)) =
+                    (wanted, held_since, self.records.cluster.groups.get(&group))
+                {
+                    // What waits there for a key is under way otherwise, for as long as it likes.
+                    orders.entry(found.master.clone()).or_default().push(Order::Unblock);
+                }
                 steps
             };
             for step in steps {

@@ -221,6 +221,8 @@ impl Proxy {
                 let name = request.found.full_name();
                 self.refuse(index, &format!("ERR '{name}' within a transaction cannot go through a proxy"));
             }
+            // `EXEC` will say that nothing is executed.
+            _ if is_lost => self.answer(index, |reply| reply.simple("QUEUED")),
             _ => self.queue(index, request, known, is_begun),
         }
         Taken::Now

@@ -39,8 +39,7 @@ fn cut(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
     let groups = &conductor.records.cluster.groups;
     if let Some((id, _)) = groups.iter().find(|(_, group)| !group.kind().is_store()) {
         return Err(Problem::Refused(format!(
-            "group {id} is of Redis servers, which keep no log that could be copied up to a moment: move its slots to stores first (`slot \
-             rebalance --drain {id}`), or copy its servers by themselves (`redis-cli --rdb`)"
+            "group {id} is of Redis servers, which keep no log that could be copied up to a moment"
         )));
     }
     if let Some(id) = groups.keys().find(|id| !status::group_serves(conductor, **id)) {

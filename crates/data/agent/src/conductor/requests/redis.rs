@@ -84,8 +84,14 @@ pub(super) fn take_server(
     let (no_id, host) = (String::new(), String::new());
     let probe = Server { address: wanted.clone(), id: no_id, host, kind: ServerKind::Redis };
     conductor.records.cluster.with_server(id, probe)?;
-    let credentials = credentials_of(input).or_else(|| conductor.credentials.of(&master).cloned());
-    let found = probe::servers(std::slice::from_ref(&wanted), credentials.as_ref()).map_err(Problem::Refused)?;
+    let given = credentials_of(input);
+    let mut credentials = given.clone().or_else(|| conductor.credentials.of(&master).cloned());
+    let mut asked = probe::servers(std::slice::from_ref(&wanted), credentials.as_ref());
+    if asked.is_err() && given.is_none() && credentials.take().is_some() {
+        // It need not have its master's password.
+        asked = probe::servers(std::slice::from_ref(&wanted), None).or(asked);
+    }
+    let found = asked.map_err(Problem::Refused)?;
     let Some(found) = found.first() else { return Err(Problem::Refused(format!("{wanted} does not answer"))) };
     if found.role == Role::Master && found.keys > 0 {
         return Err(Problem::Refused(format!(
@@ -109,8 +115,8 @@ fn remember(
     is_plan: bool,
 ) -> Result<(), Problem> {
     if let Some(credentials) = credentials.filter(|_| !is_plan) {
-        let folder = conductor.options.folder.clone();
-        conductor.credentials.add(&folder, servers, credentials)?;
+        let path = conductor.options.folder.secrets();
+        conductor.credentials.add(&path, servers, credentials)?;
     }
     Ok(())
 }
