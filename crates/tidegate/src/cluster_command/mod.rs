@@ -353,6 +353,22 @@ enum ActionCommand {
     },
 }
 
+/// Does what words say, as they stand behind `tidegate cluster`.
+pub fn run_words(words: &[String]) -> ExitCode {
+    /// `tidegate cluster` alone.
+    #[derive(clap::Parser)]
+    #[command(name = "tidegate cluster")]
+    struct Alone {
+        #[command(flatten)]
+        arguments: ClusterArguments,
+    }
+    let words = std::iter::once("tidegate cluster").chain(words.iter().map(String::as_str));
+    match <Alone as clap::Parser>::try_parse_from(words) {
+        Ok(alone) => run(&alone.arguments),
+        Err(error) => error.exit(),
+    }
+}
+
 /// Does what was asked.
 pub fn run(arguments: &ClusterArguments) -> ExitCode {
     let result = match &arguments.command {
