@@ -14,7 +14,11 @@ use cluster::Address;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-use crate::{error::AgentError, options::Folder};
+use crate::{
+    error::AgentError,
+    options::{Folder, Options},
+    secrets::{self, Secret},
+};
 
 /// The first pause before a program is started again, in milliseconds.
 const PAUSE_MIN_MS: u64 = 100;
@@ -62,14 +66,17 @@ impl Declared {
     }
 
     /// All words of its command line after the program's name.
-    fn words(&self, folder: &Folder) -> Vec<String> {
+    fn words(&self, folder: &Folder, secret: &Secret) -> Vec<String> {
         let (host, port) = (self.address.host().to_owned(), self.address.port().to_string());
         let path = |path: PathBuf| path.display().to_string();
         let own: Vec<String> = match self.program {
             Program::Store => {
                 let dir = path(folder.store(&self.name));
-                let words = ["store", "--bind", &host, "--port", &port, "--dir", &dir, "--cluster-enabled", "yes"];
-                words.map(str::to_owned).into()
+                let file = secret.password.is_some().then(|| path(secrets::stores_file(folder)));
+                let words = ["--bind", &host, "--port", &port, "--dir", &dir, "--cluster-enabled", "yes"];
+                let open: &[&str] = if secret.is_open { &["--protected-mode", "no"] } else { &[] };
+                let words = words.iter().chain(open).map(|word| (*word).to_owned());
+                ["store".to_owned()].into_iter().chain(file).chain(words).collect()
             }
             Program::Redis => {
                 let dir = path(folder.store(&self.name));
@@ -95,7 +102,10 @@ impl Declared {
             }
             Program::Proxy => {
                 let (listen, topology) = (self.address.to_string(), path(folder.topology()));
-                ["proxy", "--listen", &listen, "--topology", &topology, "--stats-port", "0"].map(str::to_owned).into()
+                let words = ["proxy", "--listen", &listen, "--topology", &topology, "--stats-port", "0"];
+                let file = secret.password.is_some().then(|| path(secrets::proxies_file(folder)));
+                let password = file.into_iter().flat_map(|file| ["--password-file".to_owned(), file]);
+                words.map(str::to_owned).into_iter().chain(password).collect()
             }
         };
         own.into_iter().chain(self.arguments.iter().cloned()).collect()
@@ -155,6 +165,7 @@ pub struct Programs {
 #[derive(Debug)]
 pub struct Processes {
     folder: Folder,
+    secret: Secret,
     programs: Programs,
     all: Vec<Supervised>,
 }
@@ -203,12 +214,12 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(&new, path)
 }
 
-/// The same for what is written anew at every start: it need not last over a loss of power, so nobody waits for the disk.
+/// The same for what is written anew after a crash in any case: the disk is not waited for.
 ///
 /// # Errors
 ///
-/// The disk fails.
-pub fn replace_soon(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// The file cannot be written.
+pub fn replace_quickly(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, bytes)?;
     fs::rename(&new, path)
@@ -217,8 +228,10 @@ pub fn replace_soon(path: &Path, bytes: &[u8]) -> io::Result<()> {
 impl Processes {
     /// Those of a list, none of which runs as far as is known.
     #[must_use]
-    pub fn new(folder: Folder, programs: Programs, declared: Vec<Declared>) -> Self {
-        let mut processes = Self { folder, programs, all: Vec::new() };
+    pub fn new(options: &Options, declared: Vec<Declared>) -> Self {
+        let (folder, secret) = (options.folder.clone(), options.secret.clone());
+        let programs = Programs { tidegate: options.program.clone(), redis: options.redis_program.clone() };
+        let mut processes = Self { folder, secret, programs, all: Vec::new() };
         declared.into_iter().for_each(|what| processes.add(what));
         processes
     }
@@ -287,7 +300,7 @@ impl Processes {
     pub fn check(&mut self, now: u64) -> Vec<Happening> {
         let mut happenings = Vec::new();
         for one in &mut self.all {
-            if let Some(happening) = one.check(now, &self.folder, &self.programs) {
+            if let Some(happening) = one.check(now, (&self.folder, &self.secret), &self.programs) {
                 happenings.push(happening);
             }
         }
@@ -344,17 +357,17 @@ impl Supervised {
         }
     }
 
-    fn check(&mut self, now: u64, folder: &Folder, programs: &Programs) -> Option<Happening> {
+    fn check(&mut self, now: u64, (folder, secret): (&Folder, &Secret), programs: &Programs) -> Option<Happening> {
         let address = self.what.address.clone();
         match &mut self.state {
             State::Ended => None,
             State::Waiting { until } if now < *until => None,
             State::Waiting { .. } => {
-                if let Some(pid) = running(&self.what.words(folder)) {
+                if let Some(pid) = running(&self.what.words(folder, secret)) {
                     self.state = State::Running { process: Process::Adopted(pid), since: now };
                     return Some(Happening::Adopted(address, pid.as_raw_nonzero().get().unsigned_abs()));
                 }
-                match start(&self.what, folder, programs) {
+                match start(&self.what, (folder, secret), programs) {
                     Ok(child) => {
                         let pid = child.id();
                         self.starts += 1;
@@ -405,7 +418,7 @@ fn running(words: &[String]) -> Option<Pid> {
     })
 }
 
-fn start(what: &Declared, folder: &Folder, programs: &Programs) -> io::Result<Child> {
+fn start(what: &Declared, (folder, secret): (&Folder, &Secret), programs: &Programs) -> io::Result<Child> {
     let log_path = folder.log_of(&what.name);
     if let Some(parent) = log_path.parent() {
         fs::create_dir_all(parent)?;
@@ -416,7 +429,7 @@ fn start(what: &Declared, folder: &Folder, programs: &Programs) -> io::Result<Ch
     let log = OpenOptions::new().create(true).append(true).open(&log_path)?;
     let program = if what.program == Program::Redis { &programs.redis } else { &programs.tidegate };
     let mut command = Command::new(program);
-    command.args(what.words(folder)).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command.args(what.words(folder, secret)).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     // What the terminal sends to its foreground does not reach it: the agent ends it, in order.
     command.process_group(0);
     command.spawn()

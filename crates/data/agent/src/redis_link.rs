@@ -13,6 +13,7 @@ use cluster::{Address, keeper::Observation};
 use resp::Value;
 
 use crate::{
+    clock::Clock,
     connection::{Command, Connection, command, text},
     credentials::Credentials,
     figures::Figures,
@@ -50,7 +51,7 @@ pub fn open(server: &Address, credentials: Option<&Credentials>, patience: Durat
 pub fn start(
     server: Address,
     credentials: Option<Credentials>,
-    clock: Instant,
+    clock: Clock,
     report: impl Fn(Report) -> bool + Send + 'static,
 ) -> io::Result<Link> {
     let (orders, given) = mpsc::channel();
@@ -63,7 +64,7 @@ pub fn start(
 struct Seat {
     server: Address,
     credentials: Option<Credentials>,
-    clock: Instant,
+    clock: Clock,
     connection: Option<Connection>,
     /// Which process it was.
     run: Option<String>,
@@ -88,7 +89,7 @@ impl Seat {
     }
 
     fn now(&self) -> u64 {
-        self.clock.elapsed().as_millis() as u64
+        self.clock.now()
     }
 
     fn go_round(&mut self, orders: &[Order], round: &mut Report) -> Result<Observation, String> {
@@ -218,6 +219,7 @@ fn observed(answers: &[Value], (asked_at, answered_at): (u64, u64)) -> Result<Ob
         offset: field(&replication, "slave_repl_offset").and_then(|own| own.parse().ok()).unwrap_or(offset),
         epoch: 0,
         ack: least.ok_or("CONFIG GET min-replicas-to-write is refused: the agent's user needs CONFIG")?,
-        clock_us: 0,
+        run: field(&text(server), "run_id").unwrap_or_default().to_owned(),
+        serves: true,
     })
 }

@@ -1,16 +1,19 @@
 //! What copies slots for the agent: the store's own mover.
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
-
-use agent::{
-    credentials::Credentials,
-    mover::{Copying, End, Mover},
+use std::{
+    net::{SocketAddr, ToSocketAddrs as _},
+    sync::Arc,
 };
+
+use agent::mover::{Copying, End, Mover};
 use cluster::{Address, SlotRange, migration::CopyProgress};
 use store::slotmove::{self, Login, Move, Phase};
 
 /// Copies slots between stores.
-pub struct SlotMover;
+pub struct SlotMover {
+    /// The password of the stores.
+    pub password: Option<Arc<str>>,
+}
 
 struct Copy(slotmove::Mover);
 
@@ -20,8 +23,14 @@ fn place(address: &Address) -> Result<SocketAddr, String> {
     found.ok_or_else(|| format!("{address} has no address"))
 }
 
-fn login(credentials: Option<&Credentials>) -> Option<Login> {
-    credentials.map(|known| Login { user: known.user.clone(), password: known.password.clone() })
+impl SlotMover {
+    /// What a server lets the mover in by: stores have one password, each Redis its own.
+    fn login(&self, end: &End) -> Option<Login> {
+        let password = self.password.as_deref().map(str::to_owned).filter(|_| end.kind.is_store());
+        let of_store = password.map(|password| Login { user: None, password });
+        let known = end.credentials.as_ref();
+        known.map(|known| Login { user: known.user.clone(), password: known.password.clone() }).or(of_store)
+    }
 }
 
 impl Mover for SlotMover {
@@ -30,8 +39,8 @@ impl Mover for SlotMover {
             source: place(&source.address)?,
             target: place(&target.address)?,
             slots: vec![(slots.first, slots.last)],
-            source_login: login(source.credentials.as_ref()),
-            target_login: login(target.credentials.as_ref()),
+            source_login: self.login(source),
+            target_login: self.login(target),
             target_is_plain: !target.kind.is_store(),
         };
         let mover = slotmove::start(task).map_err(|error| error.to_string())?;

@@ -48,6 +48,9 @@ pub struct ProxyArguments {
     /// With one of these three: the password of the servers, which clients have to know too.
     #[arg(long, value_name = "PASSWORD")]
     password: Option<String>,
+    /// The same, as the first line of a file: other users of the machine see no command line with it.
+    #[arg(long, value_name = "FILE", conflicts_with = "password")]
+    password_file: Option<PathBuf>,
     /// How many threads serve.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub workers: usize,
@@ -100,7 +103,7 @@ impl ProxyArguments {
             };
             let mut pool =
                 PoolConfig::of_slots(POOL, listen, slots).map_err(|problem| format!("--listen {problem}"))?;
-            pool.redis_auth.clone_from(&self.password);
+            pool.redis_auth = self.password()?;
             pool.timeout = Some(Duration::from_millis(self.timeout.max(1)));
             return Ok(vec![pool]);
         }
@@ -119,6 +122,15 @@ impl ProxyArguments {
         nutcracker::parse(&text).map_err(|error| format!("--listen, --server: {}", error.problem))
     }
 
+    /// The servers' password, from wherever it is given.
+    fn password(&self) -> Result<Option<String>, String> {
+        let Some(path) = &self.password_file else { return Ok(self.password.clone()) };
+        let text = fs::read_to_string(path)
+            .map_err(|error| format!("--password-file {} cannot be read: {error}", path.display()))?;
+        let line = text.lines().next().filter(|line| !line.is_empty()).map(str::to_owned);
+        line.map(Some).ok_or_else(|| format!("--password-file {}: its first line is empty", path.display()))
+    }
+
     /// Where is learned which server has which slots, if servers are spread so.
     pub fn source(&self) -> Result<Option<Source>, String> {
         if let Some(path) = &self.topology {
@@ -126,7 +138,7 @@ impl ProxyArguments {
         }
         if !self.cluster.is_empty() {
             let seeds = self.cluster.iter().map(|text| address("--cluster", text)).collect::<Result<_, _>>()?;
-            return Ok(Some(Source::Cluster { seeds, password: self.password.clone() }));
+            return Ok(Some(Source::Cluster { seeds, password: self.password()? }));
         }
         let (mut group, mut sentinels) = (None, Vec::new());
         for text in &self.sentinel {

@@ -29,6 +29,8 @@ pub struct Fencing {
     links: BTreeMap<Address, ProxyLink>,
     /// The epoch and the orders that the file has.
     told: Option<(Epoch, u64)>,
+    /// The masters of stores that it has as given up.
+    given_up: BTreeSet<Address>,
     leased_at: Option<u64>,
     leased_stamp: u64,
 }
@@ -43,6 +45,7 @@ impl Fencing {
             fence: Fence::new((patience.lease_ms, patience.margin_ms), stamp, now),
             links: BTreeMap::new(),
             told: None,
+            given_up: BTreeSet::new(),
             leased_at: None,
             leased_stamp: 0,
         }
@@ -79,20 +82,28 @@ impl Conductor {
     /// Writes what proxies read, when it has changed, and the lease, when it is time.
     pub(super) fn tell_proxies(&mut self) {
         let epoch = self.records.cluster.epoch;
+        if epoch == 0 {
+            return;
+        }
         let is_new_epoch = self.fencing.told.is_none_or(|(told, _)| told != epoch);
         if is_new_epoch && self.has_redis() {
             self.fencing.fence.renew();
         }
-        if !self.fencing.is_told(epoch) {
+        let given_up = self.board.given_up();
+        if !self.fencing.is_told(epoch) || self.fencing.given_up != given_up {
             let mut orders = self.fencing.fence.orders();
+            orders.dead.extend(given_up.iter().cloned());
             if !self.has_redis() && orders.held.is_empty() {
                 // Where there are no Redis servers nobody is ordered anything.
                 orders.stamp = 0;
             }
             let text = nodes::render_file(&self.records.cluster, &orders);
             let path = self.options.folder.topology();
-            match processes::replace_soon(&path, text.as_bytes()) {
-                Ok(()) => self.fencing.told = Some((epoch, self.fencing.fence.stamp())),
+            match processes::replace_quickly(&path, text.as_bytes()) {
+                Ok(()) => {
+                    self.fencing.told = Some((epoch, self.fencing.fence.stamp()));
+                    self.fencing.given_up = given_up;
+                }
                 Err(error) => self.note(&format!("{} cannot be written: {error}", path.display())),
             }
         }
@@ -118,7 +129,7 @@ impl Conductor {
         fencing.leased_stamp = stamp;
         let path = self.options.folder.topology().with_extension("lease");
         let text = format!("{stamp} {}\n", machine_now + until.saturating_sub(now));
-        if let Err(error) = processes::replace_soon(&path, text.as_bytes()) {
+        if let Err(error) = processes::replace_quickly(&path, text.as_bytes()) {
             self.note(&format!("{} cannot be written: {error}", path.display()));
         }
     }

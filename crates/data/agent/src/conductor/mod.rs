@@ -3,6 +3,8 @@
 
 mod fencing;
 mod figures;
+mod hosts;
+mod leading;
 mod moves;
 mod reconcile;
 mod requests;
@@ -20,27 +22,33 @@ use std::{
         atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver, Sender},
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use cluster::{Address, Epoch, GroupId, ServerKind, keeper::Keeper};
-use coord::{Embedded, keys::Keys};
+use cluster::{Address, Epoch, GroupId, ServerKind, keeper::Keeper, voter::Voter};
+use coord::keys::Keys;
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     flag,
 };
 
 use crate::{
-    beginning,
+    board::{Board, View},
+    clock::Clock,
+    connection::Login,
     credentials::AllCredentials,
     error::AgentError,
-    http::{self, Desk, Request, Response},
+    home,
+    http::{self, Desk, Request, Response, Token},
     link::{Link, Order, Report},
     mover::Mover,
     options::Options,
-    processes::{self, Happening, Processes, Programs},
-    records::Records,
+    peers::Peers,
+    processes::{self, Happening, Processes},
+    records::{Records, Registration, VoterRecord},
     redis_link,
+    voting::{self, Voting},
+    watching::{self, Heard},
 };
 
 /// How the cluster is called in the coordinator.
@@ -57,6 +65,10 @@ pub enum Event {
     Request(Request, Sender<Response>),
     /// A proxy has said which orders about Redis servers it has done, or does not answer.
     Proxy(Address, Option<u64>),
+    /// The coordinator has changed.
+    Coordinator(Heard),
+    /// Another agent has said something; it is on the board.
+    Peer(Box<View>),
 }
 
 /// Everything of an agent.
@@ -76,7 +88,18 @@ pub struct Conductor {
     pub silent: BTreeMap<Address, String>,
     /// What slots are copied by.
     pub mover: Option<Box<dyn Mover>>,
-    clock: Instant,
+    clock: Clock,
+    /// What threads share.
+    pub board: Arc<Board>,
+    peers: Peers,
+    /// As whom servers are talked to.
+    login: Login,
+    /// What this process knows and does as the leader.
+    leading: leading::Leading,
+    /// Processes of this host's programs, as they were seen last.
+    pids: BTreeMap<Address, u32>,
+    /// The lock of the folder.
+    _lock: Option<File>,
     events: Receiver<Event>,
     sender: Sender<Event>,
     /// What proxies were told.
@@ -101,21 +124,35 @@ pub struct Conductor {
 ///
 /// The cluster cannot be begun, or another agent has the folder.
 pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&str)) -> Result<(), AgentError> {
+    options.check()?;
     let failed = |path: std::path::PathBuf| move |source| AgentError::File { path, source };
     let log_path = options.folder.log();
     let logs = log_path.parent().unwrap_or(options.folder.path()).to_owned();
     fs::create_dir_all(&logs).map_err(failed(logs))?;
-    let coordinator = Arc::new(Embedded::open(&options.folder.coordinator())?);
-    let log = OpenOptions::new().create(true).append(true).open(&log_path).map_err(failed(log_path))?;
-    let mut records = Records::read(coordinator, Keys::new(CLUSTER))?;
-    let mut credentials = AllCredentials::read(&options.folder.secrets())?;
-    if records.cluster.epoch == 0 {
-        let cluster = beginning::begin(&options)?;
-        if let Some(own) = &options.redis_credentials {
-            credentials.add(&options.folder.secrets(), &options.redis, own)?;
-        }
-        records.change(cluster, "up", "the cluster begins")?;
+    let stops = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register(signal, Arc::clone(&stops))
+            .map_err(|error| AgentError::Other(format!("signal {signal} cannot be caught: {error}")))?;
     }
+    let log = OpenOptions::new().create(true).append(true).open(&log_path).map_err(failed(log_path))?;
+    let home = home::open(&options, || stops.load(Ordering::Relaxed), |text| eprintln!("tidegate cluster: {text}"))?;
+    options.secret.write(&options.folder)?;
+    let (coordinator, keys, clock) = (home.coordinator, Keys::new(CLUSTER), Clock::start());
+    let token = if options.etcd.is_empty() {
+        Token::of(&options.folder)?
+    } else {
+        Token::agree(&options.folder, &*coordinator, &keys.token())?
+    };
+    // NOTE: the order matters. Who has been told of promises of a voter before this one finds it started anew from here on, and the
+    // record is read after that: it is as new as anything that was promised.
+    let patience = options.patience;
+    let name = options.host_name().to_owned();
+    let record = VoterRecord { lease_ms: patience.lease_ms };
+    let (incarnation, before) = Records::begin_voting(&*coordinator, &keys, &name, &record)?;
+    let records = Records::read(Arc::clone(&coordinator), keys.clone())?;
+    let mut voter = Voter::new(incarnation, patience, clock.now(), before.lease_ms);
+    voter.learn(&records.shared);
+    let board = Arc::new(Board::new(&name, voter, clock));
     let declared = processes::declared(&options.folder)?;
     let (sender, events) = mpsc::channel();
     let requests = Mutex::new(sender.clone());
@@ -123,24 +160,61 @@ pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&
         let requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
         requests.send(Event::Request(request, answer)).is_ok()
     };
-    let desk = Arc::new(Desk { hand_over: Box::new(hand_over), access: requests::access });
+    let login = Login { password: options.secret.password.clone(), term: None };
+    let heard = heard_by(&board, &sender);
+    let (told, of_board) = (Arc::clone(&heard), Arc::clone(&board));
+    let exchange = move |body| {
+        told(serde_json::from_value(body).ok()?);
+        serde_json::to_value(of_board.view()).ok()
+    };
+    let desk = Arc::new(Desk {
+        hand_over: Box::new(hand_over),
+        access: requests::access,
+        exchange: Box::new(exchange),
+        token: token.clone(),
+        login: login.clone(),
+    });
     http::listen(&options.folder, Arc::clone(&desk))?;
     let site = site::open(&options, desk)?;
-    let programs = Programs { tidegate: options.program.clone(), redis: options.redis_program.clone() };
-    let processes = Processes::new(options.folder.clone(), programs, declared);
+    let no_thread = |error| AgentError::Other(format!("the system has no thread left: {error}"));
+    let voting = Voting {
+        board: Arc::clone(&board),
+        name: name.clone(),
+        login: login.clone(),
+        lease_ms: patience.lease_ms,
+        clock,
+    };
+    voting::start(voting).map_err(no_thread)?;
+    let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let api = site.map(|address| address.to_string()).unwrap_or_default();
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let registration = serde_json::to_vec(&Registration { api, port: options.port, version, at }).unwrap_or_default();
+    watching::register(Arc::clone(&coordinator), keys.agent(&name), registration).map_err(no_thread)?;
+    let watcher = Mutex::new(sender.clone());
+    let tell = move |heard| {
+        let watcher = watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        watcher.send(Event::Coordinator(heard)).is_ok()
+    };
+    watching::start(coordinator, keys, records.revision(), tell).map_err(no_thread)?;
     let conductor = Conductor {
         records,
-        processes,
+        processes: Processes::new(&options, declared),
         keepers: BTreeMap::new(),
         moves: moves::Moves::default(),
         links: BTreeMap::new(),
         silent: BTreeMap::new(),
         mover,
-        clock: Instant::now(),
+        clock,
+        peers: Peers::new(Arc::clone(&board), token, heard),
+        board,
+        login,
+        leading: leading::Leading::default(),
+        pids: BTreeMap::new(),
+        _lock: home.lock,
         events,
         sender,
-        fencing: fencing::Fencing::new(options.patience, 0),
-        credentials,
+        fencing: fencing::Fencing::new(options.patience, clock.now()),
+        credentials: AllCredentials::read(&options.folder.secrets())?,
         log,
         last_log: String::new(),
         figures: figures::Figures::default(),
@@ -149,14 +223,25 @@ pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&
         is_ending: false,
         options,
     };
-    conductor.serve(ready)
+    conductor.serve(&stops, ready)
+}
+
+/// What happens when another agent has said something: it is on the board at once, and the loop hears of it.
+fn heard_by(board: &Arc<Board>, sender: &Sender<Event>) -> Arc<dyn Fn(View) + Send + Sync> {
+    let (board, sender) = (Arc::clone(board), Mutex::new(sender.clone()));
+    Arc::new(move |view: View| {
+        board.take(view.clone());
+        let sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
+        // When the loop has ended, so has everything.
+        let _ = sender.send(Event::Peer(Box::new(view)));
+    })
 }
 
 impl Conductor {
     /// Milliseconds since the agent began.
     #[must_use]
     pub fn now(&self) -> u64 {
-        self.clock.elapsed().as_millis() as u64
+        self.clock.now()
     }
 
     /// Notes something for people; the same again and again is noted once.
@@ -169,22 +254,16 @@ impl Conductor {
         }
     }
 
-    fn serve(mut self, ready: impl FnOnce(&str)) -> Result<(), AgentError> {
-        let stops = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            flag::register(signal, Arc::clone(&stops))
-                .map_err(|error| AgentError::Other(format!("signal {signal} cannot be caught: {error}")))?;
-        }
+    fn serve(mut self, stops: &AtomicBool, ready: impl FnOnce(&str)) -> Result<(), AgentError> {
         self.note(&format!("agent {} looks after {}", std::process::id(), self.options.folder.path().display()));
         // What runs is known before anybody is answered.
-        self.tell_proxies();
-        self.reconcile();
+        self.follow_record();
         self.look_after_processes();
         let mut ready = Some(ready);
         while !self.is_ending && !stops.load(Ordering::Relaxed) {
-            self.turn();
+            self.turn()?;
             if ready.is_some()
-                && status::serves(&self)
+                && self.serves()
                 && let Some(ready) = ready.take()
             {
                 ready(&status::greeting(&self));
@@ -194,34 +273,78 @@ impl Conductor {
         Ok(())
     }
 
+    /// Whether the cluster serves, as far as this agent can tell.
+    fn serves(&self) -> bool {
+        if self.records.cluster.epoch == 0 {
+            return false;
+        }
+        // Who does not lead asks no servers: that its proxy runs is what it knows.
+        if self.leads() { status::serves(self) } else { status::own_proxies_listen(self) }
+    }
+
     /// Hears what has happened, and does what follows from it.
-    fn turn(&mut self) {
+    fn turn(&mut self) -> Result<(), AgentError> {
         let mut event = self.events.recv_timeout(LOOK_EACH).ok();
         while let Some(heard) = event {
             match heard {
                 Event::Report(report) => self.handle_report(report),
                 Event::Proxy(proxy, done) => self.handle_proxy(&proxy, done),
+                Event::Coordinator(heard) => self.handle_coordinator(heard),
+                Event::Peer(view) => self.handle_peer(&view),
                 Event::Request(request, answer) => {
-                    let response = requests::answer(self, &request);
+                    let response = self.answer(request);
                     // Whoever asked may have gone.
                     let _ = answer.send(response);
                 }
             }
             event = self.events.try_recv().ok();
         }
-        // Before they are started: a proxy without a topology ends at once.
+        self.stand_for_leader();
+        self.look_after_hosts()?;
+        self.follow_record();
+        self.look_after_processes();
+        self.tell_of_programs();
+        if self.leads() {
+            self.conduct();
+            self.tell_will();
+        }
+        Ok(())
+    }
+
+    /// Answers a request, or has it passed on to the agent that leads.
+    fn answer(&mut self, request: Request) -> Response {
+        if self.leads() || requests::is_of_host(&request.path) {
+            return requests::answer(self, &request);
+        }
+        match self.records.leader() {
+            Some(leader) if !request.is_passed_on => Response::PassOn { api: leader.api.clone(), request },
+            Some(leader) => Response::refused(503, format!("{} leads the cluster, at {}", leader.host, leader.api)),
+            None => Response::refused(503, "no agent leads the cluster yet: ask again"),
+        }
+    }
+
+    /// What follows from the record as it is, before programs are started: a proxy without a topology ends at once.
+    fn follow_record(&mut self) {
+        let shared = Arc::clone(&self.records.shared);
+        if self.board.look().voter.cluster().epoch < shared.epoch {
+            self.board.change(|board| board.voter.learn(&shared));
+        }
         self.tell_proxies();
         self.reconcile();
-        self.look_after_processes();
-        self.conduct();
     }
 
     fn look_after_processes(&mut self) {
         let now = self.now();
         for happening in self.processes.check(now) {
             match happening {
-                Happening::Adopted(address, pid) => self.note(&format!("{address} runs already, as process {pid}")),
-                Happening::Started(address, pid) => self.note(&format!("{address} is started, as process {pid}")),
+                Happening::Adopted(address, pid) => {
+                    self.note(&format!("{address} runs already, as process {pid}"));
+                    self.pids.insert(address, pid);
+                }
+                Happening::Started(address, pid) => {
+                    self.note(&format!("{address} is started, as process {pid}"));
+                    self.pids.insert(address, pid);
+                }
                 Happening::Ended(address, how) => {
                     self.note(&format!("{address} has ended ({how})"));
                     self.heard_exit(&address, now);
@@ -236,10 +359,9 @@ impl Conductor {
     }
 
     fn heard_exit(&mut self, address: &Address, now: u64) {
-        self.silent.insert(address.clone(), "its process has ended".into());
-        if let Some(group) = self.records.cluster.group_of(address) {
-            self.keeper(group, now).handle_exited(address, now);
-        }
+        let pid = self.pids.remove(address);
+        let run = self.board.change(|board| board.note_ended(address, pid));
+        self.take_exit(address, run.as_deref(), now);
     }
 
     fn keeper(&mut self, group: GroupId, now: u64) -> &mut Keeper {
@@ -318,7 +440,10 @@ impl Conductor {
             let sender = self.sender.clone();
             let report = move |report| sender.send(Event::Report(report)).is_ok();
             let started = match kind {
-                ServerKind::Store => Link::start(address.clone(), self.clock, report),
+                ServerKind::Store => {
+                    let login = Login { term: self.records.led_term(), ..self.login.clone() };
+                    Link::start(address.clone(), self.clock, login, report)
+                }
                 ServerKind::Redis => {
                     let credentials = self.credentials.of(&address).cloned();
                     redis_link::start(address.clone(), credentials, self.clock, report)

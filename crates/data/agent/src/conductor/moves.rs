@@ -222,7 +222,9 @@ impl Conductor {
         let (from, to) = (seen(what.from, &source).cloned(), seen(what.to, &target).cloned());
         let kind = cluster.groups.get(&what.from).map_or(ServerKind::Store, cluster::Group::kind);
         let lease_until = match kind {
-            ServerKind::Store => self.keepers.get(&what.from).map_or(u64::MAX, |keeper| keeper.lease_until(&source)),
+            ServerKind::Store => {
+                self.keepers.get(&what.from).map_or(u64::MAX, |keeper| keeper.lease_until(cluster.epoch))
+            }
             // It has none: proxies are waited for instead.
             ServerKind::Redis => now,
         };

@@ -4,7 +4,7 @@ use cluster::{Address, Server, ServerKind};
 
 use super::Conductor;
 use crate::{
-    beginning::{self, HOST_NAME},
+    beginning,
     processes::{self, Declared},
 };
 
@@ -52,16 +52,16 @@ impl Conductor {
 
     /// What the cluster says is to run here.
     fn wanted(&self) -> Vec<Declared> {
-        let cluster = &self.records.cluster;
+        let (cluster, host) = (&self.records.cluster, self.options.host_name());
         let servers = cluster.servers().map(|(_, server)| server);
-        let stores = servers.filter(|server: &&Server| server.host == HOST_NAME).map(beginning::program_of);
-        let proxies = cluster.proxies.iter().filter(|proxy| proxy.host == HOST_NAME && !proxy.is_offline);
+        let stores = servers.filter(|server: &&Server| server.host == host).map(beginning::program_of);
+        let proxies = cluster.proxies.iter().filter(|proxy| proxy.host == host && !proxy.is_offline);
         proxies.map(|proxy| beginning::proxy(&proxy.address)).chain(stores).collect()
     }
 
     /// Starts a server that belongs to no group yet.
     pub(super) fn start_loose(&mut self, address: Address, kind: ServerKind) -> Result<Declared, crate::AgentError> {
-        let server = Server { kind, ..beginning::server(address)? };
+        let server = Server { kind, ..beginning::server(address, self.options.host_name())? };
         let declared = Declared { is_loose: true, ..beginning::program_of(&server) };
         self.processes.add(declared.clone());
         self.write_declared();

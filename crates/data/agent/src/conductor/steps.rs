@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cluster::{
     Address, GroupId,
     fence::Cause,
-    keeper::{Keeper, Step, Wanted},
+    keeper::{Keeper, Situation, Step, Wanted},
     nodes,
 };
 
@@ -35,7 +35,12 @@ impl Conductor {
             keeper.hold_leases(is_held);
             let is_store = self.records.cluster.groups.get(&group).is_some_and(|group| group.kind().is_store());
             let steps = if is_store {
-                keeper.poll_steps(now, &self.records.cluster, &in_sync)
+                let situation = Situation {
+                    cluster: &self.records.cluster,
+                    in_sync: &in_sync,
+                    incarnations: &self.records.incarnations,
+                };
+                keeper.poll_steps(now, situation)
             } else {
                 let held_since = self.fencing.fence.done_at(Cause::Master(group));
                 let steps = keeper.poll_redis_steps(now, &self.records.cluster, &in_sync, held_since);
@@ -51,10 +56,12 @@ impl Conductor {
             };
             for step in steps {
                 match step {
-                    step if !is_store && !matches!(step, Step::WriteInSync(_) | Step::Elect { .. }) => {
+                    step if !is_store
+                        && !matches!(step, Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. }) =>
+                    {
                         self.order_redis(step, &mut orders);
                     }
-                    Step::WriteInSync(_) | Step::Elect { .. } => decisions.push((group, step)),
+                    Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => decisions.push((group, step)),
                     step => self.order(step, &mut orders),
                 }
             }
@@ -65,8 +72,10 @@ impl Conductor {
             let orders = orders.remove(&server).unwrap_or_default();
             self.begin_round(&server, orders, now);
         }
-        for (group, decision) in decisions {
-            self.decide(group, decision);
+        if self.may_write(now) {
+            for (group, decision) in decisions {
+                self.decide(group, decision);
+            }
         }
     }
 
@@ -78,8 +87,9 @@ impl Conductor {
                 }
                 let cluster = &self.records.cluster;
                 let text = nodes::render(cluster, Some(&server), &BTreeSet::new());
-                // No lease, but from now on it needs one.
-                let words = ["CLUSTER", "TOPOLOGY", &cluster.epoch.to_string(), &text, "LEASE", "0"];
+                // No vote, but from now on it needs those of most voters.
+                let (epoch, voters) = (cluster.epoch.to_string(), cluster.voters().join(","));
+                let words = ["CLUSTER", "TOPOLOGY", &epoch, &text, "LEASE", "0", "VOTERS", &voters];
                 (server, Order::Do(command(&words)))
             }
             Step::Follow { server, master } => {
@@ -90,13 +100,9 @@ impl Conductor {
             Step::SetAck { server, ack } => {
                 (server, Order::Do(command(&["CONFIG", "SET", "replica-ack", &ack.to_string()])))
             }
-            Step::Grant { server, epoch, since_us, ms } => {
-                let words = ["CLUSTER", "LEASE", &epoch.to_string(), &ms.to_string(), "SINCE", &since_us.to_string()];
-                (server, Order::Do(command(&words)))
-            }
             Step::Pause { server, ms } => (server, Order::Pause { slots: (0, cluster::SLOTS - 1), ms }),
             Step::EndPause { server } => (server, Order::Do(command(&["CLUSTER", "PAUSE", "END"]))),
-            Step::WriteInSync(_) | Step::Elect { .. } => return,
+            Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => return,
         };
         orders.entry(server).or_default().push(order);
     }
@@ -131,7 +137,7 @@ impl Conductor {
             Step::SetAck { server, ack } => (server, set_least(ack).into()),
             Step::Pause { server, ms } => (server, vec![Order::Pause { slots: (0, cluster::SLOTS - 1), ms }]),
             Step::EndPause { server } => (server, vec![Order::Do(command(&["CLIENT", "UNPAUSE"]))]),
-            Step::Tell { .. } | Step::Grant { .. } | Step::WriteInSync(_) | Step::Elect { .. } => return,
+            Step::Tell { .. } | Step::Renew { .. } | Step::WriteInSync(_) | Step::Elect { .. } => return,
         };
         orders.entry(server).or_default().extend(todo);
     }
@@ -149,16 +155,18 @@ impl Conductor {
                 let next = self.records.cluster.with_master(group, &master).map_err(Into::into);
                 next.and_then(|next| self.records.change(next, "failover", &what)).map(|()| what)
             }
+            Step::Renew { reason } => {
+                let what = format!("group {group}: {reason}");
+                let next = self.records.cluster.renewed();
+                self.records.change(next, "failover", &what).map(|()| what)
+            }
             _ => return,
         };
         match done {
             Ok(text) => self.note(&text),
             Err(error) => {
                 self.note(&format!("group {group}: nothing is decided: {error}"));
-                // Somebody may have been quicker.
-                if let Err(error) = self.records.refresh() {
-                    self.note(&format!("the coordinator cannot be read: {error}"));
-                }
+                self.not_written(&error);
             }
         }
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::connection::Command;
 
-pub use client::ask;
+pub use client::{ask, ask_at, ask_leader, token_in};
 pub use serve::{Desk, listen, listen_tcp};
 pub use token::Token;
 
@@ -27,6 +27,8 @@ pub struct Request {
     pub query: String,
     /// With what; null if nothing.
     pub body: Value,
+    /// Another agent has passed it on: it is not passed on again.
+    pub is_passed_on: bool,
 }
 
 /// What is said to it.
@@ -41,6 +43,13 @@ pub enum Response {
     },
     /// What a server says to this.
     Ask(Question),
+    /// What the agent that leads says to it.
+    PassOn {
+        /// Where its REST is.
+        api: String,
+        /// The request.
+        request: Request,
+    },
 }
 
 /// A question to a server, which whoever serves the request asks.

@@ -57,6 +57,7 @@ impl Keeper {
     ) -> Vec<Step> {
         let Some(group) = cluster.groups.get(&self.group) else { return Vec::new() };
         self.members.retain(|address, _| group.server(address).is_some());
+        self.polled_at = now;
         self.redis_master = Some(group.master.clone());
         if self.config_epoch != group.config_epoch {
             self.config_epoch = group.config_epoch;
@@ -130,7 +131,8 @@ impl Keeper {
         let members: Vec<Address> = group.replicas().map(|server| server.address.clone()).filter(is_linked).collect();
         let is_same = members.len() == in_sync.members.len() && members.iter().all(|one| in_sync.members.contains(one));
         if !is_same {
-            steps.push(Step::WriteInSync(InSync { config_epoch: group.config_epoch, members }));
+            let serial = in_sync.serial + 1;
+            steps.push(Step::WriteInSync(InSync { config_epoch: group.config_epoch, members, serial }));
         }
     }
 
@@ -219,7 +221,8 @@ mod tests {
             offset,
             epoch: 1,
             ack: if port == 1 { 1 } else { 0 },
-            clock_us: 0,
+            run: "r".into(),
+            serves: true,
         };
         keeper.handle_observed(&address(port), seen);
     }
@@ -229,7 +232,8 @@ mod tests {
     }
 
     fn in_sync(members: &[u16]) -> InSync {
-        InSync { config_epoch: 1, members: members.iter().map(|port| address(*port)).collect() }
+        let members = members.iter().map(|port| address(*port)).collect();
+        InSync { config_epoch: 1, members, serial: 1 }
     }
 
     fn all_well(keeper: &mut Keeper, at: u64) {

@@ -90,6 +90,8 @@ impl Proxy {
         let kept = std::mem::take(kept);
         match refusal {
             Refusal::Moved(slot, host, port) => match self.moved_to(link, host, port) {
+                // A new master that does not know yet that it is one sends everybody to the one before.
+                Some(server) if self.has_failed(pool, server) => self.park(pool, asker, kept, reply),
                 Some(server) => {
                     self.learn(pool, slot, server);
                     self.resend(pool, asker, kept, reply);
@@ -117,6 +119,9 @@ impl Proxy {
         let Refusal::Moved(slot, host, port) = *refusal else { return false };
         // A store sends to a Redis by way of a proxy: which one it is, the file says in a moment.
         let Some(server) = self.moved_to(link, host, port) else { return self.waits_again(link, asker, kept, b"") };
+        if self.has_failed(pool, server) {
+            return false;
+        }
         kept.tries += 1;
         if kept.tries > AT_ONCE_MAX {
             return false;

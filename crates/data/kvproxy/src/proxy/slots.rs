@@ -17,6 +17,8 @@ pub struct Slots {
     owners: Box<[u16]>,
     /// The servers that have slots.
     servers: Vec<usize>,
+    /// The servers that have failed, as whoever told of the cluster says.
+    failed: Vec<usize>,
     /// For how many milliseconds a request that cannot be sent is tried again.
     pub retry_for: u64,
     /// All slots are always on one server, so keys of one command may have any.
@@ -29,7 +31,8 @@ impl Slots {
     /// Nobody has any.
     #[must_use]
     pub fn new(retry_for: u64, of_one_server: bool) -> Self {
-        Self { owners: vec![NOBODY; SLOTS].into(), servers: Vec::new(), retry_for, of_one_server, says_all: false }
+        let (owners, servers) = (vec![NOBODY; SLOTS].into(), Vec::new());
+        Self { owners, servers, failed: Vec::new(), retry_for, of_one_server, says_all: false }
     }
 
     /// The server of a slot.
@@ -116,6 +119,8 @@ impl Proxy {
             }
         }
         let Some(slots) = self.pools.get_mut(pool).and_then(|pool| pool.slots.as_mut()) else { return };
+        let failed = has_failed.iter().enumerate().filter(|(_, failed)| **failed == Some(true));
+        slots.failed = failed.map(|(server, _)| server).collect();
         let is_changed = *slots.owners != *owners;
         if is_changed {
             slots.set_all(owners);
@@ -129,6 +134,12 @@ impl Proxy {
         for index in gone {
             self.link_failed(index, &LinkFailure::Other("the cluster has given the server up".into()));
         }
+    }
+
+    /// Whether a server has failed, as whoever told of the cluster says. One that says otherwise has not heard of it yet.
+    pub(super) fn has_failed(&self, pool: usize, server: usize) -> bool {
+        let slots = self.pools.get(pool).and_then(|pool| pool.slots.as_ref());
+        slots.is_some_and(|slots| slots.failed.contains(&server))
     }
 
     /// A server has said that another one has a slot.

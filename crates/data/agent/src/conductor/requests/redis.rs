@@ -39,6 +39,7 @@ pub(super) fn take_group(conductor: &mut Conductor, id: GroupId, list: &str, inp
         Server { address: address.clone(), id, host, kind: ServerKind::Redis }
     });
     conductor.records.cluster.with_group(id, named.collect(), 0)?;
+    conductor.has_one_host()?;
     let credentials = credentials_of(input);
     let found = probe::servers(&addresses, credentials.as_ref()).map_err(Problem::Refused)?;
     let found = probe::as_group(found).map_err(Problem::Refused)?;
@@ -84,6 +85,7 @@ pub(super) fn take_server(
     let (no_id, host) = (String::new(), String::new());
     let probe = Server { address: wanted.clone(), id: no_id, host, kind: ServerKind::Redis };
     conductor.records.cluster.with_server(id, probe)?;
+    conductor.has_one_host()?;
     let given = credentials_of(input);
     let mut credentials = given.clone().or_else(|| conductor.credentials.of(&master).cloned());
     let mut asked = probe::servers(std::slice::from_ref(&wanted), credentials.as_ref());
@@ -122,8 +124,21 @@ fn remember(
 }
 
 impl Conductor {
+    /// Proxies of other hosts are not told on which slots requests wait.
+    fn has_one_host(&self) -> Result<(), Problem> {
+        if self.records.cluster.hosts.is_empty() {
+            return Ok(());
+        }
+        Err(Problem::Refused(
+            "groups of Redis servers are for clusters whose agent and proxies run on one host: proxies of several hosts cannot be waited for \
+             yet. The Redis servers themselves may be anywhere"
+                .into(),
+        ))
+    }
+
     /// Whether there is a program to run Redis servers by.
     pub(super) fn may_run_redis(&self) -> Result<(), Problem> {
+        self.has_one_host()?;
         let program = &self.options.redis_program;
         let is_path = program.components().count() > 1;
         let places = env::var_os("PATH").unwrap_or_default();
