@@ -225,7 +225,7 @@ fn slots_that_change_hands_cost_no_command() {
     }
     assert_eq!(second.client().text(&["SET", "c", "3"]).split(' ').next(), Some("MOVED"));
     let mut mover = second.client();
-    mover.text(&["CLUSTER", "CONNECTION", "MOVER"]);
+    mover.text(&["CLUSTER", "CONNECTION", "MOVER", "7000", "7999", "1"]);
     mover.text(&["SET", "c", "3"]);
     tell(&stores, 2, 5000);
     assert_eq!(first.client().text(&["CLUSTER", "DELKEYSINSLOT", "5000", "16383", "100"]), "1");
@@ -284,7 +284,9 @@ fn half_of_the_slots_move_to_a_new_store_under_load() {
     let task = store::slotmove::Move {
         source: first.address,
         target: second.address,
-        slots: vec![(8000, 16383)],
+        slots: (8000, 16383),
+        epoch: 1,
+        term: None,
         password: None,
     };
     let mover = store::slotmove::start(task).unwrap();

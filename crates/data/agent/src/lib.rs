@@ -29,6 +29,7 @@ pub mod options;
 pub mod page;
 pub mod processes;
 pub mod records;
+pub mod survey;
 
 pub use conductor::run;
 pub use error::AgentError;

@@ -2,7 +2,22 @@
 
 use std::fmt;
 
-use cluster::{Address, SlotRange, migration::CopyProgress};
+use cluster::{Address, Epoch, SlotRange, migration::CopyProgress};
+
+/// What is to be copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyTask {
+    /// The master of the group that has the slots.
+    pub source: Address,
+    /// The master of the group that gets them.
+    pub target: Address,
+    /// The slots.
+    pub slots: SlotRange,
+    /// The cluster that the agent knows: a target that knows more refuses the copy.
+    pub epoch: Epoch,
+    /// Since when the agent leads the others: a target that has heard of a later one refuses the copy, and goes on to refuse it.
+    pub term: Option<u64>,
+}
 
 /// A copy that runs; it ends when this goes.
 pub trait Copying: Send {
@@ -12,6 +27,9 @@ pub trait Copying: Send {
     ///
     /// It has failed, and why.
     fn progress(&mut self) -> Result<CopyProgress, String>;
+
+    /// How many bytes a second it may copy from now on; nothing: as many as it can. Changes that follow the copy are not bound.
+    fn set_rate(&mut self, bytes_per_second: Option<u64>);
 
     /// Asks it to end.
     fn ask_to_end(&mut self);
@@ -23,12 +41,13 @@ pub trait Copying: Send {
 
 /// What can copy slots.
 pub trait Mover: Send {
-    /// Begins to copy slots from a master to another one.
+    /// Begins to copy slots from a master to another one. A copy of the same slots that somebody began before must not reach the target
+    /// any more once this one has.
     ///
     /// # Errors
     ///
     /// It cannot begin, and why.
-    fn start(&self, source: &Address, target: &Address, slots: SlotRange) -> Result<Box<dyn Copying>, String>;
+    fn start(&self, task: &CopyTask) -> Result<Box<dyn Copying>, String>;
 }
 
 impl fmt::Debug for dyn Mover {

@@ -11,12 +11,14 @@
 //! | [`nodes`] | the cluster as lines of `CLUSTER NODES` |
 //! | [`keeper`] | who of a group serves: leases, replicas in sync, failover, handing over |
 //! | [`migration`] | a range of slots on its way to another group |
+//! | [`pace`] | how fast slots move |
 
 pub mod change;
 pub mod keeper;
 pub mod migration;
 pub mod model;
 pub mod nodes;
+pub mod pace;
 pub mod plan;
 pub mod slots;
 pub mod undo;

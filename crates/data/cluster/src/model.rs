@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::slots::SlotMap;
+use crate::{pace::MoveBounds, slots::SlotMap};
 
 pub use crate::slots::GroupId;
 
@@ -131,6 +131,9 @@ pub struct Cluster {
     /// The proxies.
     #[serde(default)]
     pub proxies: Vec<Proxy>,
+    /// How fast slots move.
+    #[serde(default)]
+    pub moves: MoveBounds,
 }
 
 /// A proxy.

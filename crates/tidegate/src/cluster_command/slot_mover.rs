@@ -2,8 +2,8 @@
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
-use agent::mover::{Copying, Mover};
-use cluster::{Address, SlotRange, migration::CopyProgress};
+use agent::mover::{CopyTask, Copying, Mover};
+use cluster::{Address, migration::CopyProgress};
 use store::slotmove::{self, Move, Phase};
 
 /// Copies slots between stores.
@@ -18,11 +18,13 @@ fn place(address: &Address) -> Result<SocketAddr, String> {
 }
 
 impl Mover for SlotMover {
-    fn start(&self, source: &Address, target: &Address, slots: SlotRange) -> Result<Box<dyn Copying>, String> {
+    fn start(&self, task: &CopyTask) -> Result<Box<dyn Copying>, String> {
         let task = Move {
-            source: place(source)?,
-            target: place(target)?,
-            slots: vec![(slots.first, slots.last)],
+            source: place(&task.source)?,
+            target: place(&task.target)?,
+            slots: (task.slots.first, task.slots.last),
+            epoch: task.epoch,
+            term: task.term,
             password: None,
         };
         let mover = slotmove::start(task).map_err(|error| error.to_string())?;
@@ -43,6 +45,10 @@ impl Copying for Copy {
             lag_bytes: 0,
             offset: progress.applied,
         })
+    }
+
+    fn set_rate(&mut self, bytes_per_second: Option<u64>) {
+        self.0.set_rate(bytes_per_second);
     }
 
     fn ask_to_end(&mut self) {

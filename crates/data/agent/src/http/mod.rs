@@ -10,7 +10,10 @@ mod token;
 use cluster::Address;
 use serde_json::Value;
 
-use crate::connection::Command;
+use crate::{
+    connection::Command,
+    survey::{Measured, Survey},
+};
 
 pub use client::ask;
 pub use serve::{Desk, listen, listen_tcp};
@@ -27,6 +30,8 @@ pub struct Request {
     pub query: String,
     /// With what; null if nothing.
     pub body: Value,
+    /// What servers have said of their slots, for a request that needs to know it.
+    pub measured: Option<Measured>,
 }
 
 /// What is said to it.
@@ -41,6 +46,8 @@ pub enum Response {
     },
     /// What a server says to this.
     Ask(Question),
+    /// The request is to come again, with what servers say of their slots.
+    Measure(Survey),
 }
 
 /// A question to a server, which whoever serves the request asks.

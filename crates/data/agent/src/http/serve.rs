@@ -190,19 +190,37 @@ fn request_of(message: Message) -> io::Result<Request> {
         }
         json => serde_json::from_slice(json).map_err(|error| bad(&format!("its body is no JSON: {error}")))?,
     };
-    Ok(Request { method: method.clone(), path: path.to_owned(), query, body })
+    Ok(Request { method: method.clone(), path: path.to_owned(), query, body, measured: None })
 }
 
 fn answered(desk: &Desk, request: Request) -> Response {
+    let again = Request {
+        method: request.method.clone(),
+        path: request.path.clone(),
+        query: request.query.clone(),
+        body: request.body.clone(),
+        measured: None,
+    };
+    let response = match handed_over(desk, request) {
+        Response::Measure(survey) => match survey.run() {
+            Ok(measured) => handed_over(desk, Request { measured: Some(measured), ..again }),
+            Err(problem) => Response::refused(502, format!("what slots have cannot be learned: {problem}")),
+        },
+        other => other,
+    };
+    match response {
+        Response::Ask(question) => asked(&question),
+        other => other,
+    }
+}
+
+fn handed_over(desk: &Desk, request: Request) -> Response {
     let (answer, answered) = mpsc::channel();
     let gone = || Response::refused(503, "the agent is ending, or too busy to answer");
     if !(desk.hand_over)(request, answer) {
         return gone();
     }
-    match answered.recv_timeout(PATIENCE).unwrap_or_else(|_| gone()) {
-        Response::Ask(question) => asked(&question),
-        said @ Response::Said { .. } => said,
-    }
+    answered.recv_timeout(PATIENCE).unwrap_or_else(|_| gone())
 }
 
 fn asked(question: &Question) -> Response {
@@ -223,6 +241,7 @@ fn refusal(no: No, has_body: bool) -> Vec<u8> {
 fn bytes_of(response: Response, has_body: bool) -> Vec<u8> {
     let (status, body) = match response {
         Response::Said { status, body } => (status, body),
+        Response::Measure(_) => (502, serde_json::json!({ "error": "what slots have was not asked" })),
         Response::Ask(question) => (502, serde_json::json!({ "error": format!("{} was not asked", question.server) })),
     };
     framed(status, "application/json", page::NOT_KEPT, body.to_string().as_bytes(), has_body)

@@ -53,7 +53,8 @@ impl Shared {
         let places = found.command.key_places_of(words);
         let keys = places.into_iter().filter_map(|place| words.get(place).copied());
         let slot = membership.route(keys, flags, session.standing, self.stopwatch())?;
-        Ok(session.standing.peer != Peer::Mover && (slot.is_some() || flags.contains(Flags::WRITE)))
+        membership.routed.set(slot);
+        Ok(!matches!(session.standing.peer, Peer::Mover { .. }) && (slot.is_some() || flags.contains(Flags::WRITE)))
     }
 
     /// All commands of a transaction, again: slots may have moved since they were queued.

@@ -44,17 +44,29 @@ impl Target {
     ///
     /// Nobody listens there, or the password is wrong.
     pub fn connect(address: &str, password: Option<&str>) -> io::Result<Self> {
-        let stream: Box<dyn Connection> = if address.contains('/') {
+        if address.contains('/') {
             let stream = UnixStream::connect(Path::new(address))?;
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
-            Box::new(stream)
+            Self::greet(Box::new(stream), password)
         } else {
-            let stream = TcpStream::connect(address)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            Box::new(stream)
-        };
+            Self::over(TcpStream::connect(address)?, password, PATIENCE)
+        }
+    }
+
+    /// Over a connection that is there, which is given up when the store says nothing for so long.
+    ///
+    /// # Errors
+    ///
+    /// It is lost, or the password is wrong.
+    pub fn over(stream: TcpStream, password: Option<&str>, patience: Duration) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        Self::greet(Box::new(stream), password)
+    }
+
+    fn greet(stream: Box<dyn Connection>, password: Option<&str>) -> io::Result<Self> {
         let mut target = Self {
             stream,
             batch: Vec::new(),

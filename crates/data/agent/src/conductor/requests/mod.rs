@@ -3,6 +3,7 @@
 mod actions;
 mod groups;
 mod overview;
+mod pace;
 mod proxies;
 mod reborn;
 mod slots;
@@ -17,6 +18,7 @@ use crate::{
     api::{self, Access, Found, Input, Kind, Parameter},
     error::AgentError,
     http::{Question, Request, Response},
+    survey::Survey,
 };
 
 /// What a route does.
@@ -41,6 +43,8 @@ pub enum Problem {
     NotThere(String),
     /// It is not done now.
     Refused(String),
+    /// It is to be known first what slots have.
+    Unmeasured(Survey),
 }
 
 impl From<AgentError> for Problem {
@@ -79,7 +83,8 @@ fn said(error: &dyn std::error::Error) -> String {
 
 /// Everything that can be asked.
 pub static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    [overview::ROUTES, groups::ROUTES, slots::ROUTES, proxies::ROUTES, actions::ROUTES, reborn::ROUTES].concat()
+    [overview::ROUTES, groups::ROUTES, slots::ROUTES, pace::ROUTES, proxies::ROUTES, actions::ROUTES, reborn::ROUTES]
+        .concat()
 });
 
 /// Whether a request changes something; nothing if there is no such route.
@@ -108,6 +113,9 @@ pub fn answer(conductor: &mut Conductor, request: &Request) -> Response {
         Ok(input) => input,
         Err(problem) => return Response::refused(400, problem),
     };
+    if let Some(measured) = &request.measured {
+        conductor.measured = Some((conductor.now(), measured.clone()));
+    }
     let result = match route.handler {
         Handler::Answer(handler) => handler(conductor, &input).map(Response::good),
         Handler::Ask(handler) => handler(conductor, &input).map(Response::Ask),
@@ -116,6 +124,7 @@ pub fn answer(conductor: &mut Conductor, request: &Request) -> Response {
         Problem::Wrong(text) => Response::refused(400, text),
         Problem::NotThere(text) => Response::refused(404, text),
         Problem::Refused(text) => Response::refused(409, text),
+        Problem::Unmeasured(survey) => Response::Measure(survey),
     })
 }
 

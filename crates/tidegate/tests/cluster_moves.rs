@@ -1,0 +1,309 @@
+//! `tidegate cluster slot`: slots move whatever happens meanwhile. What kills somebody in the middle runs with `make test-cluster`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use support::{
+    RedisClient,
+    cluster::{Cluster, PATIENCE, Writer, nothing_is_lost},
+    signal_process, wait_within,
+};
+
+/// No master is given up because the machine is busy.
+const PATIENT: [&str; 2] = ["--failover-after", "20000"];
+/// A copy that takes its time.
+const SLOW: &str = "64kb";
+/// Keys that take some seconds at that rate.
+const KEYS: u32 = 3_000;
+
+fn fill(cluster: &Cluster) {
+    let mut client = RedisClient::connect(cluster.address);
+    for first in (0..KEYS).step_by(100) {
+        let mut words = vec!["MSET".to_owned()];
+        (first..first + 100).for_each(|number| words.extend([format!("key:{number}"), format!("{number:0>200}")]));
+        assert_eq!(client.text(&words.iter().map(String::as_str).collect::<Vec<_>>()), "OK");
+    }
+}
+
+fn all_is_there(cluster: &Cluster) {
+    let mut client = RedisClient::connect(cluster.address);
+    for number in 0..KEYS {
+        assert_eq!(client.text(&["GET", &format!("key:{number}")]), format!("{number:0>200}"), "key:{number}");
+    }
+}
+
+fn keys_of(cluster: &Cluster, group: usize) -> String {
+    RedisClient::connect(cluster.master(group).0.parse().unwrap()).text(&["DBSIZE"])
+}
+
+fn moves(cluster: &Cluster) -> Vec<Value> {
+    let status = cluster.status();
+    status["moves"].as_array().unwrap().clone()
+}
+
+fn slots(cluster: &Cluster) -> Vec<u64> {
+    let status = cluster.status();
+    status["groups"].as_array().unwrap().iter().map(|group| group["slots"].as_u64().unwrap()).collect()
+}
+
+/// A command that goes on while the test does.
+fn begin(cluster: &Cluster, words: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.arg("cluster").args(words).arg("--dir").arg(&cluster.folder.0);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn wait_for_copy(cluster: &Cluster) {
+    wait_within(PATIENCE, "keys are being copied", || {
+        moves(cluster).iter().any(|one| one["phase"] == "copying" && one["progress"]["keys"].as_u64() > Some(20))
+    });
+}
+
+fn wait_for_rest(cluster: &Cluster) {
+    wait_within(PATIENCE, "all has moved", || moves(cluster).is_empty());
+}
+
+#[test]
+fn a_move_is_cancelled_leaves_nothing_behind_and_is_done_later() {
+    let cluster = Cluster::up(&[&["--groups", "2", "--replicas", "0"], &PATIENT[..]].concat());
+    fill(&cluster);
+    let before = [keys_of(&cluster, 0), keys_of(&cluster, 1)];
+    let said = cluster.done(&["slot", "rate", SLOW, "--parallel", "2", "--latency", "0"]);
+    assert!(said.contains("64.0 kB a second, 2 copies at once, however long"), "{said}");
+    cluster.refused(&["slot", "rate", "5"], "'rate' is 0, or at least 65536 bytes a second");
+    cluster.refused(&["slot", "rate", "--parallel", "0"], "'parallel' is 1 to 64");
+    let mut moving = begin(&cluster, &["slot", "migrate", "0", "8191", "2"]);
+    wait_for_copy(&cluster);
+    // Ranges beside each other move one after the other.
+    let under_way = moves(&cluster);
+    assert_eq!(under_way.len(), 8, "{under_way:?}");
+    assert_eq!(under_way.iter().filter(|one| one["phase"] != "planned").count(), 1, "{under_way:?}");
+    wait_within(PATIENCE, "its speed is known", || moves(&cluster)[0]["slowed"] == "rate");
+    cluster.done(&["slot", "cancel"]);
+    assert!(moving.wait().unwrap().success());
+    wait_for_rest(&cluster);
+    assert_eq!(slots(&cluster), [8192, 8192]);
+    assert_eq!([keys_of(&cluster, 0), keys_of(&cluster, 1)], before, "what had been copied is gone");
+    // Whoever ends the command ends no move.
+    let writer = Writer::start(cluster.address, "b");
+    writer.wait_more(20);
+    let mut moving = begin(&cluster, &["slot", "migrate", "3000", "4000", "2"]);
+    wait_for_copy(&cluster);
+    moving.kill().unwrap();
+    moving.wait().unwrap();
+    cluster.done(&["slot", "rate", "off"]);
+    wait_for_rest(&cluster);
+    assert_eq!(slots(&cluster), [7191, 9193]);
+    writer.wait_more(20);
+    let (done, errors) = writer.end();
+    assert_eq!(errors, Vec::<String>::new(), "{}", cluster.log());
+    nothing_is_lost(cluster.address, "b", &done);
+    all_is_there(&cluster);
+}
+
+#[test]
+fn large_keys_move_in_pieces() {
+    let cluster = Cluster::up(&[&["--groups", "2", "--replicas", "0"], &PATIENT[..]].concat());
+    let mut client = RedisClient::connect(cluster.address);
+    // All of slot 3300, of group 1.
+    let text = "x".repeat(2_500_000);
+    assert_eq!(client.text(&["SET", "{b}string", &text]), "OK");
+    for first in 0..20 {
+        for (command, key, pair) in [
+            ("HSET", "{b}hash", true),
+            ("SADD", "{b}set", false),
+            ("RPUSH", "{b}list", false),
+            ("ZADD", "{b}zset", true),
+        ] {
+            let mut words = vec![command.to_owned(), key.to_owned()];
+            for number in first * 500..(first + 1) * 500 {
+                words.extend(pair.then(|| format!("{number}")));
+                words.push(format!("member:{number}"));
+            }
+            client.text(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+    }
+    for number in 0..100 {
+        client.text(&["XADD", "{b}stream", &format!("{}-1", number + 1), "field", "value"]);
+    }
+    client.text(&["PEXPIREAT", "{b}hash", "4000000000000"]);
+    let digest = |client: &mut RedisClient| {
+        ["string", "hash", "set", "list", "zset", "stream"].map(|key| {
+            let value = client.command(&["DEBUG", "DIGEST-VALUE", &format!("{{b}}{key}")]);
+            format!("{value:?}")
+        })
+    };
+    let before = digest(&mut RedisClient::connect(cluster.master(0).0.parse().unwrap()));
+    cluster.done(&["slot", "migrate", "3300", "3300", "2"]);
+    let mut there = RedisClient::connect(cluster.master(1).0.parse().unwrap());
+    assert_eq!(digest(&mut there), before);
+    assert!(before.iter().all(|digest| !digest.contains("Error")), "{before:?}");
+    assert_eq!(there.text(&["PEXPIRETIME", "{b}hash"]), "4000000000000");
+    assert_eq!(keys_of(&cluster, 0), "0");
+}
+
+#[test]
+fn groups_share_by_keys_bytes_load_and_weight() {
+    let cluster = Cluster::up(&[&["--groups", "2", "--replicas", "0"], &PATIENT[..]].concat());
+    let mut client = RedisClient::connect(cluster.address);
+    // 40 slots of group 1 have all keys.
+    for slot in 0..40 {
+        for number in 0..5 {
+            client.text(&["SET", &format!("{{{}}}{number}", tag_of(slot)), &"v".repeat(100)]);
+        }
+    }
+    assert_eq!([keys_of(&cluster, 0), keys_of(&cluster, 1)], ["200", "0"]);
+    cluster.refused(&["slot", "rebalance", "--weight", "7=1"], "there is no group 7");
+    cluster.refused(&["slot", "rebalance", "--weight", "1:2"], "'1:2' is no share of a group: 3=1.5 is expected");
+    let said = cluster.done(&["slot", "rebalance", "--by", "keys"]);
+    assert!(said.contains("20 slots move"), "{said}");
+    assert_eq!([keys_of(&cluster, 0), keys_of(&cluster, 1)], ["100", "100"]);
+    assert_eq!(slots(&cluster), [8172, 8212]);
+    for by in ["keys", "bytes"] {
+        let said = cluster.done(&["slot", "rebalance", "--by", by]);
+        assert!(said.contains("no slot is to move"), "{by}: {said}");
+    }
+    // Without load there is nothing to share.
+    assert!(cluster.done(&["slot", "rebalance", "--by", "load"]).contains("done"));
+    cluster.done(&["slot", "rebalance", "--weight", "1=0.5", "--weight", "2=1.5"]);
+    assert_eq!(slots(&cluster), [4096, 12288]);
+    assert_eq!(client.text(&["DBSIZE"]), "200");
+}
+
+/// Some text of a slot.
+fn tag_of(slot: u16) -> String {
+    (0..).map(|number: u32| format!("t{number}")).find(|tag| keyspace_slot(tag) == slot).unwrap()
+}
+
+/// Redis Cluster's CRC16 (XMODEM), bit by bit.
+fn keyspace_slot(tag: &str) -> u16 {
+    let sum = tag.bytes().fold(0_u16, |sum, byte| {
+        (0..8).fold(sum ^ u16::from(byte) << 8, |sum, _| if sum & 0x8000 == 0 { sum << 1 } else { sum << 1 ^ 0x1021 })
+    });
+    sum % 16_384
+}
+
+/// Slots move slowly, `harm` is done in the middle, and then they go on to their end with nothing lost.
+fn with_harm(arguments: &[&str], harm: impl FnOnce(&mut Cluster)) {
+    let mut cluster = Cluster::up(arguments);
+    fill(&cluster);
+    cluster.done(&["slot", "rate", SLOW, "--latency", "0"]);
+    let writer = Writer::start(cluster.address, "b");
+    writer.wait_more(20);
+    let mut moving = begin(&cluster, &["slot", "migrate", "3000", "3999", "2"]);
+    wait_for_copy(&cluster);
+    harm(&mut cluster);
+    let _ = moving.kill();
+    let _ = moving.wait();
+    writer.wait_more(20);
+    cluster.wait_well();
+    cluster.done(&["slot", "rate", "off"]);
+    wait_for_rest(&cluster);
+    assert_eq!(slots(&cluster), [7192, 9192]);
+    writer.wait_more(20);
+    let (done, _) = writer.end();
+    nothing_is_lost(cluster.address, "b", &done);
+    all_is_there(&cluster);
+}
+
+/// Groups whose replicas take over when a master dies.
+const SAFE: [&str; 6] = ["--groups", "2", "--replicas", "1", "--ack", "1"];
+
+#[test]
+#[ignore = "kills servers: make test-cluster"]
+fn a_target_that_dies_is_copied_to_anew() {
+    with_harm(&SAFE, |cluster| {
+        let (former, pid) = cluster.master(1);
+        signal_process(pid, Signal::KILL);
+        wait_within(PATIENCE, "another one is the master", || cluster.master(1).0 != former);
+    });
+}
+
+#[test]
+#[ignore = "kills servers: make test-cluster"]
+fn a_source_that_dies_is_copied_from_anew() {
+    with_harm(&SAFE, |cluster| {
+        let (former, pid) = cluster.master(0);
+        signal_process(pid, Signal::KILL);
+        wait_within(PATIENCE, "another one is the master", || cluster.master(0).0 != former);
+    });
+}
+
+#[test]
+#[ignore = "stops servers: make test-cluster"]
+fn a_target_that_hangs_is_replaced_and_fenced() {
+    with_harm(&SAFE, |cluster| {
+        let (former, pid) = cluster.master(1);
+        signal_process(pid, Signal::STOP);
+        wait_within(PATIENCE, "another one is the master", || cluster.master(1).0 != former);
+        signal_process(pid, Signal::CONT);
+    });
+}
+
+#[test]
+#[ignore = "kills the agent: make test-cluster"]
+fn an_agent_that_dies_goes_on_where_it_was() {
+    with_harm(&[&SAFE[..], &PATIENT[..]].concat(), |cluster| {
+        cluster.agent.kill().unwrap();
+        cluster.agent.wait().unwrap();
+        cluster.agent = Cluster::spawn(cluster.address, &cluster.folder, &PATIENT);
+        wait_within(PATIENCE, "the agent answers", || cluster.try_status().is_some());
+        assert!(!moves(cluster).is_empty(), "the move is known");
+    });
+}
+
+#[test]
+#[ignore = "takes a minute: make test-cluster"]
+fn a_move_may_be_cancelled_at_any_moment() {
+    let cluster = Cluster::up(&[&["--groups", "2", "--replicas", "0"], &PATIENT[..]].concat());
+    fill(&cluster);
+    let writer = Writer::start(cluster.address, "b");
+    for wait_ms in [0, 5, 20, 50, 100, 200, 300, 400, 600, 900] {
+        let mut moving = begin(&cluster, &["slot", "migrate", "3000", "3500", "2"]);
+        wait_within(PATIENCE, "slots are on their way", || !moves(&cluster).is_empty() || slots(&cluster)[1] > 8192);
+        std::thread::sleep(std::time::Duration::from_millis(wait_ms));
+        cluster.done(&["slot", "cancel"]);
+        moving.wait().unwrap();
+        wait_for_rest(&cluster);
+        // It has moved, or has not: it goes back.
+        if slots(&cluster)[0] != 8192 {
+            cluster.done(&["slot", "migrate", "3000", "3500", "1"]);
+        }
+        assert_eq!(slots(&cluster), [8192, 8192]);
+        writer.wait_more(5);
+    }
+    let (done, errors) = writer.end();
+    assert_eq!(errors, Vec::<String>::new(), "{}", cluster.log());
+    nothing_is_lost(cluster.address, "b", &done);
+    all_is_there(&cluster);
+    let counts = [keys_of(&cluster, 0), keys_of(&cluster, 1)].map(|count| count.parse::<usize>().unwrap());
+    assert_eq!(counts[0] + counts[1], KEYS as usize + done.len(), "no key is left where it does not belong");
+}
+
+#[test]
+#[ignore = "fills a target's memory: make test-cluster"]
+fn a_target_that_takes_no_more_stops_nobody() {
+    let cluster = Cluster::up(&[&["--groups", "2", "--replicas", "0"], &PATIENT[..]].concat());
+    fill(&cluster);
+    let mut target = RedisClient::connect(cluster.master(1).0.parse().unwrap());
+    assert_eq!(target.text(&["CONFIG", "SET", "min-replicas-to-write", "5"]), "OK");
+    let before = keys_of(&cluster, 0);
+    let mut moving = begin(&cluster, &["slot", "migrate", "0", "99", "2"]);
+    wait_within(PATIENCE, "it is told why", || {
+        let moves = moves(&cluster);
+        moves.first().and_then(|one| one["problem"].as_str()).is_some_and(|problem| problem.contains("NOREPLICAS"))
+    });
+    assert!(!cluster.command(&["check"]).status.success());
+    assert_eq!(keys_of(&cluster, 0), before);
+    cluster.done(&["slot", "cancel"]);
+    target.text(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    moving.wait().unwrap();
+    wait_for_rest(&cluster);
+    assert_eq!((slots(&cluster), json!(keys_of(&cluster, 0))), (vec![8192, 8192], json!(before)));
+    all_is_there(&cluster);
+}
