@@ -252,9 +252,9 @@ mod tests {
             |shares: &[(GroupId, u64)], tolerance: u64| Goal { shares: shares.iter().copied().collect(), tolerance };
         let heavy = |slot: u16| u64::from(slot < 100) * 50;
         for (goal, weight, loads, slots_max) in [
-            (by(&[], 0), &(|_| 1) as &dyn Fn(u16) -> u64, [5_461, 5_462, 5_461], 5_461),
-            (by(&[(3, 2_000)], 0), &|_| 1, [4_096, 4_096, 8_192], 8_192),
-            (by(&[(1, 0)], 0), &|_| 1, [0, 8_192, 8_192], 8_192),
+            (by(&[], 0), &(|_| 1_u64) as &dyn Fn(u16) -> u64, [5_461, 5_462, 5_461], 5_461),
+            (by(&[(3, 2_000)], 0), &|_| 1_u64, [4_096, 4_096, 8_192], 8_192),
+            (by(&[(1, 0)], 0), &|_| 1_u64, [0, 8_192, 8_192], 8_192),
             // All that weighs something is in slots 0 to 99 of group 1: of them alone some move.
             (by(&[], 0), &heavy, [1_700, 1_650, 1_650], 66),
             // As few as bring everybody near enough.
@@ -264,7 +264,7 @@ mod tests {
                 [1_000, 500, 500],
                 10,
             ),
-            (by(&[(3, 0)], 300), &|_| 1, [8_192, 8_192, 0], 0),
+            (by(&[(3, 0)], 300), &|_| 1_u64, [8_192, 8_192, 0], 0),
         ] {
             let moves = rebalance(&cluster, weight, &goal).unwrap();
             let moved: u16 = moves.iter().map(|one| one.slots.count()).sum();
