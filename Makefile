@@ -11,6 +11,7 @@ help:
 	@echo 'make test       everything that CI runs; installs what it needs (Debian, root)'
 	@echo 'make test-model random commands on the store and on redis-server, for long (SEED=1 MINUTES=10)'
 	@echo 'make test-consistency  whether a cluster in which things die is one store to its clients, for long (SEED=1 MINUTES=60)'
+	@echo 'make test-cluster  slots that move while somebody dies, is stopped, or takes nothing more'
 	@echo 'make build      the release binary, target/release/tidegate'
 	@echo 'make package    the same laid out by profiles of itself under load, for those who package it: target/packaged/tidegate'
 	@echo 'make install    put the release binary, units, manual pages and completions in place (PREFIX=/usr/local DESTDIR=)'
@@ -63,6 +64,10 @@ test-model:
 # Clients' view of a cluster in which things die, checked for linearizability; a failure names its seed.
 test-consistency:
 	SEED=$(or $(SEED),1) MINUTES=$(or $(MINUTES),60) $(CARGO) test --locked --workspace --test cluster_consistency -- --nocapture one_store
+
+# Moves of slots in which somebody dies, is stopped, or takes nothing more.
+test-cluster:
+	$(CARGO) test --locked --workspace --test cluster_moves -- --ignored --test-threads=1
 
 # Rust comes without a linker; most machines have one.
 compiler:

@@ -120,14 +120,15 @@ pub fn rebalance(cluster: &Cluster, weight: impl Fn(u16) -> u64, goal: &Goal) ->
     let goals = goals(&loads, goal);
     let wanted = |id: GroupId| goals.get(&id).copied().unwrap_or(0);
     let slack = |id: GroupId| (u128::from(wanted(id)) * u128::from(goal.tolerance) / 1_000) as u64;
+    let is_to_be_empty = |id: GroupId| goal.share(id) == 0 && cluster.slots.count_of(id) > 0;
     let mut givers: Vec<(GroupId, u64)> = Vec::new();
     let mut takers: Vec<(GroupId, u64)> = Vec::new();
     for (id, load) in &loads {
-        let goal = wanted(*id);
-        if *load > goal + slack(*id) {
-            givers.push((*id, load - goal));
-        } else if *load < goal {
-            takers.push((*id, goal - load));
+        let wanted = wanted(*id);
+        if *load > wanted + slack(*id) || is_to_be_empty(*id) {
+            givers.push((*id, load - wanted));
+        } else if goal.share(*id) > 0 && *load <= wanted {
+            takers.push((*id, wanted - load));
         }
     }
     // Nobody has too much, but somebody too little: the others give.
@@ -155,9 +156,14 @@ pub fn rebalance(cluster: &Cluster, weight: impl Fn(u16) -> u64, goal: &Goal) ->
             });
         }
         if goal.share(from) == 0 {
-            // What is left goes to those who miss most, whatever it weighs.
-            for slot in owned {
-                let Some((to, missing)) = takers.iter_mut().max_by_key(|(_, missing)| *missing) else { break };
+            // What is left goes to those who miss most, whatever it weighs; if nobody misses anything, to those with the fewest slots.
+            let mut counts: BTreeMap<GroupId, u16> =
+                takers.iter().map(|(id, _)| (*id, cluster.slots.count_of(*id))).collect();
+            for slot in owned.into_iter().rev() {
+                let count = |id: &GroupId| counts.get(id).copied().unwrap_or(0);
+                let most = takers.iter_mut().max_by_key(|(id, missing)| (*missing, std::cmp::Reverse(count(id))));
+                let Some((to, missing)) = most else { break };
+                counts.entry(*to).and_modify(|count| *count += 1);
                 moving.push((slot, from, *to));
                 *missing = missing.saturating_sub(weight(slot));
             }
@@ -261,7 +267,7 @@ mod tests {
             (
                 by(&[], 50),
                 &|slot: u16| if slot == 0 { 1_000 } else { u64::from(slot < 11) * 100 },
-                [1_000, 500, 500],
+                [1_000, 600, 400],
                 10,
             ),
             (by(&[(3, 0)], 300), &|_| 1_u64, [8_192, 8_192, 0], 0),
@@ -280,7 +286,7 @@ mod tests {
         assert!(rebalance(&cluster, |_| 1, &by(&[(1, 0), (2, 0), (3, 0)], 0)).is_err());
         // A group with share 0 gives its empty slots too.
         let drained = done(cluster.clone(), &rebalance(&cluster, |_| 0, &by(&[(1, 0)], 0)).unwrap());
-        assert_eq!(drained.slots.count_of(1), 8_192, "nothing weighs anything, so nobody misses anything");
+        assert_eq!([1, 2, 3].map(|id| drained.slots.count_of(id)), [0, 8_192, 8_192]);
     }
 
     #[test]

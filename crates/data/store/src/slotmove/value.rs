@@ -276,7 +276,7 @@ mod tests {
     fn nodes_of_a_list_and_long_strings_are_cut() {
         let mut value = count(300);
         for number in 0..300 {
-            let mut node = listpack::Builder::new();
+            let mut node = listpack::Builder::default();
             node.push(format!("{number}").as_bytes());
             node.push(&[b'x'; 500]);
             value.extend([2]);
