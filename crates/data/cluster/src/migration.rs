@@ -93,6 +93,8 @@ enum Stage {
     Pausing { since: u64 },
     /// It does.
     Paused { at: u64, until: u64 },
+    /// The target has the slots.
+    Switched,
 }
 
 /// Which moves are gone on with: one copy for each two groups, so many in all, in the order of their slots. What is to be removed is
@@ -105,15 +107,13 @@ pub fn due(moving: &[(Move, Phase)], copies_max: usize) -> Vec<(Move, Phase)> {
         for (one, phase) in moving.iter().filter(|(_, phase)| *phase == wanted) {
             let is_copy = |phase: Phase| matches!(phase, Phase::Copying | Phase::Planned);
             let copies = due.iter().filter(|(_, phase)| is_copy(*phase)).count();
-            let is_taken = due.iter().any(|(other, other_phase)| {
-                if is_copy(*phase) {
-                    is_copy(*other_phase) && (other.from, other.to) == (one.from, one.to)
-                } else {
-                    phase == other_phase
-                        && if *phase == Phase::Clearing { other.from == one.from } else { other.to == one.to }
-                }
-            });
-            if !is_taken && (!is_copy(*phase) || copies < copies_max) {
+            let is_taken = match *phase {
+                Phase::Clearing => due.iter().any(|(other, phase)| *phase == Phase::Clearing && other.from == one.from),
+                // Each may have commands wait, which must end.
+                Phase::Undoing | Phase::Copying => false,
+                _ => due.iter().any(|(other, phase)| is_copy(*phase) && (other.from, other.to) == (one.from, one.to)),
+            };
+            if !is_taken && (*phase != Phase::Planned || copies < copies_max) {
                 due.push((*one, *phase));
             }
         }
@@ -166,6 +166,11 @@ impl Migration {
         if matches!(self.stage, Stage::Pausing { .. }) {
             self.stage = Stage::Paused { at: now, until };
         }
+    }
+
+    /// The coordinator knows that the target has the slots: nobody waits because of this any more.
+    pub fn handle_switched(&mut self) {
+        self.stage = Stage::Switched;
     }
 
     /// When commands on the slots began to wait.
@@ -264,7 +269,7 @@ mod tests {
             (&[(0, 1, 3, Planned), (10, 1, 3, Copying), (20, 2, 3, Planned)], 1, &[10]),
             // The next range is copied while the last one is cleared.
             (&[(0, 1, 3, Clearing), (10, 1, 3, Clearing), (20, 1, 3, Planned)], 4, &[0, 20]),
-            (&[(0, 1, 3, Undoing), (10, 1, 3, Undoing), (20, 1, 2, Undoing)], 1, &[0, 20]),
+            (&[(0, 1, 3, Undoing), (10, 1, 3, Undoing), (20, 1, 2, Undoing)], 1, &[0, 10, 20]),
             (&[], 4, &[]),
         ] {
             let moving: Vec<(Move, Phase)> =
@@ -326,6 +331,8 @@ mod tests {
         assert!(scene.poll(&mut machine, 6, Phase::Copying).is_empty(), "the target does not have all");
         scene.copied(100);
         assert_eq!(scene.poll(&mut machine, 7, Phase::Copying), [MoveStep::Write(SlotEvent::Switch)]);
+        machine.handle_switched();
+        assert!(!machine.is_pausing());
         let last = scene.poll(&mut machine, 8, Phase::Clearing);
         assert_eq!(last, [MoveStep::StopCopy, MoveStep::Clear { server: scene.source.clone() }]);
     }

@@ -403,6 +403,10 @@ impl Conductor {
             Ok(()) => {
                 self.note(&text);
                 if event == SlotEvent::Switch {
+                    if let Some(one) = self.moves.all.get_mut(&slots.first) {
+                        one.machine.handle_switched();
+                        one.end_copy();
+                    }
                     let target = self.records.cluster.groups.get(&to).map(|group| group.master.clone());
                     // Of several that are told at once each is told first.
                     let mut first = self.moves.first.take().map(|(first, _)| first).unwrap_or_default();
