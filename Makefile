@@ -12,6 +12,7 @@ help:
 	@echo 'make test-model random commands on the store and on redis-server, for long (SEED=1 MINUTES=10)'
 	@echo 'make test-consistency  whether a cluster in which things die is one store to its clients, for long (SEED=1 MINUTES=60)'
 	@echo 'make test-cluster  slots that move while somebody dies, is stopped, or takes nothing more'
+	@echo 'make test-hosts  three hosts of a cluster and what happens to them, over and over, and their simulation for long (ROUNDS=10 SEEDS=5000)'
 	@echo 'make build      the release binary, target/release/tidegate'
 	@echo 'make package    the same laid out by profiles of itself under load, for those who package it: target/packaged/tidegate'
 	@echo 'make install    put the release binary, units, manual pages and completions in place (PREFIX=/usr/local DESTDIR=)'
@@ -68,6 +69,10 @@ test-consistency:
 # Moves of slots in which somebody dies, is stopped, or takes nothing more.
 test-cluster:
 	$(CARGO) test --locked --workspace --test cluster_moves -- --ignored --test-threads=1
+# Network name spaces and a real etcd (root), then the simulation, which names the seed of a failure.
+test-hosts:
+	ROUNDS=$(or $(ROUNDS),10) $(CARGO) test --locked -p tidegate --test cluster_hosts -- --ignored --nocapture
+	SEEDS=$(or $(SEEDS),5000) $(CARGO) test --release --locked -p cluster --test hosts
 
 # Rust comes without a linker; most machines have one.
 compiler:

@@ -286,8 +286,8 @@ fn half_of_the_slots_move_to_a_new_store_under_load() {
         target: second.address,
         slots: (8000, 16383),
         epoch: 1,
-        term: None,
         password: None,
+        term: None,
     };
     let mover = store::slotmove::start(task).unwrap();
     wait_within(LONG, "the mover follows", || match mover.progress().phase {

@@ -10,17 +10,41 @@ use crate::{
     processes::{Declared, Program},
 };
 
-/// How the machine is called while there is only one.
-pub const HOST_NAME: &str = "local";
 /// Digits of a server's name that stand in that of its program.
 const ID_SHOWN: usize = 6;
+
+/// A host that a cluster begins on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// The address that its stores and its proxy listen on.
+    pub address: String,
+    /// Its proxy's port.
+    pub port: u16,
+    /// It is this one.
+    pub is_own: bool,
+}
+
+/// A host, and the ports that are left.
+struct Place {
+    name: String,
+    ports: Ports,
+}
+
+impl Place {
+    fn of(host: &Host) -> Self {
+        let ports = Ports { host: host.address.clone(), next: host.port, is_own: host.is_own };
+        Self { name: host.name.clone(), ports }
+    }
+}
 
 /// Thinks of a cluster of the wanted shape.
 ///
 /// # Errors
 ///
 /// The shape makes no sense, or the machine has no free port.
-pub fn begin(options: &Options) -> Result<Cluster, AgentError> {
+pub fn begin(options: &Options, hosts: &[Host]) -> Result<Cluster, AgentError> {
     let shape = &options.shape;
     let groups = shape.groups.unwrap_or(Shape::GROUPS);
     let replicas = shape.replicas.unwrap_or(Shape::REPLICAS);
@@ -33,15 +57,30 @@ pub fn begin(options: &Options) -> Result<Cluster, AgentError> {
             "--ack {ack} with {replicas} replicas of each master: it cannot wait for more than there are"
         )));
     }
-    let address = Address::new(&options.host, options.port);
-    let taken =
-        |error| AgentError::Other(format!("nobody can listen on {address}: {error} (--port chooses another one)"));
-    free(&address).map_err(taken)?;
-    let mut ports = Ports { host: options.host.clone(), next: options.port };
-    let proxy = Proxy { address, host: HOST_NAME.into(), is_offline: false };
-    let mut cluster = Cluster { proxies: vec![proxy], ..Cluster::default() };
+    let mut places: Vec<Place> = hosts.iter().map(Place::of).collect();
+    let mut cluster = Cluster::default();
+    if !options.etcd.is_empty() {
+        cluster.hosts = hosts.iter().map(|host| host.name.clone()).collect();
+    }
+    for host in hosts {
+        let address = Address::new(&host.address, host.port);
+        let taken =
+            |error| AgentError::Other(format!("nobody can listen on {address}: {error} (--port chooses another one)"));
+        if host.is_own {
+            free(&address).map_err(taken)?;
+        }
+        cluster.proxies.push(Proxy { address, host: host.name.clone(), is_offline: false });
+    }
+    let count = places.len();
     for id in 1..=groups {
-        let servers: Result<Vec<Server>, AgentError> = (0..=replicas).map(|_| server(ports.take()?)).collect();
+        // Masters and replicas go round: those of a group are on different hosts, and masters are spread.
+        let servers: Result<Vec<Server>, AgentError> = (0..=replicas)
+            .map(|number| {
+                let turn = (id as usize - 1 + number as usize) % count;
+                let place = places.get_mut(turn).ok_or_else(|| AgentError::Other("there is no host".into()))?;
+                server(place.ports.take()?, &place.name)
+            })
+            .collect();
         cluster = cluster.with_group(id, servers?, ack)?;
     }
     let mut cluster = cluster.with_slots_shared_out()?;
@@ -71,12 +110,12 @@ pub fn proxy(address: &Address) -> Declared {
 /// # Errors
 ///
 /// The system gives no random number.
-pub fn server(address: Address) -> Result<Server, AgentError> {
+pub fn server(address: Address, host: &str) -> Result<Server, AgentError> {
     let mut bytes = [0; 20];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| AgentError::Other(format!("the system gives no random number: {error}")))?;
     let id = bytes.iter().fold(String::new(), |id, byte| id + &format!("{byte:02x}"));
-    Ok(Server { address, id, host: HOST_NAME.into(), kind: ServerKind::Store })
+    Ok(Server { address, id, host: host.to_owned(), kind: ServerKind::Store })
 }
 
 /// Whether a program can listen there.
@@ -95,6 +134,8 @@ pub struct Ports {
     pub host: String,
     /// The last one that was given.
     pub next: u16,
+    /// It is this machine's: it can be tried whether somebody listens.
+    pub is_own: bool,
 }
 
 impl Ports {
@@ -108,7 +149,7 @@ impl Ports {
             let none = || AgentError::Other(format!("no free port above {}: choose a lower --port", self.next));
             self.next = self.next.checked_add(1).ok_or_else(none)?;
             let address = Address::new(&self.host, self.next);
-            if free(&address).is_ok() {
+            if !self.is_own || free(&address).is_ok() {
                 return Ok(address);
             }
         }

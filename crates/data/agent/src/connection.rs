@@ -3,6 +3,7 @@
 use std::{
     io::{self, Read, Write},
     net::{TcpStream, ToSocketAddrs as _},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -16,6 +17,21 @@ pub type Command = Vec<String>;
 #[must_use]
 pub fn command<W: ToString>(words: &[W]) -> Command {
     words.iter().map(ToString::to_string).collect()
+}
+
+/// As whom a connection speaks.
+#[derive(Clone, Default)]
+pub struct Login {
+    /// The server's password.
+    pub password: Option<Arc<str>>,
+    /// It is an agent's that leads since this term: one that leads no more steers nothing.
+    pub term: Option<u64>,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Login").field("term", &self.term).finish_non_exhaustive()
+    }
 }
 
 /// A connection.
@@ -37,6 +53,23 @@ impl Connection {
         let stream = TcpStream::connect_timeout(&found.ok_or(io::ErrorKind::AddrNotAvailable)?, patience)?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, parser: ReplyParser::new(), received: Vec::new(), patience })
+    }
+
+    /// The same, and says who it is.
+    ///
+    /// # Errors
+    ///
+    /// Nobody listens there, or what is said is refused.
+    pub fn open_as(address: &Address, patience: Duration, login: &Login) -> io::Result<Self> {
+        let mut connection = Self::open(address, patience)?;
+        let auth = login.password.as_ref().map(|password| vec!["AUTH".to_owned(), password.to_string()]);
+        let term = login.term.map(|term| command(&["CLUSTER", "CONNECTION", "AGENT", &term.to_string()]));
+        let words: Vec<Command> = auth.into_iter().chain(term).collect();
+        let replies = if words.is_empty() { Vec::new() } else { connection.ask(&words)? };
+        match replies.iter().find(|reply| reply.as_error().is_some()) {
+            Some(refusal) => Err(io::Error::new(io::ErrorKind::PermissionDenied, text(refusal))),
+            None => Ok(connection),
+        }
     }
 
     /// Sends commands and gives their replies in order; errors of the server are among them.

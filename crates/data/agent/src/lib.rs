@@ -4,6 +4,13 @@
 //! | module | what |
 //! |---|---|
 //! | [`options`] | where the cluster's folder is and how it is begun |
+//! | [`clock`] | milliseconds that go on while the host sleeps |
+//! | [`secrets`] | the stores' password, by files |
+//! | [`board`] | what the threads of an agent share: its vote, what agents tell each other |
+//! | [`voting`] | gives the host's vote to masters |
+//! | [`peers`] | talks to other agents |
+//! | [`watching`] | hears of changes from the coordinator |
+//! | [`home`] | opens the coordinator, of one machine or of many |
 //! | [`connection`] | a connection to a server |
 //! | [`link`] | a thread for each server: one round of commands after the other |
 //! | [`processes`] | programs that run, as the folder says |
@@ -18,18 +25,25 @@
 
 pub mod api;
 pub mod beginning;
+pub mod board;
+pub mod clock;
 pub mod conductor;
 pub mod connection;
 pub mod error;
 pub mod figures;
+pub mod home;
 pub mod http;
 pub mod link;
 pub mod mover;
 pub mod options;
 pub mod page;
+pub mod peers;
 pub mod processes;
 pub mod records;
+pub mod secrets;
 pub mod survey;
+pub mod voting;
+pub mod watching;
 
 pub use conductor::run;
 pub use error::AgentError;

@@ -15,7 +15,8 @@ use cluster::{
 use resp::Value;
 
 use crate::{
-    connection::{Command, Connection, command, text},
+    clock::Clock,
+    connection::{Command, Connection, Login, command, text},
     figures::Figures,
 };
 
@@ -93,12 +94,13 @@ impl Link {
     /// The system has no thread left.
     pub fn start(
         server: Address,
-        clock: Instant,
+        clock: Clock,
+        login: Login,
         report: impl Fn(Report) -> bool + Send + 'static,
     ) -> io::Result<Self> {
         let (orders, given) = mpsc::channel();
         let name = format!("server {}", server.port());
-        thread::Builder::new().name(name).spawn(move || serve(&server, clock, &given, &report))?;
+        thread::Builder::new().name(name).spawn(move || serve((&server, &login), clock, &given, &report))?;
         Ok(Self { orders, is_busy: false, began_at: 0 })
     }
 
@@ -109,7 +111,12 @@ impl Link {
     }
 }
 
-fn serve(server: &Address, clock: Instant, orders: &Receiver<Vec<Order>>, report: &impl Fn(Report) -> bool) {
+fn serve(
+    (server, login): (&Address, &Login),
+    clock: Clock,
+    orders: &Receiver<Vec<Order>>,
+    report: &impl Fn(Report) -> bool,
+) {
     let mut connection = None;
     while let Ok(orders) = orders.recv() {
         let mut round = Report {
@@ -121,7 +128,7 @@ fn serve(server: &Address, clock: Instant, orders: &Receiver<Vec<Order>>, report
             cleared: Vec::new(),
             figures: None,
         };
-        let result = go_round(server, clock, &mut connection, &orders, &mut round);
+        let result = go_round((server, login), clock, &mut connection, &orders, &mut round);
         if result.is_err() {
             connection = None;
         }
@@ -133,24 +140,23 @@ fn serve(server: &Address, clock: Instant, orders: &Receiver<Vec<Order>>, report
 }
 
 fn go_round(
-    server: &Address,
-    clock: Instant,
+    (server, login): (&Address, &Login),
+    clock: Clock,
     connection: &mut Option<Connection>,
     orders: &[Order],
     round: &mut Report,
 ) -> Result<Observation, String> {
-    let now = || clock.elapsed().as_millis() as u64;
+    let now = || clock.now();
     if connection.is_none() {
-        *connection = Some(Connection::open(server, ROUND_PATIENCE).map_err(|error| error.to_string())?);
+        *connection = Some(Connection::open_as(server, ROUND_PATIENCE, login).map_err(|error| error.to_string())?);
     }
     let Some(open) = connection else { return Err("no connection".into()) };
     let asked_at = now();
     let mut commands: Vec<Command> = orders.iter().map(command_of).collect();
     commands.extend([
-        command(&["INFO", "replication"]),
+        command(&["INFO", "server", "replication"]),
         command(&["CLUSTER", "INFO"]),
         command(&["CONFIG", "GET", "replica-ack"]),
-        command(&["CLUSTER", "LEASE", "0", "0", "SINCE", "0"]),
     ]);
     let begun = Instant::now();
     let replies = open.ask(&commands).map_err(|error| error.to_string())?;
@@ -195,7 +201,7 @@ fn name_of(order: &Order) -> String {
 }
 
 /// A field of what `INFO` and its like say.
-fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
 }
 
@@ -206,19 +212,20 @@ fn number(text: &str, name: &str) -> Result<u64, String> {
 
 /// What a server has said of itself.
 fn observed(answers: &[Value], asked_at: u64, answered_at: u64) -> Result<Observation, String> {
-    let [replication, info, ack, clock] = answers else { return Err("it gave too few answers".into()) };
+    let [replication, info, ack] = answers else { return Err("it gave too few answers".into()) };
     let replication = text(replication);
     let ack = ack.as_slice().and_then(|words| words.get(1)).map(text).and_then(|number| number.parse().ok());
-    let clock = clock.as_integer().and_then(|clock| u64::try_from(clock).ok());
+    let info = text(info);
     Ok(Observation {
         asked_at,
         answered_at,
         role: role_of(&replication)?,
         // NOTE: not what ROLE says: there, a replica without its master has no offset, and that is when it matters.
         offset: number(&replication, "master_repl_offset")?,
-        epoch: number(&text(info), "cluster_current_epoch")?,
+        epoch: number(&info, "cluster_current_epoch")?,
         ack: ack.ok_or("it has no setting replica-ack: is it a Tidegate store?")?,
-        clock_us: clock.ok_or("it does not tell its clock: is it an older Tidegate store?")?,
+        run: field(&replication, "run_id").ok_or("INFO server has no run_id")?.to_owned(),
+        serves: field(&info, "cluster_state") == Some("ok"),
     })
 }
 

@@ -15,8 +15,6 @@ pub struct CopyTask {
     pub slots: SlotRange,
     /// The cluster that the agent knows: a target that knows more refuses the copy.
     pub epoch: Epoch,
-    /// Since when the agent leads the others: a target that has heard of a later one refuses the copy, and goes on to refuse it.
-    pub term: Option<u64>,
 }
 
 /// A copy that runs; it ends when this goes.
@@ -41,6 +39,9 @@ pub trait Copying: Send {
 
 /// What can copy slots.
 pub trait Mover: Send {
+    /// The agent leads since this term: copies that begin from now on go on only while no later one is known.
+    fn lead(&self, term: u64);
+
     /// Begins to copy slots from a master to another one. A copy of the same slots that somebody began before must not reach the target
     /// any more once this one has.
     ///

@@ -1,19 +1,27 @@
 //! Where a cluster's folder is, what is in it, and how a new cluster begins.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
 };
 
-use cluster::keeper::Patience;
+use cluster::{keeper::Patience, model::LONE_HOST};
+
+use crate::{error::AgentError, secrets::Secret};
 
 /// How an agent runs.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The folder of everything.
     pub folder: Folder,
-    /// The address that stores and the proxy listen on.
+    /// The address that stores and the proxy listen on. With etcd it is the name of this host, too.
     pub host: String,
+    /// Where etcd is, by its members' URLs; none: the coordinator is a file of the folder, and the cluster is of this machine alone.
+    pub etcd: Vec<String>,
+    /// How many hosts a new cluster waits for.
+    pub hosts: usize,
+    /// Who may talk to stores.
+    pub secret: Secret,
     /// The proxy's port. Stores get those above it.
     pub port: u16,
     /// What a new cluster has; nothing: as many as it has, or the usual.
@@ -26,6 +34,46 @@ pub struct Options {
     pub ask_each_ms: u64,
     /// Where REST and the page are.
     pub api: Api,
+}
+
+/// Hosts that a new cluster waits for if nobody says.
+pub const HOSTS: usize = 3;
+
+impl Options {
+    /// How this host is called in the cluster.
+    #[must_use]
+    pub fn host_name(&self) -> &str {
+        if self.etcd.is_empty() { LONE_HOST } else { &self.host }
+    }
+
+    /// Looks whether they make sense together.
+    ///
+    /// # Errors
+    ///
+    /// They do not, and what to do.
+    pub fn check(&self) -> Result<(), AgentError> {
+        let address: IpAddr = self.host.parse().map_err(|_| {
+            AgentError::Other(format!("--host {}: an address of this machine is expected, such as 10.0.0.1", self.host))
+        })?;
+        if !address.is_loopback() && self.secret.password.is_none() && !self.secret.is_open {
+            return Err(AgentError::Other(format!(
+                "--host {address} can be reached by other machines: say which password clients and stores need \
+                 (--requirepass-file FILE), or that none is needed (--protected-mode no)"
+            )));
+        }
+        if self.etcd.is_empty() {
+            return Ok(());
+        }
+        if address.is_unspecified() {
+            return Err(AgentError::Other(format!(
+                "--host {address} is no address that other hosts can connect to: name this host's own"
+            )));
+        }
+        if self.api == Api::Off {
+            return Err(AgentError::Other("--api off: agents of several hosts talk to each other there".into()));
+        }
+        Ok(())
+    }
 }
 
 /// Where REST and the page are.
@@ -111,6 +159,18 @@ impl Folder {
     #[must_use]
     pub fn api_address(&self) -> PathBuf {
         self.0.join("api.address")
+    }
+
+    /// The password of stores, as a file that they read.
+    #[must_use]
+    pub fn stores_secret(&self) -> PathBuf {
+        self.0.join("stores.conf")
+    }
+
+    /// The same for proxies.
+    #[must_use]
+    pub fn proxies_secret(&self) -> PathBuf {
+        self.0.join("proxies.password")
     }
 
     /// What the agent has to say.

@@ -14,7 +14,11 @@ use cluster::Address;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-use crate::{error::AgentError, options::Folder};
+use crate::{
+    error::AgentError,
+    options::{Folder, Options},
+    secrets::Secret,
+};
 
 /// The first pause before a program is started again, in milliseconds.
 const PAUSE_MIN_MS: u64 = 100;
@@ -60,18 +64,24 @@ impl Declared {
     }
 
     /// All words of its command line after the program's name.
-    fn words(&self, folder: &Folder) -> Vec<String> {
+    fn words(&self, folder: &Folder, secret: &Secret) -> Vec<String> {
         let (host, port) = (self.address.host().to_owned(), self.address.port().to_string());
         let path = |path: PathBuf| path.display().to_string();
         let own: Vec<String> = match self.program {
             Program::Store => {
                 let dir = path(folder.store(&self.name));
-                let words = ["store", "--bind", &host, "--port", &port, "--dir", &dir, "--cluster-enabled", "yes"];
-                words.map(str::to_owned).into()
+                let file = secret.password.is_some().then(|| path(folder.stores_secret()));
+                let words = ["--bind", &host, "--port", &port, "--dir", &dir, "--cluster-enabled", "yes"];
+                let open: &[&str] = if secret.is_open { &["--protected-mode", "no"] } else { &[] };
+                let words = words.iter().chain(open).map(|word| (*word).to_owned());
+                ["store".to_owned()].into_iter().chain(file).chain(words).collect()
             }
             Program::Proxy => {
                 let (listen, topology) = (self.address.to_string(), path(folder.topology()));
-                ["proxy", "--listen", &listen, "--topology", &topology, "--stats-port", "0"].map(str::to_owned).into()
+                let words = ["proxy", "--listen", &listen, "--topology", &topology, "--stats-port", "0"];
+                let file = secret.password.is_some().then(|| path(folder.proxies_secret()));
+                let password = file.into_iter().flat_map(|file| ["--password-file".to_owned(), file]);
+                words.map(str::to_owned).into_iter().chain(password).collect()
             }
         };
         own.into_iter().chain(self.arguments.iter().cloned()).collect()
@@ -122,6 +132,7 @@ pub enum Happening {
 #[derive(Debug)]
 pub struct Processes {
     folder: Folder,
+    secret: Secret,
     program: PathBuf,
     all: Vec<Supervised>,
 }
@@ -170,11 +181,23 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(&new, path)
 }
 
+/// The same for what is written anew after a crash in any case: the disk is not waited for.
+///
+/// # Errors
+///
+/// The file cannot be written.
+pub fn replace_quickly(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, bytes)?;
+    fs::rename(&new, path)
+}
+
 impl Processes {
     /// Those of a list, none of which runs as far as is known.
     #[must_use]
-    pub fn new(folder: Folder, program: PathBuf, declared: Vec<Declared>) -> Self {
-        let mut processes = Self { folder, program, all: Vec::new() };
+    pub fn new(options: &Options, declared: Vec<Declared>) -> Self {
+        let (folder, secret, program) = (options.folder.clone(), options.secret.clone(), options.program.clone());
+        let mut processes = Self { folder, secret, program, all: Vec::new() };
         declared.into_iter().for_each(|what| processes.add(what));
         processes
     }
@@ -243,7 +266,7 @@ impl Processes {
     pub fn check(&mut self, now: u64) -> Vec<Happening> {
         let mut happenings = Vec::new();
         for one in &mut self.all {
-            if let Some(happening) = one.check(now, &self.folder, &self.program) {
+            if let Some(happening) = one.check(now, (&self.folder, &self.secret), &self.program) {
                 happenings.push(happening);
             }
         }
@@ -300,17 +323,17 @@ impl Supervised {
         }
     }
 
-    fn check(&mut self, now: u64, folder: &Folder, program: &Path) -> Option<Happening> {
+    fn check(&mut self, now: u64, (folder, secret): (&Folder, &Secret), program: &Path) -> Option<Happening> {
         let address = self.what.address.clone();
         match &mut self.state {
             State::Ended => None,
             State::Waiting { until } if now < *until => None,
             State::Waiting { .. } => {
-                if let Some(pid) = running(&self.what.words(folder)) {
+                if let Some(pid) = running(&self.what.words(folder, secret)) {
                     self.state = State::Running { process: Process::Adopted(pid), since: now };
                     return Some(Happening::Adopted(address, pid.as_raw_nonzero().get().unsigned_abs()));
                 }
-                match start(&self.what, folder, program) {
+                match start(&self.what, (folder, secret), program) {
                     Ok(child) => {
                         let pid = child.id();
                         self.starts += 1;
@@ -361,7 +384,7 @@ fn running(words: &[String]) -> Option<Pid> {
     })
 }
 
-fn start(what: &Declared, folder: &Folder, program: &Path) -> io::Result<Child> {
+fn start(what: &Declared, (folder, secret): (&Folder, &Secret), program: &Path) -> io::Result<Child> {
     let log_path = folder.log_of(&what.name);
     if let Some(parent) = log_path.parent() {
         fs::create_dir_all(parent)?;
@@ -371,7 +394,7 @@ fn start(what: &Declared, folder: &Folder, program: &Path) -> io::Result<Child> 
     }
     let log = OpenOptions::new().create(true).append(true).open(&log_path)?;
     let mut command = Command::new(program);
-    command.args(what.words(folder)).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command.args(what.words(folder, secret)).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     // What the terminal sends to its foreground does not reach it: the agent ends it, in order.
     command.process_group(0);
     command.spawn()

@@ -6,12 +6,14 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use cluster::{Cluster, Epoch, GroupId, model::InSync, plan::Move, slots::Phase};
-use coord::{Coordinator, Revision, Transaction, keys::Keys};
+use cluster::{Cluster, Epoch, GroupId, ballot::Incarnation, leading::Leader, model::InSync, plan::Move, slots::Phase};
+use coord::{CoordError, Coordinator, Revision, Transaction, keys::Keys};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::error::AgentError;
 
+/// How the cluster is called in the coordinator.
+pub const CLUSTER: &str = "main";
 /// Changes of which one transaction removes the record.
 const REMOVED_MAX: usize = 100;
 /// Changes that are at hand without a question to the coordinator.
@@ -38,12 +40,44 @@ impl Change {
     }
 }
 
+/// An agent, as it registers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registration {
+    /// Where its REST is.
+    pub api: String,
+    /// The port that its host's proxy is to have.
+    pub port: u16,
+    /// Its version.
+    pub version: String,
+    /// Since when: seconds since 1970.
+    pub at: u64,
+}
+
+/// A start of an agent, as it is written down before it votes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VoterRecord {
+    /// For how long its votes count, in milliseconds.
+    pub lease_ms: u64,
+}
+
 /// The cluster as it was read or written last.
 pub struct Records {
     coordinator: Arc<dyn Coordinator>,
     keys: Keys,
     /// The cluster.
     pub cluster: Cluster,
+    /// The same, for threads that only look.
+    pub shared: Arc<Cluster>,
+    /// The leader that the coordinator names.
+    leader: Option<(Leader, Revision)>,
+    /// The term that this process has begun.
+    own_term: Option<u64>,
+    /// The present run of each host's voter.
+    pub incarnations: BTreeMap<String, Incarnation>,
+    /// Agents that are registered.
+    pub agents: BTreeMap<String, Registration>,
+    /// What was read first: changes after it are told.
+    revision: Revision,
     /// Its slots that are on their way, which are asked for at every turn.
     moving: Vec<(Move, Phase)>,
     version: Revision,
@@ -76,6 +110,12 @@ impl Records {
             coordinator,
             keys,
             cluster: Cluster::default(),
+            shared: Arc::default(),
+            leader: None,
+            own_term: None,
+            incarnations: BTreeMap::new(),
+            agents: BTreeMap::new(),
+            revision: 0,
             moving: Vec::new(),
             version: 0,
             in_sync: BTreeMap::new(),
@@ -91,26 +131,130 @@ impl Records {
     ///
     /// Those of [`Records::read`].
     pub fn refresh(&mut self) -> Result<(), AgentError> {
-        let key = self.keys.state();
-        if let Some(found) = self.coordinator.read(&key)? {
-            self.set_cluster(parsed(&key, &found.value)?);
-            self.version = found.version;
+        let (revision, all) = self.coordinator.list(&self.keys.all())?;
+        (self.in_sync, self.leader) = (BTreeMap::new(), None);
+        (self.incarnations, self.agents, self.last) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
+        for (key, found) in all {
+            self.take(&key, Some(&found.value), found.version)?;
         }
-        let mut in_sync = BTreeMap::new();
-        for (key, found) in self.coordinator.list(&self.keys.in_sync_all())?.1 {
-            if let Some(group) = key.rsplit('/').next().and_then(|number| number.parse().ok()) {
-                in_sync.insert(group, (parsed(&key, &found.value)?, found.version));
+        self.revision = revision;
+        Ok(())
+    }
+
+    /// The revision that everything is of, or later.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Takes over what somebody has changed, this agent or another one.
+    ///
+    /// # Errors
+    ///
+    /// It makes no sense.
+    pub fn take_change(&mut self, change: &coord::Change) -> Result<(), AgentError> {
+        self.take(&change.key, change.value.as_deref(), change.revision)
+    }
+
+    fn take(&mut self, key: &str, value: Option<&[u8]>, version: Revision) -> Result<(), AgentError> {
+        let name = |prefix: &str| key.strip_prefix(prefix).map(str::to_owned);
+        let keys = self.keys.clone();
+        if key == keys.state() {
+            if let Some(value) = value.filter(|_| version > self.version) {
+                self.set_cluster(parsed(key, value)?);
+                self.version = version;
+            }
+        } else if key == keys.leader() {
+            if self.leader.as_ref().is_none_or(|(_, known)| version > *known) {
+                self.leader = value.map(|value| Ok::<_, AgentError>((parsed(key, value)?, version))).transpose()?;
+            }
+        } else if let Some(group) = name(&keys.in_sync_all()).and_then(|number| number.parse().ok()) {
+            if let Some(value) = value
+                && self.in_sync.get(&group).is_none_or(|(_, known)| version > *known)
+            {
+                self.in_sync.insert(group, (parsed(key, value)?, version));
+            }
+        } else if let Some(host) = name(&keys.voters_all()) {
+            let known = self.incarnations.entry(host).or_default();
+            *known = version.max(*known);
+        } else if let Some(host) = name(&keys.agents_all()) {
+            match value {
+                Some(value) => drop(self.agents.insert(host, parsed(key, value)?)),
+                None => drop(self.agents.remove(&host)),
+            }
+        } else if key.starts_with(&keys.history())
+            && let Some(value) = value
+        {
+            let change: Change = parsed(key, value)?;
+            if self.last.front().is_none_or(|last| last.epoch < change.epoch) {
+                self.last.push_front(change.without_cluster());
+                self.last.truncate(LAST_MAX);
             }
         }
-        self.in_sync = in_sync;
-        let history = self.history()?;
-        self.last = history.into_iter().rev().take(LAST_MAX).map(Change::without_cluster).collect();
         Ok(())
     }
 
     fn set_cluster(&mut self, cluster: Cluster) {
         self.moving = cluster.moving();
+        self.shared = Arc::new(cluster.clone());
         self.cluster = cluster;
+    }
+
+    /// The leader that the coordinator names.
+    #[must_use]
+    pub fn leader(&self) -> Option<&Leader> {
+        self.leader.as_ref().map(|(leader, _)| leader)
+    }
+
+    /// The term that this process has begun, if nobody has begun another one since.
+    #[must_use]
+    pub fn led_term(&self) -> Option<u64> {
+        self.own_term.filter(|term| self.leader().is_some_and(|leader| leader.term == *term))
+    }
+
+    /// Begins to lead.
+    ///
+    /// # Errors
+    ///
+    /// Somebody was quicker, or the coordinator does not answer.
+    pub fn lead(&mut self, leader: Leader) -> Result<(), AgentError> {
+        let seen = self.leader.as_ref().map_or(0, |(_, version)| *version);
+        let key = self.keys.leader();
+        let transaction = Transaction::new().if_version(&key, seen).put(&key, json(&leader));
+        let version = self.coordinator.commit(transaction)?;
+        self.own_term = Some(leader.term);
+        self.leader = Some((leader, version));
+        Ok(())
+    }
+
+    /// Writes down that the voter of a host has been started. Gives the number of this start, and what the one before had written.
+    ///
+    /// # Errors
+    ///
+    /// The coordinator does not answer.
+    pub fn begin_voting(
+        coordinator: &dyn Coordinator,
+        keys: &Keys,
+        host: &str,
+        record: &VoterRecord,
+    ) -> Result<(Incarnation, VoterRecord), CoordError> {
+        let key = keys.voter(host);
+        let before = coordinator.read(&key)?;
+        let before = before.and_then(|found| serde_json::from_slice(&found.value).ok()).unwrap_or_default();
+        let incarnation = coordinator.commit(Transaction::new().put(&key, json(record)))?;
+        Ok((incarnation, before))
+    }
+
+    /// What holds for as long as this process leads and no voter has been started anew: what voters have promised holds then too.
+    fn guarded(&self) -> Result<Transaction, AgentError> {
+        let Some((leader, version)) = self.leader.as_ref().filter(|_| self.led_term().is_some()) else {
+            let now = self.leader().map_or_else(|| "nobody".to_owned(), |leader| leader.host.clone());
+            return Err(AgentError::Other(format!("this agent does not lead the cluster: {now} does")));
+        };
+        debug_assert_eq!(Some(leader.term), self.own_term);
+        let led = Transaction::new().if_version(self.keys.leader(), *version);
+        let hosts = self.incarnations.iter();
+        Ok(hosts.fold(led, |led, (host, version)| led.if_version(self.keys.voter(host), *version)))
     }
 
     /// Slots that are on their way.
@@ -140,7 +284,8 @@ impl Records {
         let key = self.keys.in_sync(group);
         let seen = self.in_sync.get(&group).map_or(0, |(_, version)| *version);
         // It belongs to a master: whoever has another one in mind changes nothing.
-        let transaction = Transaction::new()
+        let transaction = self
+            .guarded()?
             .if_version(self.keys.state(), self.version)
             .if_version(&key, seen)
             .put(&key, json(&in_sync));
@@ -157,7 +302,8 @@ impl Records {
     pub fn change(&mut self, cluster: Cluster, by: &str, what: &str) -> Result<(), AgentError> {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let change = Change { epoch: cluster.epoch, at, by: by.to_owned(), what: what.to_owned(), cluster };
-        let transaction = Transaction::new()
+        let transaction = self
+            .guarded()?
             .if_version(self.keys.state(), self.version)
             .if_version(self.keys.change(change.epoch), 0)
             .put(self.keys.state(), json(&change.cluster))

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io, thread, time::Duration};
 use cluster::{Address, SLOTS};
 use resp::Value;
 
-use crate::connection::{Connection, command};
+use crate::connection::{Connection, Login, command};
 
 /// Slots of one question: a server serves nobody else meanwhile.
 const ASKED_AT_ONCE: u16 = 16;
@@ -80,12 +80,12 @@ impl Survey {
     /// # Errors
     ///
     /// Who does not answer, and why.
-    pub fn run(&self) -> Result<Measured, String> {
-        let mut weights = self.ask()?;
+    pub fn run(&self, login: &Login) -> Result<Measured, String> {
+        let mut weights = self.ask(login)?;
         if self.measure == Measure::Load {
             thread::sleep(WATCHED);
             // What they have taken since the servers began says less than what they take now.
-            let later = self.ask()?;
+            let later = self.ask(login)?;
             weights = later
                 .into_iter()
                 .map(|(slot, load)| (slot, load - weights.get(&slot).copied().unwrap_or(0).min(load)))
@@ -95,16 +95,16 @@ impl Survey {
         Ok(Measured { measure: self.measure, weights })
     }
 
-    fn ask(&self) -> Result<BTreeMap<u16, u64>, String> {
+    fn ask(&self, login: &Login) -> Result<BTreeMap<u16, u64>, String> {
         let mut weights = BTreeMap::new();
         for master in &self.masters {
-            self.ask_one(master, &mut weights).map_err(|error| format!("{master}: {error}"))?;
+            self.ask_one((master, login), &mut weights).map_err(|error| format!("{master}: {error}"))?;
         }
         Ok(weights)
     }
 
-    fn ask_one(&self, master: &Address, weights: &mut BTreeMap<u16, u64>) -> io::Result<()> {
-        let mut connection = Connection::open(master, PATIENCE)?;
+    fn ask_one(&self, (master, login): (&Address, &Login), weights: &mut BTreeMap<u16, u64>) -> io::Result<()> {
+        let mut connection = Connection::open_as(master, PATIENCE, login)?;
         let is_load = self.measure == Measure::Load;
         let step = if is_load { LOADS_AT_ONCE } else { ASKED_AT_ONCE };
         for first in (0..SLOTS).step_by(usize::from(step)) {

@@ -86,6 +86,9 @@ pub enum Refusal {
     /// There is no such proxy.
     #[error("there is no proxy {0} (see `tidegate cluster proxy list`)")]
     NoProxy(Address),
+    /// There is such a machine.
+    #[error("host {0} is in the cluster already")]
+    HostExists(String),
     /// Something is not right with a slot.
     #[error("slot {slot}: {problem}")]
     Slot {
@@ -293,6 +296,27 @@ impl Cluster {
             group.master = address.clone();
             group.config_epoch = epoch;
         }
+        Ok(next)
+    }
+
+    /// The same cluster, one epoch later: what voters have promised for that epoch is done with.
+    #[must_use]
+    pub fn renewed(&self) -> Self {
+        self.next()
+    }
+
+    /// With one more machine, which has a vote from then on, and its proxy.
+    ///
+    /// # Errors
+    ///
+    /// It is there already, or the proxy's address is taken.
+    pub fn with_host(&self, proxy: Proxy) -> Result<Self, Refusal> {
+        if self.hosts.contains(&proxy.host) {
+            return Err(Refusal::HostExists(proxy.host));
+        }
+        let host = proxy.host.clone();
+        let mut next = self.with_proxy(proxy)?;
+        next.hosts.push(host);
         Ok(next)
     }
 

@@ -9,12 +9,17 @@
 //! | [`plan`] | which slots move so that groups have the same share |
 //! | [`undo`] | what takes a change back |
 //! | [`nodes`] | the cluster as lines of `CLUSTER NODES` |
+//! | [`ballot`] | what agents say to each other about who may serve |
+//! | [`voter`] | a host's vote for masters |
+//! | [`leading`] | who of the agents leads the others |
 //! | [`keeper`] | who of a group serves: leases, replicas in sync, failover, handing over |
 //! | [`migration`] | a range of slots on its way to another group |
 //! | [`pace`] | how fast slots move |
 
+pub mod ballot;
 pub mod change;
 pub mod keeper;
+pub mod leading;
 pub mod migration;
 pub mod model;
 pub mod nodes;
@@ -22,6 +27,7 @@ pub mod pace;
 pub mod plan;
 pub mod slots;
 pub mod undo;
+pub mod voter;
 
 pub use change::Refusal;
 pub use model::{Address, Cluster, Epoch, Group, GroupId, Server, ServerKind};

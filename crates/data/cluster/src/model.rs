@@ -171,7 +171,13 @@ pub struct Cluster {
     /// How fast slots move.
     #[serde(default)]
     pub moves: MoveBounds,
+    /// The machines, as their agents are called: each has a vote. None is one machine that has no name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
 }
+
+/// How the machine of a cluster is called that has no other one.
+pub const LONE_HOST: &str = "local";
 
 /// A proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -192,6 +198,9 @@ pub struct InSync {
     pub config_epoch: Epoch,
     /// The replicas.
     pub members: Vec<Address>,
+    /// One more with each write: what was asked for and has not been heard of is known to be done with when another one is done.
+    #[serde(default)]
+    pub serial: u64,
 }
 
 impl Cluster {
@@ -199,6 +208,30 @@ impl Cluster {
     #[must_use]
     pub fn group_of(&self, address: &Address) -> Option<GroupId> {
         self.groups.iter().find(|(_, group)| group.server(address).is_some()).map(|(id, _)| *id)
+    }
+
+    /// Whose votes count.
+    #[must_use]
+    pub fn voters(&self) -> Vec<&str> {
+        if self.hosts.is_empty() { vec![LONE_HOST] } else { self.hosts.iter().map(String::as_str).collect() }
+    }
+
+    /// How many votes are a majority.
+    #[must_use]
+    pub fn majority(&self) -> usize {
+        self.voters().len() / 2 + 1
+    }
+
+    /// The hosts that new servers of a group go to, the best first: those that have none of it, then those with the fewest servers.
+    #[must_use]
+    pub fn hosts_for(&self, group: Option<GroupId>) -> Vec<&str> {
+        let count_on = |host: &str, only: Option<GroupId>| {
+            let servers = self.servers().filter(|(id, _)| only.is_none_or(|only| only == *id));
+            servers.filter(|(_, server)| server.host == host).count()
+        };
+        let mut hosts = self.voters();
+        hosts.sort_by_key(|host| (group.map_or(0, |group| count_on(host, Some(group))), count_on(host, None)));
+        hosts
     }
 
     /// All servers with their groups.

@@ -6,9 +6,13 @@
 //! | `/tidegate/NAME/history/EPOCH` | the change that made an epoch: who, when, what, and the cluster after it; 20 digits, so names sort by number |
 //! | `/tidegate/NAME/in-sync/GROUP` | which replicas have all that was acknowledged; 10 digits |
 //! | `/tidegate/NAME/moves` | slots that are to move and have not yet |
-//! | `/tidegate/NAME/agents/HOST` | an agent that runs, by lease |
+//! | `/tidegate/NAME/agents/HOST` | an agent that runs, by lease: where its REST is, its version |
+//! | `/tidegate/NAME/voters/HOST` | written by each start of an agent: the version is the number of that start |
+//! | `/tidegate/NAME/leader` | which agent leads, and its term |
+//! | `/tidegate/NAME/token` | the token by which agents and people change the cluster |
 //!
-//! A change of the cluster writes `state` and its line of `history` in one transaction.
+//! A change of the cluster writes `state` and its line of `history` in one transaction, if `leader` and all of `voters` are what whoever
+//! leads has seen.
 
 /// The names of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,5 +73,35 @@ impl Keys {
     #[must_use]
     pub fn agent(&self, host: &str) -> String {
         format!("{}/agents/{host}", self.root)
+    }
+
+    /// What the names of all agents begin with.
+    #[must_use]
+    pub fn agents_all(&self) -> String {
+        format!("{}/agents/", self.root)
+    }
+
+    /// What the names of all voters begin with.
+    #[must_use]
+    pub fn voters_all(&self) -> String {
+        format!("{}/voters/", self.root)
+    }
+
+    /// The starts of a host's agent.
+    #[must_use]
+    pub fn voter(&self, host: &str) -> String {
+        format!("{}/voters/{host}", self.root)
+    }
+
+    /// Which agent leads.
+    #[must_use]
+    pub fn leader(&self) -> String {
+        format!("{}/leader", self.root)
+    }
+
+    /// The token by which the cluster is changed.
+    #[must_use]
+    pub fn token(&self) -> String {
+        format!("{}/token", self.root)
     }
 }

@@ -5,6 +5,7 @@
 //! | [`nutcracker`] | the configuration of twemproxy, and its command line |
 //! | [`hashes`], [`ring`] | which server a key belongs to |
 //! | [`route`] | what becomes of each command |
+//! | [`policy`] | where reads go, and what a server that fails may cost |
 //! | [`frame`] | where a reply ends |
 //! | [`proxy`] | clients, servers, and who waits for what: no socket |
 //! | [`statistics`] | what twemproxy's statistics port says |
@@ -13,6 +14,7 @@
 pub mod frame;
 pub mod hashes;
 pub mod nutcracker;
+pub mod policy;
 pub mod proxy;
 pub mod ring;
 pub mod route;

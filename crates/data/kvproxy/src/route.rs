@@ -47,6 +47,8 @@ pub enum Merge {
     AnyOne,
     /// Numbers at the same place: the least counts.
     Least,
+    /// Texts of `INFO`; servers that fail are left out.
+    Information,
 }
 
 const ONE_SERVER: &str = "it is about one server: connect to that";
@@ -54,7 +56,11 @@ const NOT_OF_KEYS: &str = "it is about all of a server's keys by number: a proxy
 
 /// The route of each command, by its number in the table.
 #[derive(Debug)]
-pub struct Routes(Vec<Route>);
+pub struct Routes {
+    routes: Vec<Route>,
+    /// Whether a command only reads.
+    reads: Vec<bool>,
+}
 
 impl Routes {
     /// Of all commands.
@@ -66,14 +72,27 @@ impl Routes {
                 *route = named(&found.full_name()).unwrap_or_else(|| by_keys(found.command));
             }
         }
-        Self(routes)
+        let mut reads = vec![false; table.len()];
+        for found in table.each() {
+            if let Some(reads) = reads.get_mut(found.index) {
+                *reads = found.command.flags.contains(Flags::READONLY);
+            }
+        }
+        Self { routes, reads }
+    }
+
+    /// Whether the command of that number only reads.
+    #[inline]
+    #[must_use]
+    pub fn only_reads(&self, index: usize) -> bool {
+        self.reads.get(index).copied().unwrap_or(false)
     }
 
     /// Of the command of that number.
     #[inline]
     #[must_use]
     pub fn of(&self, index: usize) -> Route {
-        self.0.get(index).copied().unwrap_or(Route::Refused(ONE_SERVER))
+        self.routes.get(index).copied().unwrap_or(Route::Refused(ONE_SERVER))
     }
 }
 

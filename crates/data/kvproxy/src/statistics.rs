@@ -66,7 +66,7 @@ fn pool_value(proxy: &Proxy, pool: &Pool) -> Value {
     });
     for (server, config) in pool.servers.iter().zip(&pool.config.servers) {
         let (mut queue, mut queue_bytes) = (0, 0);
-        for link in server.links.iter().chain(&server.links_of_resp3).filter_map(|link| proxy.links.get(*link)) {
+        for link in server.all_links().filter_map(|link| proxy.links.get(link)) {
             queue += link.waiting.len();
             queue_bytes += link.output.len() - link.sent;
         }
@@ -85,6 +85,9 @@ fn pool_value(proxy: &Proxy, pool: &Pool) -> Value {
             "in_queue_bytes": queue_bytes,
             "out_queue": queue,
             "out_queue_bytes": 0,
+            "breaker_open": u64::from(server.breaker.is_open()),
+            "breaker_trips": server.breaker.trips,
+            "breaker_refused": server.breaker.refused,
         });
         if let Some(all) = value.as_object_mut() {
             all.insert(config.name.clone(), server);

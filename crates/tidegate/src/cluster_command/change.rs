@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use agent::{http::Token, options::Folder};
+use agent::{
+    http::{self, Token},
+    options::Folder,
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -225,7 +228,11 @@ pub fn page(which: &WhichArguments) -> Result<String, String> {
     let status = get(which, "/api/status")?;
     let page = status.get("agent").and_then(|agent| agent.get("page")).and_then(Value::as_str);
     let page = page.ok_or("REST and the page are off: `up` was begun with --api off")?;
-    let token = Token::read(&Folder::new(which.dir.clone())).map_err(|error| error.to_string())?;
+    let token = match which.coordinator.as_slice() {
+        [] => Token::read(&Folder::new(which.dir.clone())),
+        etcd => http::token_in(etcd),
+    };
+    let token = token.map_err(|error| error.to_string())?;
     // What stands behind # is sent to nobody; the page takes it out of the address.
     let link = format!("{page}#token={}", token.text());
     Ok(if which.json { json!({ "page": page, "link": link, "token": token.text() }).to_string() } else { link })

@@ -7,11 +7,12 @@ mod pace;
 mod show;
 mod slot_mover;
 
-use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
+use std::{io::Write as _, path::PathBuf, process::ExitCode, sync::atomic::AtomicU64, time::Duration};
 
 use agent::{
     Options, http,
-    options::{Api, Folder, Shape},
+    options::{Api, Folder, HOSTS, Shape},
+    secrets::Secret,
 };
 use clap::{Args, Subcommand};
 use cluster::keeper::Patience;
@@ -78,8 +79,11 @@ enum ClusterCommand {
 #[derive(Args, Debug)]
 struct WhichArguments {
     /// The cluster's folder.
-    #[arg(long, default_value = "tidegate-cluster")]
+    #[arg(long, default_value = "tidegate-cluster", conflicts_with = "coordinator")]
     dir: PathBuf,
+    /// The etcd of a cluster of several hosts, as http://HOST:PORT, instead of a folder: whoever may read it may change the cluster.
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    coordinator: Vec<String>,
     /// As JSON, for other programs.
     #[arg(long)]
     json: bool,
@@ -102,15 +106,40 @@ struct UpArguments {
     /// Where clients connect; stores get the ports above it.
     #[arg(long, default_value_t = 6379)]
     port: u16,
-    /// The address that all of them listen on.
+    /// The address that all of them listen on. With --etcd it is this host's own, and its name in the cluster.
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
+    /// The members of an etcd cluster, as http://HOST:PORT, this host's own first: the cluster is of all hosts that name them.
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    etcd: Vec<String>,
+    /// How many hosts a new cluster waits for before it begins (3 with --etcd).
+    #[arg(long, value_name = "N", requires = "etcd", value_parser = clap::value_parser!(u32).range(1..=64))]
+    hosts: Option<u32>,
+    /// The password of stores and proxies, the same on all hosts; `--requirepass-file` keeps it from those who see command lines.
+    #[arg(long, value_name = "PASSWORD")]
+    requirepass: Option<String>,
+    /// A file whose first line is the password of stores and proxies, the same on all hosts.
+    #[arg(long, value_name = "FILE", conflicts_with = "requirepass")]
+    requirepass_file: Option<PathBuf>,
+    /// `no`: whoever reaches this host may use its stores without a password.
+    #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = ["yes", "no"])]
+    protected_mode: String,
     /// After how many milliseconds of silence a master is given up.
     #[arg(long, value_name = "MS", default_value_t = Patience::default().master_ms, value_parser = clap::value_parser!(u64).range(200..=60_000))]
     failover_after: u64,
     /// Where REST and the page are, as address:port, or `off`. They stay where they were; in a new cluster they are near the port.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = api_of)]
     api: Option<Api>,
+}
+
+impl UpArguments {
+    /// The password, from wherever it is given.
+    fn password(&self) -> Result<Option<String>, String> {
+        let Some(path) = &self.requirepass_file else { return Ok(self.requirepass.clone()) };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("--requirepass-file {} cannot be read: {error}", path.display()))?;
+        Ok(Some(text.lines().next().unwrap_or_default().to_owned()))
+    }
 }
 
 /// Where REST and the page are to be.
@@ -360,9 +389,17 @@ fn up(arguments: &UpArguments) -> Result<(), String> {
         lease_ms: silent_ms + silent_ms / 2,
         ..Patience::default()
     };
+    let is_open = arguments.protected_mode == "no";
+    let secret = match arguments.password()? {
+        Some(password) => Secret::with_password(&password, is_open).map_err(|error| error.to_string())?,
+        None => Secret { password: None, is_open },
+    };
     let options = Options {
         folder: Folder::new(dir),
         host: arguments.host.clone(),
+        etcd: arguments.etcd.clone(),
+        hosts: arguments.hosts.map_or(HOSTS, |hosts| hosts as usize),
+        secret: secret.clone(),
         port: arguments.port,
         shape: Shape { groups: arguments.groups, replicas: arguments.replicas, ack: arguments.ack },
         program,
@@ -374,11 +411,17 @@ fn up(arguments: &UpArguments) -> Result<(), String> {
         let _ = writeln!(std::io::stdout(), "{text}");
         let _ = std::io::stdout().flush();
     };
-    agent::run(options, Some(Box::new(slot_mover::SlotMover)), ready).map_err(|error| error.to_string())
+    let mover = slot_mover::SlotMover { password: secret.password, term: AtomicU64::new(0) };
+    agent::run(options, Some(Box::new(mover)), ready).map_err(|error| error.to_string())
 }
 
 fn ask(which: &WhichArguments, method: &str, path: &str, body: &Value) -> Result<Value, String> {
-    http::ask(&which.dir, method, path, body).map_err(|error| error.to_string())
+    let answer = if which.coordinator.is_empty() {
+        http::ask(&which.dir, method, path, body)
+    } else {
+        http::ask_leader(&which.coordinator, (method, path), body)
+    };
+    answer.map_err(|error| error.to_string())
 }
 
 fn get(which: &WhichArguments, path: &str) -> Result<Value, String> {
@@ -406,6 +449,9 @@ fn answer(command: &ClusterCommand) -> Result<String, String> {
 }
 
 fn down(which: &WhichArguments) -> Result<String, String> {
+    if !which.coordinator.is_empty() {
+        return Err("down ends what runs on one host: run it there, with --dir".into());
+    }
     let told = ask(which, "POST", "/api/down", &json!({}))?;
     let socket = Folder::new(which.dir.clone()).socket();
     // A store writes what is in memory alone before it ends.

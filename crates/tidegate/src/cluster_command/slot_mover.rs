@@ -1,13 +1,24 @@
 //! What copies slots for the agent: the store's own mover.
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::{
+    net::{SocketAddr, ToSocketAddrs as _},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use agent::mover::{CopyTask, Copying, Mover};
 use cluster::{Address, migration::CopyProgress};
 use store::slotmove::{self, Move, Phase};
 
 /// Copies slots between stores.
-pub struct SlotMover;
+pub struct SlotMover {
+    /// The password of the stores.
+    pub password: Option<Arc<str>>,
+    /// Since when the agent leads; 0 before it does.
+    pub term: AtomicU64,
+}
 
 struct Copy(slotmove::Mover);
 
@@ -18,14 +29,18 @@ fn place(address: &Address) -> Result<SocketAddr, String> {
 }
 
 impl Mover for SlotMover {
+    fn lead(&self, term: u64) {
+        self.term.store(term, Ordering::Relaxed);
+    }
+
     fn start(&self, task: &CopyTask) -> Result<Box<dyn Copying>, String> {
         let task = Move {
             source: place(&task.source)?,
             target: place(&task.target)?,
             slots: (task.slots.first, task.slots.last),
             epoch: task.epoch,
-            term: task.term,
-            password: None,
+            password: self.password.as_deref().map(str::to_owned),
+            term: Some(self.term.load(Ordering::Relaxed)).filter(|term| *term > 0),
         };
         let mover = slotmove::start(task).map_err(|error| error.to_string())?;
         Ok(Box::new(Copy(mover)))

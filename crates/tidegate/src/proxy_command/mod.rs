@@ -103,7 +103,12 @@ fn try_run(name: &str, arguments: &ProxyArguments) -> Result<ExitCode, String> {
         }
         stops.load(Ordering::Relaxed)
     });
-    let was_told = stops.load(Ordering::Relaxed);
+    let was_told = stops.swap(false, Ordering::Relaxed);
+    if was_told {
+        let (notice, patience) = arguments.shutdown();
+        // Who says so again does not want to wait.
+        running.drain(notice, patience, || stops.load(Ordering::Relaxed));
+    }
     running.stop();
     if let Some(path) = &arguments.pid_file {
         let _ = fs::remove_file(path);

@@ -5,6 +5,7 @@ use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
 use clap::Parser;
 use kvproxy::{
     nutcracker::{self, Address, PoolConfig, SlotsConfig},
+    policy::{ReadFrom, ServerLimits},
     serve::Source,
 };
 
@@ -48,6 +49,34 @@ pub struct ProxyArguments {
     /// With one of these three: the password of the servers, which clients have to know too.
     #[arg(long, value_name = "PASSWORD")]
     password: Option<String>,
+    /// The same, as the first line of a file: other users of the machine see no command line with it.
+    #[arg(long, value_name = "FILE", conflicts_with = "password")]
+    password_file: Option<PathBuf>,
+    /// With a password: the user of the servers that it is of, which clients have to name too.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// With one of these three: which servers reads go to: master, prefer-replica, or nearest (by latency). Replicas may be behind.
+    #[arg(long, value_name = "POLICY", default_value_t)]
+    read_from: ReadFrom,
+    /// After so many failures in a row requests for a server fail at once until it answers; 0 for never. Not where auto_eject_hosts gives
+    /// its keys to others.
+    #[arg(long, value_name = "N", default_value_t = ServerLimits::default().breaker_failures)]
+    breaker_failures: u32,
+    /// How often such a server is tried, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 500)]
+    breaker_probe: u64,
+    /// Requests that may wait for a server, in each thread; more fail at once.
+    #[arg(long, value_name = "N", default_value_t = ServerLimits::default().waiting_max)]
+    server_queue: usize,
+    /// Bytes of requests that are kept for being tried again, of each connection to a server; then clients are read no further.
+    #[arg(long, value_name = "BYTES", default_value = "64mb", value_parser = memory)]
+    retry_memory: usize,
+    /// On SIGTERM, milliseconds for which clients may still come while the health check says already that they should not.
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    shutdown_notice: u64,
+    /// On SIGTERM, milliseconds that clients have until they are answered.
+    #[arg(long, value_name = "MS", default_value_t = 5_000)]
+    shutdown_timeout: u64,
     /// How many threads serve.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub workers: usize,
@@ -90,17 +119,46 @@ pub struct ProxyArguments {
 }
 
 impl ProxyArguments {
+    /// How long clients may still come after the process is told to end, and how long those that are here have.
+    pub fn shutdown(&self) -> (Duration, Duration) {
+        (Duration::from_millis(self.shutdown_notice), Duration::from_millis(self.shutdown_timeout))
+    }
+
     /// The pools.
     pub fn pools(&self) -> Result<Vec<PoolConfig>, String> {
+        let mut pools = self.pools_of_servers()?;
+        for pool in &mut pools {
+            pool.limits = ServerLimits {
+                breaker_failures: self.breaker_failures,
+                breaker_probe: Duration::from_millis(self.breaker_probe.max(1)),
+                waiting_max: self.server_queue.max(1),
+                kept_bytes_max: self.retry_memory,
+            };
+        }
+        if self.read_from != ReadFrom::Master && pools.iter().any(|pool| pool.slots.is_none()) {
+            return Err(format!(
+                "--read-from {}: the replicas of listed servers are not known; use --cluster, --sentinel or --topology",
+                self.read_from
+            ));
+        }
+        Ok(pools)
+    }
+
+    fn pools_of_servers(&self) -> Result<Vec<PoolConfig>, String> {
         if self.source()?.is_some() {
             let listen = self.listen.as_deref().unwrap_or(LISTEN);
             let slots = SlotsConfig {
                 retry_for: Duration::from_millis(self.retry_for),
                 of_one_server: !self.sentinel.is_empty(),
+                read_from: self.read_from,
             };
             let mut pool =
                 PoolConfig::of_slots(POOL, listen, slots).map_err(|problem| format!("--listen {problem}"))?;
-            pool.redis_auth.clone_from(&self.password);
+            pool.redis_auth = self.password()?;
+            if self.user.is_some() && pool.redis_auth.is_none() {
+                return Err("--user needs --password or --password-file".into());
+            }
+            pool.user.clone_from(&self.user);
             pool.timeout = Some(Duration::from_millis(self.timeout.max(1)));
             return Ok(vec![pool]);
         }
@@ -119,6 +177,15 @@ impl ProxyArguments {
         nutcracker::parse(&text).map_err(|error| format!("--listen, --server: {}", error.problem))
     }
 
+    /// The servers' password, from wherever it is given.
+    fn password(&self) -> Result<Option<String>, String> {
+        let Some(path) = &self.password_file else { return Ok(self.password.clone()) };
+        let text = fs::read_to_string(path)
+            .map_err(|error| format!("--password-file {} cannot be read: {error}", path.display()))?;
+        let line = text.lines().next().filter(|line| !line.is_empty()).map(str::to_owned);
+        line.map(Some).ok_or_else(|| format!("--password-file {}: its first line is empty", path.display()))
+    }
+
     /// Where is learned which server has which slots, if servers are spread so.
     pub fn source(&self) -> Result<Option<Source>, String> {
         if let Some(path) = &self.topology {
@@ -126,7 +193,8 @@ impl ProxyArguments {
         }
         if !self.cluster.is_empty() {
             let seeds = self.cluster.iter().map(|text| address("--cluster", text)).collect::<Result<_, _>>()?;
-            return Ok(Some(Source::Cluster { seeds, password: self.password.clone() }));
+            let credentials = self.password()?.map(|password| (self.user.clone(), password));
+            return Ok(Some(Source::Cluster { seeds, credentials }));
         }
         let (mut group, mut sentinels) = (None, Vec::new());
         for text in &self.sentinel {
@@ -136,7 +204,8 @@ impl ProxyArguments {
             }
             sentinels.push(address("--sentinel", place)?);
         }
-        Ok(group.map(|group| Source::Sentinel { group: group.to_owned(), sentinels }))
+        let with_replicas = self.read_from != ReadFrom::Master;
+        Ok(group.map(|group| Source::Sentinel { group: group.to_owned(), sentinels, with_replicas }))
     }
 
     /// Where statistics are served.

@@ -9,6 +9,7 @@ mod beside;
 pub mod cluster;
 mod dns;
 mod edge;
+pub mod hosts;
 mod line;
 mod log;
 mod network;

@@ -2,46 +2,48 @@
 //! done. One thread owns all of it, so decisions are made one after the other.
 
 mod figures;
+mod hosts;
+mod leading;
 mod moves;
 mod reconcile;
 mod requests;
 mod site;
+mod start;
 mod status;
 mod steps;
 
+pub use start::run;
+
 use std::{
-    collections::BTreeMap,
-    fs::{self, File, OpenOptions},
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
     io::Write as _,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
-        mpsc::{self, Receiver, Sender},
+        mpsc::{Receiver, Sender},
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use cluster::{Address, Epoch, GroupId, keeper::Keeper, nodes};
-use coord::{Embedded, keys::Keys};
-use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
-    flag,
-};
 
 use crate::{
-    beginning,
+    board::{Board, View},
+    clock::Clock,
+    connection::Login,
     error::AgentError,
-    http::{self, Desk, Request, Response},
+    http::{Request, Response},
     link::{Link, Order, Report},
     mover::Mover,
     options::Options,
+    peers::Peers,
     processes::{self, Happening, Processes},
     records::Records,
+    watching::Heard,
 };
 
-/// How the cluster is called in the coordinator.
-pub const CLUSTER: &str = "main";
 /// How often the loop looks by itself.
 const LOOK_EACH: Duration = Duration::from_millis(10);
 
@@ -52,6 +54,10 @@ pub enum Event {
     Report(Report),
     /// Somebody asks.
     Request(Request, Sender<Response>),
+    /// The coordinator has changed.
+    Coordinator(Heard),
+    /// Another agent has said something; it is on the board.
+    Peer(Box<View>),
 }
 
 /// Everything of an agent.
@@ -71,11 +77,22 @@ pub struct Conductor {
     pub silent: BTreeMap<Address, String>,
     /// What slots are copied by.
     pub mover: Option<Box<dyn Mover>>,
-    clock: Instant,
+    clock: Clock,
+    /// What threads share.
+    pub board: Arc<Board>,
+    peers: Peers,
+    /// As whom servers are talked to.
+    login: Login,
+    /// What this process knows and does as the leader.
+    leading: leading::Leading,
+    /// Processes of this host's programs, as they were seen last.
+    pids: BTreeMap<Address, u32>,
+    /// The lock of the folder.
+    _lock: Option<File>,
     events: Receiver<Event>,
     sender: Sender<Event>,
     /// The change of the cluster that proxies were told of last.
-    told_proxies: Option<Epoch>,
+    told_proxies: Option<(Epoch, BTreeSet<Address>)>,
     log: File,
     last_log: String,
     /// What servers do and take.
@@ -90,62 +107,11 @@ pub struct Conductor {
     pub is_ending: bool,
 }
 
-/// Runs an agent on a folder until it is told to end. `ready` is told once, when the cluster serves.
-///
-/// # Errors
-///
-/// The cluster cannot be begun, or another agent has the folder.
-pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&str)) -> Result<(), AgentError> {
-    let failed = |path: std::path::PathBuf| move |source| AgentError::File { path, source };
-    let log_path = options.folder.log();
-    let logs = log_path.parent().unwrap_or(options.folder.path()).to_owned();
-    fs::create_dir_all(&logs).map_err(failed(logs))?;
-    let coordinator = Arc::new(Embedded::open(&options.folder.coordinator())?);
-    let log = OpenOptions::new().create(true).append(true).open(&log_path).map_err(failed(log_path))?;
-    let mut records = Records::read(coordinator, Keys::new(CLUSTER))?;
-    if records.cluster.epoch == 0 {
-        records.change(beginning::begin(&options)?, "up", "the cluster begins")?;
-    }
-    let declared = processes::declared(&options.folder)?;
-    let (sender, events) = mpsc::channel();
-    let requests = Mutex::new(sender.clone());
-    let hand_over = move |request, answer| {
-        let requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.send(Event::Request(request, answer)).is_ok()
-    };
-    let desk = Arc::new(Desk { hand_over: Box::new(hand_over), access: requests::access });
-    http::listen(&options.folder, Arc::clone(&desk))?;
-    let site = site::open(&options, desk)?;
-    let processes = Processes::new(options.folder.clone(), options.program.clone(), declared);
-    let conductor = Conductor {
-        records,
-        processes,
-        keepers: BTreeMap::new(),
-        moves: moves::Moves::default(),
-        links: BTreeMap::new(),
-        silent: BTreeMap::new(),
-        mover,
-        clock: Instant::now(),
-        events,
-        sender,
-        told_proxies: None,
-        log,
-        last_log: String::new(),
-        figures: figures::Figures::default(),
-        measured: None,
-        site,
-        reconciled: None,
-        is_ending: false,
-        options,
-    };
-    conductor.serve(ready)
-}
-
 impl Conductor {
     /// Milliseconds since the agent began.
     #[must_use]
     pub fn now(&self) -> u64 {
-        self.clock.elapsed().as_millis() as u64
+        self.clock.now()
     }
 
     /// Notes something for people; the same again and again is noted once.
@@ -158,22 +124,16 @@ impl Conductor {
         }
     }
 
-    fn serve(mut self, ready: impl FnOnce(&str)) -> Result<(), AgentError> {
-        let stops = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            flag::register(signal, Arc::clone(&stops))
-                .map_err(|error| AgentError::Other(format!("signal {signal} cannot be caught: {error}")))?;
-        }
+    fn serve(mut self, stops: &AtomicBool, ready: impl FnOnce(&str)) -> Result<(), AgentError> {
         self.note(&format!("agent {} looks after {}", std::process::id(), self.options.folder.path().display()));
         // What runs is known before anybody is answered.
-        self.tell_proxies();
-        self.reconcile();
+        self.follow_record();
         self.look_after_processes();
         let mut ready = Some(ready);
         while !self.is_ending && !stops.load(Ordering::Relaxed) {
-            self.turn();
+            self.turn()?;
             if ready.is_some()
-                && status::serves(&self)
+                && self.serves()
                 && let Some(ready) = ready.take()
             {
                 ready(&status::greeting(&self));
@@ -183,33 +143,77 @@ impl Conductor {
         Ok(())
     }
 
+    /// Whether the cluster serves, as far as this agent can tell.
+    fn serves(&self) -> bool {
+        if self.records.cluster.epoch == 0 {
+            return false;
+        }
+        // Who does not lead asks no servers: that its proxy runs is what it knows.
+        if self.leads() { status::serves(self) } else { status::own_proxies_listen(self) }
+    }
+
     /// Hears what has happened, and does what follows from it.
-    fn turn(&mut self) {
+    fn turn(&mut self) -> Result<(), AgentError> {
         let mut event = self.events.recv_timeout(LOOK_EACH).ok();
         while let Some(heard) = event {
             match heard {
                 Event::Report(report) => self.handle_report(report),
+                Event::Coordinator(heard) => self.handle_coordinator(heard),
+                Event::Peer(view) => self.handle_peer(&view),
                 Event::Request(request, answer) => {
-                    let response = requests::answer(self, &request);
+                    let response = self.answer(request);
                     // Whoever asked may have gone.
                     let _ = answer.send(response);
                 }
             }
             event = self.events.try_recv().ok();
         }
-        // Before they are started: a proxy without a topology ends at once.
+        self.stand_for_leader();
+        self.look_after_hosts()?;
+        self.follow_record();
+        self.look_after_processes();
+        self.tell_of_programs();
+        if self.leads() {
+            self.conduct();
+            self.tell_will();
+        }
+        Ok(())
+    }
+
+    /// Answers a request, or has it passed on to the agent that leads.
+    fn answer(&mut self, request: Request) -> Response {
+        if self.leads() || requests::is_of_host(&request.path) {
+            return requests::answer(self, &request);
+        }
+        match self.records.leader() {
+            Some(leader) if !request.is_passed_on => Response::PassOn { api: leader.api.clone(), request },
+            Some(leader) => Response::refused(503, format!("{} leads the cluster, at {}", leader.host, leader.api)),
+            None => Response::refused(503, "no agent leads the cluster yet: ask again"),
+        }
+    }
+
+    /// What follows from the record as it is, before programs are started: a proxy without a topology ends at once.
+    fn follow_record(&mut self) {
+        let shared = Arc::clone(&self.records.shared);
+        if self.board.look().voter.cluster().epoch < shared.epoch {
+            self.board.change(|board| board.voter.learn(&shared));
+        }
         self.tell_proxies();
         self.reconcile();
-        self.look_after_processes();
-        self.conduct();
     }
 
     fn look_after_processes(&mut self) {
         let now = self.now();
         for happening in self.processes.check(now) {
             match happening {
-                Happening::Adopted(address, pid) => self.note(&format!("{address} runs already, as process {pid}")),
-                Happening::Started(address, pid) => self.note(&format!("{address} is started, as process {pid}")),
+                Happening::Adopted(address, pid) => {
+                    self.note(&format!("{address} runs already, as process {pid}"));
+                    self.pids.insert(address, pid);
+                }
+                Happening::Started(address, pid) => {
+                    self.note(&format!("{address} is started, as process {pid}"));
+                    self.pids.insert(address, pid);
+                }
                 Happening::Ended(address, how) => {
                     self.note(&format!("{address} has ended ({how})"));
                     self.heard_exit(&address, now);
@@ -224,10 +228,9 @@ impl Conductor {
     }
 
     fn heard_exit(&mut self, address: &Address, now: u64) {
-        self.silent.insert(address.clone(), "its process has ended".into());
-        if let Some(group) = self.records.cluster.group_of(address) {
-            self.keeper(group, now).handle_exited(address, now);
-        }
+        let pid = self.pids.remove(address);
+        let run = self.board.change(|board| board.note_ended(address, pid));
+        self.take_exit(address, run.as_deref(), now);
     }
 
     fn keeper(&mut self, group: GroupId, now: u64) -> &mut Keeper {
@@ -271,13 +274,14 @@ impl Conductor {
     /// Writes what proxies read, when it has changed.
     fn tell_proxies(&mut self) {
         let epoch = self.records.cluster.epoch;
-        if self.told_proxies == Some(epoch) {
+        let given_up = self.board.given_up();
+        if epoch == 0 || self.told_proxies.as_ref().is_some_and(|told| told.0 == epoch && told.1 == given_up) {
             return;
         }
-        let text = nodes::render_file(&self.records.cluster, &std::collections::BTreeSet::new());
+        let text = nodes::render_file(&self.records.cluster, &given_up);
         let path = self.options.folder.topology();
-        match processes::replace(&path, text.as_bytes()) {
-            Ok(()) => self.told_proxies = Some(epoch),
+        match processes::replace_quickly(&path, text.as_bytes()) {
+            Ok(()) => self.told_proxies = Some((epoch, given_up)),
             Err(error) => self.note(&format!("{} cannot be written: {error}", path.display())),
         }
     }
@@ -307,7 +311,9 @@ impl Conductor {
                 continue;
             }
             let sender = self.sender.clone();
-            match Link::start(address.clone(), self.clock, move |report| sender.send(Event::Report(report)).is_ok()) {
+            let login = Login { term: self.records.led_term(), ..self.login.clone() };
+            let report = move |report| sender.send(Event::Report(report)).is_ok();
+            match Link::start(address.clone(), self.clock, login, report) {
                 Ok(link) => drop(self.links.insert(address, link)),
                 Err(error) => self.note(&format!("no thread for {address}: {error}")),
             }

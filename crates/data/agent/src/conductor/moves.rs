@@ -310,7 +310,7 @@ impl Conductor {
         let seen = |group: GroupId, address: &Address| self.keepers.get(&group)?.fresh(address, now);
         let (from, to) = (seen(what.from, &source).cloned(), seen(what.to, &target).cloned());
         let keeper = self.keepers.get(&what.from);
-        let lease_until = keeper.map_or(u64::MAX, |keeper| keeper.lease_until(&source));
+        let lease_until = keeper.map_or(u64::MAX, |keeper| keeper.lease_until(cluster.epoch));
         let is_handing_over = keeper.is_some_and(|keeper| keeper.handing_over_to().is_some());
         let is_other_pausing = self.moves.all.values().any(|one| {
             let other = one.machine.what();
@@ -351,7 +351,7 @@ impl Conductor {
             MoveStep::Write(SlotEvent::Start) if is_hurried => {}
             MoveStep::StartCopy { source, target } => {
                 let Some(mover) = &self.mover else { return };
-                match mover.start(&CopyTask { source, target, slots: what.slots, epoch, term: None }) {
+                match mover.start(&CopyTask { source, target, slots: what.slots, epoch }) {
                     Ok(copy) => {
                         one.copy = Some(copy);
                         (one.began_at, one.measured) = (now, (now, 0));

@@ -4,7 +4,7 @@ use cluster::{Address, Server};
 
 use super::Conductor;
 use crate::{
-    beginning::{self, HOST_NAME},
+    beginning,
     processes::{self, Declared, Program},
 };
 
@@ -52,16 +52,16 @@ impl Conductor {
 
     /// What the cluster says is to run here.
     fn wanted(&self) -> Vec<Declared> {
-        let cluster = &self.records.cluster;
+        let (cluster, host) = (&self.records.cluster, self.options.host_name());
         let servers = cluster.servers().map(|(_, server)| server);
-        let stores = servers.filter(|server: &&Server| server.host == HOST_NAME).map(beginning::store);
-        let proxies = cluster.proxies.iter().filter(|proxy| proxy.host == HOST_NAME && !proxy.is_offline);
+        let stores = servers.filter(|server: &&Server| server.host == host).map(beginning::store);
+        let proxies = cluster.proxies.iter().filter(|proxy| proxy.host == host && !proxy.is_offline);
         proxies.map(|proxy| beginning::proxy(&proxy.address)).chain(stores).collect()
     }
 
     /// Starts a store that belongs to no group yet.
     pub(super) fn start_loose(&mut self, address: Address) -> Result<Declared, crate::AgentError> {
-        let server = beginning::server(address)?;
+        let server = beginning::server(address, self.options.host_name())?;
         let declared = Declared { is_loose: true, ..beginning::store(&server) };
         debug_assert_eq!(declared.program, Program::Store);
         self.processes.add(declared.clone());

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     error::AgentError,
-    http::{self, Desk, Token},
+    http::{self, Desk},
     options::{Api, Options},
     processes,
 };
@@ -31,12 +31,11 @@ pub(super) fn open(options: &Options, desk: Arc<Desk>) -> Result<Option<SocketAd
         })?,
         Api::Usual => usual(options)?,
     };
-    let token = Token::of(&options.folder)?;
     let failed = |error| AgentError::Other(format!("REST and the page cannot be served: {error}"));
     let address = listener.local_addr().map_err(failed)?;
     // Where it is remembered it is found again; if it cannot be, it is somewhere near.
     let _ = processes::replace(&options.folder.api_address(), format!("{address}\n").as_bytes());
-    http::listen_tcp(listener, desk, token).map_err(failed)?;
+    http::listen_tcp(listener, desk).map_err(failed)?;
     Ok(Some(address))
 }
 
@@ -44,7 +43,9 @@ pub(super) fn open(options: &Options, desk: Arc<Desk>) -> Result<Option<SocketAd
 fn usual(options: &Options) -> Result<TcpListener, AgentError> {
     let remembered = fs::read_to_string(options.folder.api_address()).ok();
     let remembered = remembered.and_then(|text| text.trim().parse::<SocketAddr>().ok());
-    let host = options.host.parse().ok().filter(IpAddr::is_loopback).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    // Agents of other hosts ask there too.
+    let is_wanted = |host: &IpAddr| host.is_loopback() || !options.etcd.is_empty();
+    let host = options.host.parse().ok().filter(is_wanted).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let first = options.port.checked_add(ABOVE).unwrap_or(options.port / 2);
     let near = (0..TRIED).filter_map(|above| Some(SocketAddr::new(host, first.checked_add(above)?)));
     let mut listeners = remembered.into_iter().chain(near).filter_map(|address| TcpListener::bind(address).ok());

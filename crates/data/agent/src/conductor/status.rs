@@ -9,7 +9,7 @@ use cluster::{GroupId, SLOTS, Server, SlotState, keeper::Role};
 use serde_json::{Value, json};
 
 use super::{Conductor, requests};
-use crate::beginning::HOST_NAME;
+use crate::board::FRESH_MS;
 
 /// Whether every slot that is given out is served, and a proxy takes clients.
 #[must_use]
@@ -25,7 +25,7 @@ pub fn serves(conductor: &Conductor) -> bool {
             .all(|proxy| TcpStream::connect((proxy.address.host(), proxy.address.port())).is_ok())
 }
 
-/// Whether a group's master has a lease.
+/// Whether a group's master has the votes of most hosts.
 pub(super) fn group_serves(conductor: &Conductor, id: GroupId) -> bool {
     let now = conductor.now();
     let (Some(group), Some(keeper)) = (conductor.records.cluster.groups.get(&id), conductor.keepers.get(&id)) else {
@@ -33,7 +33,7 @@ pub(super) fn group_serves(conductor: &Conductor, id: GroupId) -> bool {
     };
     let seen = keeper.fresh(&group.master, now);
     let is_told = seen.is_some_and(|seen| seen.role == Role::Master && seen.epoch == conductor.records.cluster.epoch);
-    is_told && keeper.lease_until(&group.master) > now
+    is_told && seen.is_some_and(|seen| seen.serves)
 }
 
 /// What is said when the cluster serves.
@@ -61,6 +61,7 @@ fn server_status(conductor: &Conductor, group: GroupId, server: &Server) -> Valu
     let is_master = conductor.records.cluster.groups.get(&group).is_some_and(|group| group.master == *address);
     let seen = conductor.keepers.get(&group).and_then(|keeper| keeper.fresh(address, now));
     let in_sync = conductor.records.in_sync(group).members.contains(address);
+    let running = conductor.running(address);
     let (state, link) = match seen {
         None => ("down", Value::Null),
         Some(seen) => match (&seen.role, is_master) {
@@ -75,13 +76,13 @@ fn server_status(conductor: &Conductor, group: GroupId, server: &Server) -> Valu
         "id": server.id,
         "host": server.host,
         "role": if is_master { "master" } else { "replica" },
-        "pid": conductor.processes.pid(address),
+        "pid": running.as_ref().and_then(|running| running.pid),
         "state": state,
         "link": link,
         "in_sync": is_master || in_sync,
         "offset": seen.map(|seen| seen.offset),
         "epoch": seen.map(|seen| seen.epoch),
-        "starts": conductor.processes.starts(address),
+        "starts": running.as_ref().map_or(0, |running| running.starts),
         "problem": conductor.silent.get(address),
     })
 }
@@ -128,7 +129,7 @@ pub fn servers(conductor: &Conductor) -> Value {
 #[must_use]
 pub fn proxies(conductor: &Conductor) -> Value {
     let shown = conductor.records.cluster.proxies.iter().map(|proxy| {
-        let pid = conductor.processes.pid(&proxy.address);
+        let pid = conductor.running(&proxy.address).and_then(|running| running.pid);
         let state = match (proxy.is_offline, pid) {
             (true, _) => "offline",
             (false, Some(_)) => "online",
@@ -139,11 +140,49 @@ pub fn proxies(conductor: &Conductor) -> Value {
     shown.collect()
 }
 
+/// Whether the proxies of this host take clients.
+#[must_use]
+pub fn own_proxies_listen(conductor: &Conductor) -> bool {
+    let own = conductor.records.cluster.proxies.iter().filter(|proxy| proxy.host == conductor.options.host_name());
+    let mut own = own.filter(|proxy| !proxy.is_offline).peekable();
+    own.peek().is_some() && own.all(|proxy| TcpStream::connect((proxy.address.host(), proxy.address.port())).is_ok())
+}
+
+/// The agents of all hosts.
+#[must_use]
+pub fn agents(conductor: &Conductor) -> Value {
+    let now = conductor.now();
+    let leader = conductor.records.leader().map(|leader| leader.host.clone());
+    let board = conductor.board.look();
+    let others = conductor.records.cluster.hosts.iter().filter(|host| *host != conductor.options.host_name());
+    let others: Vec<Value> = others
+        .map(|host| {
+            let peer = board.peers.get(host);
+            let agent = conductor.records.agents.get(host);
+            json!({
+                "host": host,
+                "pid": peer.map(|peer| peer.view.pid),
+                "state": if peer.is_some_and(|peer| peer.heard_at + FRESH_MS >= now) { "up" } else { "down" },
+                "leads": leader.as_ref() == Some(host),
+                "epoch": peer.map(|peer| peer.view.epoch),
+                "page": agent.map(|agent| format!("http://{}/", agent.api)),
+                "version": agent.map(|agent| agent.version.clone()),
+            })
+        })
+        .collect();
+    drop(board);
+    std::iter::once(agent(conductor)).chain(others).collect()
+}
+
 /// This agent.
 #[must_use]
 pub fn agent(conductor: &Conductor) -> Value {
     json!({
-        "host": HOST_NAME,
+        "host": conductor.options.host_name(),
+        "state": "up",
+        "leads": conductor.leads(),
+        "epoch": conductor.records.cluster.epoch,
+        "version": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
         "dir": conductor.options.folder.path().display().to_string(),
         "page": conductor.site.map(|address| format!("http://{address}/")),
@@ -186,6 +225,7 @@ pub fn whole(conductor: &Conductor) -> Value {
         },
         "moves": moves(conductor),
         "agent": agent(conductor),
+        "agents": agents(conductor),
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::{
     Address, GroupId,
-    keeper::{Keeper, Step},
+    keeper::{Keeper, Situation, Step},
     nodes,
 };
 
@@ -29,9 +29,14 @@ impl Conductor {
             let patience = self.options.patience;
             let keeper = self.keepers.entry(group).or_insert_with(|| Keeper::new(group, patience, now));
             keeper.hold_leases(is_held);
-            for step in keeper.poll_steps(now, &self.records.cluster, &in_sync) {
+            let situation = Situation {
+                cluster: &self.records.cluster,
+                in_sync: &in_sync,
+                incarnations: &self.records.incarnations,
+            };
+            for step in keeper.poll_steps(now, situation) {
                 match step {
-                    Step::WriteInSync(_) | Step::Elect { .. } => decisions.push((group, step)),
+                    Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => decisions.push((group, step)),
                     step => self.order(step, &mut orders),
                 }
             }
@@ -42,8 +47,10 @@ impl Conductor {
             let orders = orders.remove(&server).unwrap_or_default();
             self.begin_round(&server, orders, now);
         }
-        for (group, decision) in decisions {
-            self.decide(group, decision);
+        if self.may_write(now) {
+            for (group, decision) in decisions {
+                self.decide(group, decision);
+            }
         }
     }
 
@@ -55,8 +62,9 @@ impl Conductor {
                 }
                 let cluster = &self.records.cluster;
                 let text = nodes::render(cluster, Some(&server), &BTreeSet::new());
-                // No lease, but from now on it needs one.
-                let words = ["CLUSTER", "TOPOLOGY", &cluster.epoch.to_string(), &text, "LEASE", "0"];
+                // No vote, but from now on it needs those of most voters.
+                let (epoch, voters) = (cluster.epoch.to_string(), cluster.voters().join(","));
+                let words = ["CLUSTER", "TOPOLOGY", &epoch, &text, "LEASE", "0", "VOTERS", &voters];
                 (server, Order::Do(command(&words)))
             }
             Step::Follow { server, master } => {
@@ -67,13 +75,9 @@ impl Conductor {
             Step::SetAck { server, ack } => {
                 (server, Order::Do(command(&["CONFIG", "SET", "replica-ack", &ack.to_string()])))
             }
-            Step::Grant { server, epoch, since_us, ms } => {
-                let words = ["CLUSTER", "LEASE", &epoch.to_string(), &ms.to_string(), "SINCE", &since_us.to_string()];
-                (server, Order::Do(command(&words)))
-            }
             Step::Pause { server, ms } => (server, Order::Pause { slots: (0, cluster::SLOTS - 1), ms }),
             Step::EndPause { server } => (server, Order::Do(command(&["CLUSTER", "PAUSE", "END"]))),
-            Step::WriteInSync(_) | Step::Elect { .. } => return,
+            Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => return,
         };
         orders.entry(server).or_default().push(order);
     }
@@ -91,16 +95,18 @@ impl Conductor {
                 let next = self.records.cluster.with_master(group, &master).map_err(Into::into);
                 next.and_then(|next| self.records.change(next, "failover", &what)).map(|()| what)
             }
+            Step::Renew { reason } => {
+                let what = format!("group {group}: {reason}");
+                let next = self.records.cluster.renewed();
+                self.records.change(next, "failover", &what).map(|()| what)
+            }
             _ => return,
         };
         match done {
             Ok(text) => self.note(&text),
             Err(error) => {
                 self.note(&format!("group {group}: nothing is decided: {error}"));
-                // Somebody may have been quicker.
-                if let Err(error) = self.records.refresh() {
-                    self.note(&format!("the coordinator cannot be read: {error}"));
-                }
+                self.not_written(&error);
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::{
     survey::{Measured, Survey},
 };
 
-pub use client::ask;
+pub use client::{ask, ask_at, ask_leader, token_in};
 pub use serve::{Desk, listen, listen_tcp};
 pub use token::Token;
 
@@ -32,6 +32,8 @@ pub struct Request {
     pub body: Value,
     /// What servers have said of their slots, for a request that needs to know it.
     pub measured: Option<Measured>,
+    /// Another agent has passed it on: it is not passed on again.
+    pub is_passed_on: bool,
 }
 
 /// What is said to it.
@@ -48,6 +50,13 @@ pub enum Response {
     Ask(Question),
     /// The request is to come again, with what servers say of their slots.
     Measure(Survey),
+    /// What the agent that leads says to it.
+    PassOn {
+        /// Where its REST is.
+        api: String,
+        /// The request.
+        request: Request,
+    },
 }
 
 /// A question to a server, which whoever serves the request asks.

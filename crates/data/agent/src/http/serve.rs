@@ -17,12 +17,14 @@ use serde_json::Value;
 
 use super::{
     Question, Request, Response, Token,
+    client::{self, PASSED_ON},
     guard::{Given, No, Situation, Wish},
     message::{self, BODY_MAX, Message, Stream},
 };
 use crate::{
     api::Access,
-    connection::{Connection, text},
+    board::EXCHANGE,
+    connection::{Connection, Login, text},
     error::AgentError,
     options::Folder,
     page,
@@ -43,6 +45,12 @@ pub struct Desk {
     pub hand_over: Box<dyn Fn(Request, Sender<Response>) -> bool + Send + Sync>,
     /// Whether a request changes something.
     pub access: fn(&str, &str) -> Option<Access>,
+    /// What another agent of the cluster is told, whose token is right.
+    pub exchange: Box<dyn Fn(Value) -> Option<Value> + Send + Sync>,
+    /// The cluster's token: other agents are asked with it.
+    pub token: Token,
+    /// The servers' password.
+    pub login: Login,
 }
 
 impl std::fmt::Debug for Desk {
@@ -79,11 +87,11 @@ pub fn listen(folder: &Folder, desk: Arc<Desk>) -> Result<(), AgentError> {
 /// # Errors
 ///
 /// No thread can be started.
-pub fn listen_tcp(listener: TcpListener, desk: Arc<Desk>, token: Token) -> io::Result<()> {
+pub fn listen_tcp(listener: TcpListener, desk: Arc<Desk>) -> io::Result<()> {
     let take = move || listener.accept();
     accept("api", take, move |mut stream: TcpStream, peer: SocketAddr| {
         // Who goes away in the middle has no answer to wait for.
-        let _ = serve_guest(&mut stream, peer, &desk, &token);
+        let _ = serve_guest(&mut stream, peer, &desk);
     })
 }
 
@@ -130,19 +138,19 @@ fn serve_owner(stream: &mut impl Stream, desk: &Desk) -> io::Result<()> {
     message::write(stream, &bytes_of(response, true), Instant::now() + PATIENCE)
 }
 
-fn serve_guest(stream: &mut TcpStream, peer: SocketAddr, desk: &Desk, token: &Token) -> io::Result<()> {
+fn serve_guest(stream: &mut TcpStream, peer: SocketAddr, desk: &Desk) -> io::Result<()> {
     let read = Message::read(stream, BODY_MAX, Instant::now() + PATIENCE);
     let bytes = match read {
-        Ok(message) => guest_answer(message, peer, desk, token),
+        Ok(message) => guest_answer(message, peer, desk),
         Err(error) => bytes_of(unreadable(&error), true),
     };
     message::write(stream, &bytes, Instant::now() + PATIENCE)
 }
 
-fn guest_answer(message: Message, peer: SocketAddr, desk: &Desk, token: &Token) -> Vec<u8> {
+fn guest_answer(message: Message, peer: SocketAddr, desk: &Desk) -> Vec<u8> {
     let given = match message.header("authorization") {
         None => Given::Nothing,
-        Some(text) if token.is_in(text) => Given::Right,
+        Some(text) if desk.token.is_in(text) => Given::Right,
         Some(_) => Given::Wrong,
     };
     let situation = Situation::of(&message, peer.ip(), given);
@@ -150,6 +158,13 @@ fn guest_answer(message: Message, peer: SocketAddr, desk: &Desk, token: &Token) 
         Ok(request) => request,
         Err(error) => return bytes_of(unreadable(&error), true),
     };
+    if given == Given::Right && request.path == EXCHANGE {
+        let answer = (desk.exchange)(request.body).map_or_else(
+            || Response::refused(400, "this is nothing that an agent says: do both run the same version?"),
+            Response::good,
+        );
+        return bytes_of(answer, true);
+    }
     let has_body = request.method != "HEAD";
     let is_fetch = matches!(request.method.as_str(), "GET" | "HEAD");
     let file = page::find(&request.path).filter(|_| is_fetch);
@@ -190,7 +205,8 @@ fn request_of(message: Message) -> io::Result<Request> {
         }
         json => serde_json::from_slice(json).map_err(|error| bad(&format!("its body is no JSON: {error}")))?,
     };
-    Ok(Request { method: method.clone(), path: path.to_owned(), query, body, measured: None })
+    let is_passed_on = message.header(PASSED_ON).is_some();
+    Ok(Request { method: method.clone(), path: path.to_owned(), query, body, is_passed_on, measured: None })
 }
 
 fn answered(desk: &Desk, request: Request) -> Response {
@@ -199,18 +215,26 @@ fn answered(desk: &Desk, request: Request) -> Response {
         path: request.path.clone(),
         query: request.query.clone(),
         body: request.body.clone(),
+        is_passed_on: request.is_passed_on,
         measured: None,
     };
     let response = match handed_over(desk, request) {
-        Response::Measure(survey) => match survey.run() {
+        Response::Measure(survey) => match survey.run(&desk.login) {
             Ok(measured) => handed_over(desk, Request { measured: Some(measured), ..again }),
             Err(problem) => Response::refused(502, format!("what slots have cannot be learned: {problem}")),
         },
         other => other,
     };
     match response {
-        Response::Ask(question) => asked(&question),
-        other => other,
+        Response::Ask(question) => asked(&question, &desk.login),
+        Response::PassOn { api, request } => {
+            let path = if request.query.is_empty() { request.path } else { [request.path, request.query].join("?") };
+            match client::passed_on(&api, &desk.token, (&request.method, &path), &request.body, PATIENCE) {
+                Ok((status, body)) => Response::Said { status, body },
+                Err(error) => Response::refused(503, format!("{error}; it leads the cluster")),
+            }
+        }
+        said => said,
     }
 }
 
@@ -223,8 +247,8 @@ fn handed_over(desk: &Desk, request: Request) -> Response {
     answered.recv_timeout(PATIENCE).unwrap_or_else(|_| gone())
 }
 
-fn asked(question: &Question) -> Response {
-    let replies = Connection::open(&question.server, SERVER_PATIENCE)
+fn asked(question: &Question, login: &Login) -> Response {
+    let replies = Connection::open_as(&question.server, SERVER_PATIENCE, login)
         .and_then(|mut connection| connection.ask(std::slice::from_ref(&question.command)));
     match replies.as_deref() {
         Ok([reply, ..]) if reply.as_error().is_none() => Response::good((question.shape)(question, reply)),
@@ -243,6 +267,7 @@ fn bytes_of(response: Response, has_body: bool) -> Vec<u8> {
         Response::Said { status, body } => (status, body),
         Response::Measure(_) => (502, serde_json::json!({ "error": "what slots have was not asked" })),
         Response::Ask(question) => (502, serde_json::json!({ "error": format!("{} was not asked", question.server) })),
+        Response::PassOn { api, .. } => (502, serde_json::json!({ "error": format!("{api} was not asked") })),
     };
     framed(status, "application/json", page::NOT_KEPT, body.to_string().as_bytes(), has_body)
 }

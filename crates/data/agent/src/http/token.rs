@@ -7,6 +7,8 @@ use std::{
     path::Path,
 };
 
+use coord::{CoordError, Coordinator, Transaction};
+
 use crate::{error::AgentError, options::Folder};
 
 /// Bytes of chance in a new one.
@@ -41,6 +43,31 @@ impl Token {
         }
     }
 
+    /// That of a cluster of several hosts: the first one puts its own into the coordinator, the others take it from there.
+    ///
+    /// # Errors
+    ///
+    /// The coordinator does not answer, or a file cannot be written.
+    pub fn agree(folder: &Folder, coordinator: &dyn Coordinator, key: &str) -> Result<Self, AgentError> {
+        let own = Self::of(folder)?;
+        let known = coordinator.read(key)?;
+        let known = match known {
+            Some(known) => Some(known),
+            None => match coordinator.commit(Transaction::new().if_version(key, 0).put(key, own.0.as_bytes())) {
+                Err(CoordError::Conflict { .. }) => coordinator.read(key)?,
+                done => done.map(|_| None)?,
+            },
+        };
+        let Some(known) = known.map(|known| String::from_utf8_lossy(&known.value).into_owned()) else { return Ok(own) };
+        if known != own.0 {
+            let path = folder.token();
+            let failed = |source| AgentError::File { path: path.clone(), source };
+            // The file is its owner's alone already, and stays so.
+            fs::write(&path, format!("{known}\n")).map_err(failed)?;
+        }
+        Self::read(folder)
+    }
+
     fn make(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         let mut bytes = [0; BYTES];
@@ -73,6 +100,12 @@ impl Token {
             )));
         }
         Ok(Self(text.to_owned()))
+    }
+
+    /// One that stands somewhere else.
+    #[must_use]
+    pub fn of_text(text: &str) -> Self {
+        Self(text.trim().to_owned())
     }
 
     /// It, for its owner.

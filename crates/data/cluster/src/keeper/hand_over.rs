@@ -1,6 +1,6 @@
 //! A master that gives its place to a replica while both are well: its commands wait, the replica gets what is left, then it is the
-//! master. The pause lasts longer than the lease, and no new one is given: if the former master is lost in between, it serves no
-//! more when the pause is over.
+//! master. The pause lasts longer than its votes, and voters promise to give no new ones: if the former master is lost in between, it
+//! serves no more when the pause is over.
 
 use super::{Keeper, Role, Step};
 use crate::model::{Address, Group, InSync};
@@ -87,7 +87,7 @@ impl Keeper {
         };
         let goal =
             self.fresh(&group.master, now).filter(|seen| seen.asked_at >= paused_at && seen.role == Role::Master);
-        let is_fenced = self.members.get(&group.master).is_some_and(|member| member.is_fenced(now));
+        let is_fenced = self.is_fenced(now, &group.master);
         if let (Some(goal), Some(seen)) = (goal, self.fresh(&hand_over.to, now))
             && seen.offset >= goal.offset
             && is_fenced

@@ -1,35 +1,43 @@
 //! Who of a group serves. One keeper looks after one group.
 //!
-//! A master serves only while it has a lease, and the keeper gives it one again and again. What the keeper promises:
+//! A master serves only while a majority of the cluster's voters lets it: each gives its vote again and again, for a time that is
+//! counted from a moment that the *master's* clock has told. So a vote that waits in the socket of a stopped process is over when the
+//! process goes on. Voters are the hosts ([`crate::voter`]); the keeper gives no votes, it asks for promises ([`crate::ballot`]) and says
+//! which process of a master is fit. What it promises:
 //!
-//! 1. A server is made the master only when the former one cannot serve any more: its process is known to have ended, its last
-//!    lease is over, or it has taken notice of its successor. A lease is counted from a moment that the *server's* clock has told, so
-//!    one that waits in the socket of a stopped process is over when the process goes on.
+//! 1. A server is made the master only when the former one cannot serve any more: a majority of voters has promised to give it no
+//!    more votes, and their last ones are over, or were for a process that is known to have ended, or its commands wait for longer.
+//!    The promises hold until the change is known to who gave them, and the change is written only if none of them was started anew.
 //! 2. With acknowledgements (`ack`), only a replica that has all that was acknowledged is made the master. Who that may be is kept
 //!    by the coordinator (`in sync`), and is written there *before* an acknowledgement is waited for from fewer.
 //!
 //! How a replica gets in sync: it follows closely; the master is told to wait for one more; what the master had *then* must be at the
 //! replica. How it gets out: it is taken out in the coordinator, and only then the master waits for fewer.
 //!
-//! Contract: `handle_*` takes what was seen, then [`Keeper::poll_steps`] says what is to be done now. A step that fails need not be
-//! reported: what is still to be done is said again. `now` is milliseconds of a clock that never goes back; it may stand still.
+//! Contract: `handle_*` takes what was seen, then [`Keeper::poll_steps`] says what is to be done now, [`Keeper::ask`] and
+//! [`Keeper::verdict`] what voters are to be told. A step that fails need not be reported: what is still to be done is said again. `now`
+//! is milliseconds of a clock that never goes back, and goes on while the host sleeps.
 
 mod election;
 mod hand_over;
 mod in_sync;
+mod votes;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Address, Cluster, Epoch, Group, GroupId, InSync};
+use crate::{
+    ballot::{Incarnation, Verdict},
+    model::{Address, Cluster, Epoch, Group, GroupId, InSync},
+};
 
 pub use hand_over::HandOverError;
 
 /// How patient a keeper is, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Patience {
-    /// How long a lease lasts.
+    /// For how long a vote counts.
     pub lease_ms: u64,
     /// A master that has been silent for so long is given up.
     pub master_ms: u64,
@@ -47,8 +55,8 @@ impl Default for Patience {
     }
 }
 
-/// How often a lease is given again while it lasts.
-const LEASES_AT_ONCE: u64 = 8;
+/// How long, in milliseconds, a master whose process has ended is not waited for while another one can take its place.
+const SUCCESSION_MS: u64 = 1_500;
 
 /// What a server is in its own eyes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,8 +87,10 @@ pub struct Observation {
     pub epoch: Epoch,
     /// How many replicas it waits for.
     pub ack: u32,
-    /// Its own clock, in microseconds.
-    pub clock_us: u64,
+    /// The run of its process, as the server itself calls it.
+    pub run: String,
+    /// Whether it serves the slots that are its own.
+    pub serves: bool,
 }
 
 /// What is to be done.
@@ -110,23 +120,17 @@ pub enum Step {
         /// How many.
         ack: u32,
     },
-    /// Let a server serve until a moment of its own clock.
-    Grant {
-        /// Which.
-        server: Address,
-        /// In which epoch.
-        epoch: Epoch,
-        /// That clock, in microseconds, when it was asked.
-        since_us: u64,
-        /// For how long after that.
-        ms: u64,
-    },
     /// Write down who is in sync.
     WriteInSync(InSync),
     /// Write down another master. Nobody is in sync with it yet.
     Elect {
         /// Who.
         master: Address,
+        /// Why, for people.
+        reason: String,
+    },
+    /// Write down the same cluster under the next epoch: what was promised for that is not needed any more.
+    Renew {
         /// Why, for people.
         reason: String,
     },
@@ -150,10 +154,8 @@ struct Member {
     last: Option<Observation>,
     /// Its process has ended since it was last heard of.
     exited_at: Option<u64>,
-    /// Until when it may think that it may serve.
-    lease_until: u64,
-    /// The last lease: in which epoch, and when it had been asked.
-    granted: Option<(Epoch, u64)>,
+    /// Its process has ended: until then others are preferred, even if it is there again.
+    succession_until: u64,
     /// Until when its commands wait, by what it has confirmed.
     paused_until: u64,
 }
@@ -164,49 +166,79 @@ pub struct Keeper {
     group: GroupId,
     patience: Patience,
     members: BTreeMap<Address, Member>,
-    /// Until when a server nobody has heard of yet may have a lease of a keeper before this one.
-    unknown_lease_until: u64,
     began_at: u64,
+    polled_at: u64,
     config_epoch: Epoch,
     joining: in_sync::Joining,
     hand_over: Option<hand_over::HandOver>,
-    /// Nobody gets a lease before then: slots are on their way.
+    promises: votes::Promises,
+    /// Voters are to promise something now.
+    is_asking: bool,
+    /// The master gets no votes: slots are on their way.
     is_held: bool,
 }
 
+/// What the coordinator says, as far as a keeper has to know it.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// The cluster.
+    pub cluster: &'a Cluster,
+    /// Who of the group is in sync.
+    pub in_sync: &'a InSync,
+    /// The voters' present runs.
+    pub incarnations: &'a BTreeMap<String, Incarnation>,
+}
+
 impl Keeper {
-    /// A keeper that knows nothing of what was before: somebody may still have a lease.
+    /// A keeper that knows nothing of what was before.
     #[must_use]
     pub fn new(group: GroupId, patience: Patience, now: u64) -> Self {
         Self {
             group,
             patience,
             members: BTreeMap::new(),
-            unknown_lease_until: now + patience.lease_ms + patience.margin_ms,
             began_at: now,
+            polled_at: now,
             config_epoch: 0,
             joining: in_sync::Joining::default(),
             hand_over: None,
+            promises: votes::Promises::default(),
+            is_asking: false,
             is_held: false,
         }
     }
 
     fn member(&mut self, server: &Address) -> &mut Member {
-        let unknown = Member { lease_until: self.unknown_lease_until, ..Member::default() };
-        self.members.entry(server.clone()).or_insert(unknown)
+        self.members.entry(server.clone()).or_default()
     }
 
     /// A server has answered.
     pub fn handle_observed(&mut self, server: &Address, observation: Observation) {
         let member = self.member(server);
+        // Answers come in the order of questions, but for those that a connection of before has left.
+        if member.last.as_ref().is_some_and(|last| last.asked_at > observation.asked_at) {
+            return;
+        }
         member.exited_at = member.exited_at.filter(|exited| *exited > observation.asked_at);
+        // Its host may have been switched off and on: what it has on its disk may be less than it had.
+        if member.last.as_ref().is_some_and(|last| last.run != observation.run) {
+            member.succession_until = member.succession_until.max(observation.answered_at + SUCCESSION_MS);
+        }
         member.last = Some(observation);
     }
 
-    /// The process of a server has ended: it serves nothing, whatever lease it had.
-    pub fn handle_exited(&mut self, server: &Address, now: u64) {
+    /// The process of a server has ended, as its host says. Votes for this run of it count no more.
+    pub fn handle_exited(&mut self, server: &Address, run: Option<&str>, now: u64) {
+        if let Some(run) = run {
+            self.note_ended(run);
+        }
         let member = self.member(server);
-        *member = Member { exited_at: Some(now), ..Member::default() };
+        *member = Member { exited_at: Some(now), succession_until: now + SUCCESSION_MS, ..Member::default() };
+    }
+
+    /// A run of a process has ended, some time ago: votes for it count no more.
+    pub fn note_ended(&mut self, run: &str) {
+        self.promises.note_ended(run);
     }
 
     /// A server has confirmed that its commands wait until then.
@@ -217,15 +249,9 @@ impl Keeper {
         }
     }
 
-    /// Nobody of the group gets a lease while slots are handed to another group: its commands wait meanwhile.
+    /// The group's master gets no votes while slots are handed to another group: its commands wait meanwhile.
     pub fn hold_leases(&mut self, is_held: bool) {
         self.is_held = is_held;
-    }
-
-    /// Until when a server may think that it may serve.
-    #[must_use]
-    pub fn lease_until(&self, server: &Address) -> u64 {
-        self.members.get(server).map_or(self.unknown_lease_until, |member| member.lease_until)
     }
 
     /// The last answer of a server, if it is not too long ago.
@@ -240,22 +266,32 @@ impl Keeper {
         (last.answered_at + patience >= now).then_some(last)
     }
 
-    /// What is to be done now. A lease that is asked for here counts as given.
-    pub fn poll_steps(&mut self, now: u64, cluster: &Cluster, in_sync: &InSync) -> Vec<Step> {
+    /// What is to be done now.
+    pub fn poll_steps(&mut self, now: u64, situation: Situation<'_>) -> Vec<Step> {
+        let cluster = situation.cluster;
         let Some(group) = cluster.groups.get(&self.group) else { return Vec::new() };
+        self.polled_at = now;
         self.members.retain(|address, _| group.server(address).is_some());
         if self.config_epoch != group.config_epoch {
             self.config_epoch = group.config_epoch;
             self.joining = in_sync::Joining::default();
             self.hand_over = None;
+            self.promises.verdict = None;
+            // The one that has taken the place is no successor of itself.
+            self.member(&group.master).succession_until = 0;
         }
-        let in_sync = in_sync.of(group);
+        let in_sync = situation.in_sync.of(group);
+        self.look_at_promises(cluster, situation.incarnations);
         let mut steps = Vec::new();
         self.steer_master(now, cluster, group, &in_sync, &mut steps);
         self.steer_replicas(now, cluster, group, &mut steps);
         self.keep_in_sync(now, group, &in_sync, &mut steps);
-        if !self.go_on_handing_over(now, group, &in_sync, &mut steps) {
-            self.elect_if_needed(now, group, &in_sync, &mut steps);
+        let is_handing_over = self.go_on_handing_over(now, group, &in_sync, &mut steps);
+        let is_electing = !is_handing_over && self.elect_if_needed(now, group, &in_sync, &mut steps);
+        self.set_ask(is_handing_over || is_electing || self.is_held, cluster, group);
+        if !self.is_asking && self.promises.is_open(cluster.epoch) {
+            let reason = format!("{} stays the master: it answers, or nobody can take its place", group.master);
+            steps.push(Step::Renew { reason });
         }
         steps
     }
@@ -276,43 +312,13 @@ impl Keeper {
         }
         let wanted = self.wanted_ack(group, in_sync);
         if seen.ack != wanted {
+            self.joining.note_told(now);
             steps.push(Step::SetAck { server: master.clone(), ack: wanted });
         }
         // A master that waits for too few would acknowledge what a replica in sync has not.
-        let waits_enough = seen.ack >= wanted;
-        let may = seen.epoch == cluster.epoch && waits_enough && !self.is_held && self.hand_over.is_none();
-        if may && self.is_lease_due(master, &seen, cluster.epoch) && !self.another_may_serve(now, cluster, group) {
-            let step = self.grant(master, &seen, cluster.epoch);
-            steps.push(step);
-        }
-    }
-
-    /// Whether a lease is to be given again: not for each answer, or a master would be asked without a pause.
-    fn is_lease_due(&self, server: &Address, seen: &Observation, epoch: Epoch) -> bool {
-        let granted = self.members.get(server).and_then(|member| member.granted);
-        let each = self.patience.lease_ms / LEASES_AT_ONCE;
-        granted.is_none_or(|(of, asked_at)| of != epoch || seen.asked_at >= asked_at + each)
-    }
-
-    fn grant(&mut self, server: &Address, seen: &Observation, epoch: Epoch) -> Step {
-        let (ms, margin) = (self.patience.lease_ms, self.patience.margin_ms);
-        let member = self.member(server);
-        // The moment that its clock tells was before its answer came.
-        member.lease_until = member.lease_until.max(seen.answered_at + ms + margin);
-        member.granted = Some((epoch, seen.asked_at));
-        Step::Grant { server: server.clone(), epoch, since_us: seen.clock_us, ms }
-    }
-
-    /// Whether somebody besides the master may think that he is it.
-    fn another_may_serve(&self, now: u64, cluster: &Cluster, group: &Group) -> bool {
-        group.replicas().any(|server| {
-            let Some(member) = self.members.get(&server.address) else { return now < self.unknown_lease_until };
-            let knows = member
-                .last
-                .as_ref()
-                .is_some_and(|seen| seen.epoch >= group.config_epoch && seen.epoch <= cluster.epoch);
-            !knows && !member.is_fenced(now)
-        })
+        let is_fit = seen.ack >= Self::least_ack(group, in_sync) && seen.epoch >= group.config_epoch;
+        let run = is_fit.then_some(seen.run);
+        self.promises.verdict = Some(Verdict { config_epoch: group.config_epoch, run });
     }
 
     fn steer_replicas(&self, now: u64, cluster: &Cluster, group: &Group, steps: &mut Vec<Step>) {
@@ -339,24 +345,12 @@ impl Keeper {
     }
 }
 
-impl Member {
-    /// Whether it cannot serve, whatever it thinks.
-    fn is_fenced(&self, now: u64) -> bool {
-        self.exited_at.is_some()
-            || now >= self.lease_until
-            || (self.paused_until >= self.lease_until && now < self.paused_until)
-    }
-}
-
 impl InSync {
     /// What of it is about the group's present master.
     #[must_use]
     pub fn of(&self, group: &Group) -> Self {
         let is_present = self.config_epoch == group.config_epoch;
         let members = self.members.iter().filter(|member| is_present && group.server(member).is_some());
-        Self { config_epoch: group.config_epoch, members: members.cloned().collect() }
+        Self { config_epoch: group.config_epoch, members: members.cloned().collect(), serial: self.serial }
     }
 }
-
-#[cfg(test)]
-mod tests;

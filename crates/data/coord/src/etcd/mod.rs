@@ -50,7 +50,13 @@ impl Etcd {
             place: "etcd".into(),
             problem: format!("cannot be used: {problem}"),
         };
-        let endpoints = endpoints.map_err(unusable)?;
+        let mut endpoints = endpoints.map_err(unusable)?;
+        let mut seen = Vec::new();
+        endpoints.retain(|endpoint| {
+            let is_new = !seen.contains(endpoint);
+            seen.push(endpoint.clone());
+            is_new
+        });
         if endpoints.is_empty() {
             return Err(unusable("no URL is given, such as http://10.0.0.1:2379".into()));
         }

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     hashes::Hash,
+    policy::{ReadFrom, ServerLimits},
     ring::{Distribution, Member},
 };
 
@@ -93,6 +94,8 @@ pub struct PoolConfig {
     pub reuseport: bool,
     /// `redis_auth`: servers are given it, and clients have to know it.
     pub redis_auth: Option<String>,
+    /// The user of the servers that the password is of; their default user if there is none.
+    pub user: Option<String>,
     /// `redis_db`: of the servers. Clients see number 0.
     pub redis_db: u32,
     /// `preconnect`.
@@ -109,6 +112,8 @@ pub struct PoolConfig {
     pub servers: Vec<ServerConfig>,
     /// Servers are spread by slots, and told of while the proxy runs.
     pub slots: Option<SlotsConfig>,
+    /// What a server that is slow or dead may cost.
+    pub limits: ServerLimits,
 }
 
 /// How servers that are spread by slots are dealt with.
@@ -118,6 +123,8 @@ pub struct SlotsConfig {
     pub retry_for: Duration,
     /// All slots are always on one server.
     pub of_one_server: bool,
+    /// Where reads go.
+    pub read_from: ReadFrom,
 }
 
 impl PoolConfig {
@@ -182,6 +189,7 @@ impl PoolConfig {
             tcpkeepalive: false,
             reuseport: false,
             redis_auth: None,
+            user: None,
             redis_db: 0,
             preconnect: false,
             auto_eject_hosts: false,
@@ -190,6 +198,7 @@ impl PoolConfig {
             server_failure_limit: 2,
             servers: Vec::new(),
             slots: None,
+            limits: ServerLimits::default(),
         }
     }
 

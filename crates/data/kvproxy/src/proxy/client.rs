@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use resp::{Protocol, RequestParser};
 
 use super::{
+    link::LinkKind,
     merge::Gathering,
     own::{Own, Purpose},
 };
@@ -39,6 +40,8 @@ pub struct Client {
     pub is_authenticated: bool,
     /// What it speaks.
     pub protocol: Protocol,
+    /// The database that it has chosen.
+    pub db: u32,
     /// `CLIENT SETNAME`.
     pub name: Vec<u8>,
     /// Nothing more is run until all requests before are answered.
@@ -65,6 +68,8 @@ pub enum Pending {
         /// The one after it.
         next: Option<usize>,
     },
+    /// That to `SELECT`: the database is this one if it is no error.
+    Select(u32),
     /// Replies are missing.
     Many(Box<Gathering>),
     /// The answer is there; one before it is not.
@@ -86,12 +91,35 @@ impl Client {
             is_closing: false,
             is_authenticated,
             protocol: Protocol::Resp2,
+            db: 0,
             name: Vec::new(),
             holds: false,
             is_throttled: false,
             own: None,
             is_dirty: false,
         }
+    }
+
+    /// What `CLIENT LIST` says of it.
+    #[must_use]
+    pub fn described(&self) -> String {
+        let flags = if self.may_wait() { "b" } else { "N" };
+        let resp = if self.protocol == Protocol::Resp3 { 3 } else { 2 };
+        format!(
+            "id={} name={} flags={flags} db={} qbuf={} obl={} resp={resp}\n",
+            self.id,
+            String::from_utf8_lossy(&self.name),
+            self.db,
+            self.input.len(),
+            self.output.len() - self.sent,
+        )
+    }
+
+    /// Which connections its requests go over.
+    #[inline]
+    #[must_use]
+    pub fn link_kind(&self) -> LinkKind {
+        LinkKind { protocol: self.protocol, db: self.db, reads_replica: false }
     }
 
     /// Whether no more is to be read from it for now.

@@ -13,8 +13,8 @@ pub struct Link {
     pub pool: usize,
     /// The server, by its place in the pool.
     pub server: usize,
-    /// What is spoken on it: that of the clients whose requests it has, since replies go on as they are.
-    pub protocol: Protocol,
+    /// Which requests it is for.
+    pub kind: LinkKind,
     /// How far it is.
     pub state: LinkState,
     /// The client that has it for itself, by place and number.
@@ -39,8 +39,27 @@ pub struct Link {
     pub keeps: bool,
     /// The requests of those who wait for an answer, in their order.
     pub kept: VecDeque<Kept>,
+    /// Bytes of these.
+    pub kept_bytes: usize,
     /// Bytes that have been sent since it was opened.
     pub sent_ever: u64,
+}
+
+/// What requests that share a connection have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkKind {
+    /// What is spoken: replies go on to clients as they are.
+    pub protocol: Protocol,
+    /// The database that was chosen.
+    pub db: u32,
+    /// The server is asked as a replica, for reads.
+    pub reads_replica: bool,
+}
+
+impl Default for LinkKind {
+    fn default() -> Self {
+        Self { protocol: Protocol::Resp2, db: 0, reads_replica: false }
+    }
 }
 
 /// A request that is not answered.
@@ -81,6 +100,16 @@ pub enum Waiting {
     Ignore,
     /// It says whether requests may have keys of several slots.
     Probe,
+    /// It says whether a server may be read from as a replica, and how far away it is.
+    Role {
+        /// When it was asked for, in microseconds.
+        since: u64,
+    },
+    /// It says that a server whose breaker is open answers again.
+    Revival {
+        /// When it was asked for, in milliseconds.
+        since: u64,
+    },
     /// It is part of an answer.
     Answer {
         /// The client's place.
@@ -102,7 +131,7 @@ impl Link {
         Self {
             pool,
             server,
-            protocol: Protocol::Resp2,
+            kind: LinkKind::default(),
             state: LinkState::Closed,
             owner,
             output: Vec::new(),
@@ -115,6 +144,7 @@ impl Link {
             throttled: Vec::new(),
             keeps: false,
             kept: VecDeque::new(),
+            kept_bytes: 0,
             sent_ever: 0,
         }
     }
@@ -124,9 +154,9 @@ impl Link {
         Self { keeps, ..self }
     }
 
-    /// The same that speaks a protocol.
-    pub fn speaking(self, protocol: Protocol) -> Self {
-        Self { protocol, ..self }
+    /// The same for requests of a kind.
+    pub fn of_kind(self, kind: LinkKind) -> Self {
+        Self { kind, ..self }
     }
 
     /// Of what waited to be sent, so much is left.
@@ -143,6 +173,7 @@ impl Link {
         self.input = Vec::new();
         self.scanner = FrameScanner::default();
         self.sent_ever = 0;
+        self.kept_bytes = 0;
         std::mem::take(&mut self.waiting)
     }
 
@@ -154,10 +185,13 @@ impl Link {
 
     /// Since when somebody waits for it, in milliseconds.
     pub fn waits_since(&self) -> Option<u64> {
-        match (self.state, self.waiting.iter().find(|waiting| matches!(waiting, Waiting::Answer { .. }))) {
-            (LinkState::Opening, _) => Some(self.opened_at),
-            (_, Some(Waiting::Answer { since, .. })) => Some(*since),
-            _ => None,
+        if self.state == LinkState::Opening {
+            return Some(self.opened_at);
         }
+        self.waiting.iter().find_map(|waiting| match waiting {
+            Waiting::Answer { since, .. } | Waiting::Revival { since } => Some(*since),
+            Waiting::Role { since } => Some(*since / 1000),
+            _ => None,
+        })
     }
 }

@@ -1,13 +1,13 @@
 //! What the proxy answers itself.
 
-use std::fmt::Write as _;
-
 use resp::Protocol;
 
-use super::{Proxy, requests::Request};
+use super::{Proxy, Waiting, client::Pending, requests::Request};
 
 /// Longest name of a client.
 const CLIENT_NAME_MAX: usize = 4_096;
+/// The user of who gives a password alone.
+const DEFAULT_USER: &str = "default";
 
 impl Proxy {
     /// Answers a command that is no server's.
@@ -23,11 +23,7 @@ impl Proxy {
             (None, "ECHO") => self.answer(index, |reply| reply.bulk(word(1))),
             (None, "AUTH") => self.authenticate(index, &words.from(1).iter().collect::<Vec<_>>()),
             (None, "HELLO") => self.hello(index, request),
-            (None, "SELECT") => match std::str::from_utf8(word(1)).ok().and_then(|text| text.parse::<i64>().ok()) {
-                Some(0) => self.ok(index),
-                Some(_) => self.refuse(index, "ERR DB index is out of range: a proxy shows one database, number 0"),
-                None => self.refuse(index, "ERR invalid DB index"),
-            },
+            (None, "SELECT") => self.select(index, word(1)),
             (None, "QUIT") => {
                 self.ok(index);
                 if let Some(client) = self.clients.get_mut(index) {
@@ -35,10 +31,7 @@ impl Proxy {
                 }
             }
             (None, "RESET") => self.reset(index),
-            (None, "INFO") => {
-                let text = self.information(index);
-                self.answer(index, |reply| reply.bulk(text.as_bytes()));
-            }
+            (None, "INFO") => self.inform(index, request),
             (None, "READONLY" | "READWRITE") => {
                 self.refuse(index, "ERR This instance has cluster support disabled");
             }
@@ -47,9 +40,52 @@ impl Proxy {
         }
     }
 
+    /// `SELECT`: where all keys are on one server, it is asked, since it knows how many databases it has.
+    fn select(&mut self, index: usize, word: &[u8]) {
+        let Some(db) = std::str::from_utf8(word).ok().and_then(|text| text.parse::<i64>().ok()) else {
+            return self.refuse(index, "ERR invalid DB index");
+        };
+        let Some((pool, client)) = self.pool_of(index).zip(self.clients.get(index)) else { return };
+        let current = client.db;
+        let (is_cluster, is_free) =
+            (pool.slots.as_ref().is_some_and(|slots| !slots.of_one_server), client.own.is_none());
+        match u32::try_from(db) {
+            Ok(db) if db == current => self.ok(index),
+            Err(_) => self.refuse(index, "ERR DB index is out of range"),
+            Ok(_) if is_cluster => self.refuse(index, "ERR SELECT is not allowed in cluster mode"),
+            Ok(_) if !pool.has_databases() => self.refuse(
+                index,
+                "ERR DB index is out of range: a pool of several servers, or with redis_db, shows one database, number 0",
+            ),
+            Ok(_) if !is_free => {
+                self.refuse(index, "ERR SELECT while keys are watched cannot go through a proxy: UNWATCH first");
+            }
+            Ok(db) => match self.first_server(index) {
+                Ok(server) => self.try_database(index, server, current, db),
+                Err(reason) => self.refuse(index, &reason),
+            },
+        }
+    }
+
+    /// Asks a server whether it has a database, by a connection that others share: that goes back at once to the one it had.
+    fn try_database(&mut self, index: usize, server: usize, current: u32, db: u32) {
+        let mut bytes = Vec::new();
+        resp::encode_command(&mut bytes, &[b"SELECT", db.to_string().as_bytes()]);
+        let Some(client) = self.clients.get_mut(index) else { return };
+        let (id, pool) = (client.id, client.pool);
+        let number = client.wait(Pending::Select(db));
+        // What comes behind it is in that database.
+        client.holds = true;
+        let Some(link) = self.forward_part(pool, server.into(), &bytes, (index, id, number, 0)) else { return };
+        bytes.clear();
+        resp::encode_command(&mut bytes, &[b"SELECT", current.to_string().as_bytes()]);
+        self.send(link, &bytes, Some(Waiting::Swallow));
+    }
+
     fn authenticate(&mut self, index: usize, given: &[&[u8]]) {
-        let Some(password) = self.pool_of(index).map(|pool| pool.config.redis_auth.clone()) else { return };
-        let is_right = match (&password, given) {
+        let Some(pool) = self.pool_of(index) else { return };
+        let user = pool.config.user.as_deref().unwrap_or(DEFAULT_USER);
+        let is_right = match (&pool.config.redis_auth, given) {
             (None, _) => {
                 return self.refuse(
                     index,
@@ -57,7 +93,8 @@ impl Proxy {
                      configuration is correct?",
                 );
             }
-            (Some(password), [word] | [b"default", word]) => equal(password.as_bytes(), word),
+            (Some(password), [word]) => equal(password.as_bytes(), word),
+            (Some(password), [name, word]) => user.as_bytes() == *name && equal(password.as_bytes(), word),
             _ => false,
         };
         if !is_right {
@@ -83,9 +120,11 @@ impl Proxy {
         while let Some((option, following)) = rest.split_first() {
             match (option.to_ascii_uppercase().as_slice(), following) {
                 (b"AUTH", [user, password, after @ ..]) => {
-                    let wanted = self.pool_of(index).and_then(|pool| pool.config.redis_auth.clone());
+                    let Some(pool) = self.pool_of(index) else { return };
+                    let wanted = pool.config.redis_auth.as_ref();
+                    let name = pool.config.user.as_deref().unwrap_or(DEFAULT_USER);
                     let is_right =
-                        wanted.is_none_or(|wanted| equal(wanted.as_bytes(), password)) && **user == *b"default";
+                        wanted.is_none_or(|wanted| equal(wanted.as_bytes(), password)) && **user == *name.as_bytes();
                     if !is_right {
                         return self.refuse(index, "WRONGPASS invalid username-password pair or user is disabled.");
                     }
@@ -169,9 +208,23 @@ impl Proxy {
             }
             "SETINFO" | "NO-EVICT" | "NO-TOUCH" => self.ok(index),
             "INFO" => {
-                let text = format!("id={} name={} db=0\n", client.id, String::from_utf8_lossy(&client.name));
+                let text = client.described();
                 self.answer(index, |reply| reply.bulk(text.as_bytes()));
             }
+            "LIST" => {
+                let pool = client.pool;
+                let all = self.clients.iter().filter(|(_, client)| client.pool == pool);
+                let text: String = all.map(|(_, client)| client.described()).collect();
+                self.answer(index, |reply| reply.bulk(text.as_bytes()));
+            }
+            "GETREDIR" => self.answer(index, |reply| reply.integer(-1)),
+            "TRACKING" if word.eq_ignore_ascii_case(b"off") => self.ok(index),
+            "TRACKING" | "CACHING" => self.refuse(
+                index,
+                "ERR client-side caching cannot go through a proxy: keys are read by connections that clients share, and it is to these \
+                 that servers say what has changed. Switch the client's cache off, or connect to the servers",
+            ),
+            "REPLY" => self.refuse(index, "ERR 'client|reply' cannot go through a proxy: replies are what it orders requests by"),
             _ => {
                 let name = request.found.full_name();
                 self.refuse(
@@ -190,6 +243,7 @@ impl Proxy {
         client.name.clear();
         client.protocol = Protocol::Resp2;
         client.holds = false;
+        client.db = 0;
         let pool = client.pool;
         let is_authenticated = self.pools.get(pool).is_some_and(|pool| pool.config.redis_auth.is_none());
         if let Some(client) = self.clients.get_mut(index) {
@@ -199,32 +253,6 @@ impl Proxy {
             self.close_link(link);
         }
         self.answer(index, |reply| reply.simple("RESET"));
-    }
-
-    /// `INFO` of the proxy: what clients look for, and how its servers are.
-    fn information(&self, index: usize) -> String {
-        let mut text = String::new();
-        let _ = write!(
-            text,
-            "# Server\r\nredis_version:{}\r\nredis_mode:standalone\r\ntidegate_role:proxy\r\nprocess_id:{}\r\n\
-             uptime_in_seconds:{}\r\n\r\n# Clients\r\nconnected_clients:{}\r\n\r\n# Replication\r\nrole:master\r\n\
-             connected_slaves:0\r\n",
-            commands::REDIS_VERSION,
-            std::process::id(),
-            self.uptime(),
-            self.clients.len(),
-        );
-        let Some(pool) = self.pool_of(index) else { return text };
-        let _ = write!(text, "\r\n# Proxy\r\npool:{}\r\nservers:{}\r\n", pool.config.name, pool.servers.len());
-        for (number, (server, config)) in pool.servers.iter().zip(&pool.config.servers).enumerate() {
-            let state = if server.ejected_until > 0 { "ejected" } else { "used" };
-            let _ = write!(
-                text,
-                "server{number}:name={},address={},state={state},connections={},requests={}\r\n",
-                config.name, config.address, server.counts.server_connections, server.counts.requests
-            );
-        }
-        text
     }
 }
 

@@ -69,7 +69,8 @@ impl Gathering {
     pub fn write(self, out: &mut Vec<u8>) {
         let Self { merge, replies, parts, .. } = self;
         let replies: Vec<Vec<u8>> = replies.into_iter().flatten().collect();
-        if let Some(error) = replies.iter().find(|reply| reply.first() == Some(&b'-')) {
+        let is_partial = merge == Merge::Information;
+        if !is_partial && let Some(error) = replies.iter().find(|reply| reply.first() == Some(&b'-')) {
             out.extend_from_slice(error);
             return;
         }
@@ -102,6 +103,9 @@ fn merged(merge: Merge, replies: &[Vec<u8>], parts: &[u32], out: &mut Vec<u8>) -
             let arrays = replies.iter().map(|reply| elements(reply)).collect::<Option<Vec<_>>>()?;
             Reply::new(out, Protocol::Resp2).array(arrays.iter().map(Vec::len).sum());
             arrays.into_iter().flatten().for_each(|element| out.extend_from_slice(element));
+        }
+        Merge::Information => {
+            Reply::new(out, Protocol::Resp2).bulk(super::information::merged(replies).as_bytes());
         }
         Merge::AnyOne => {
             let some: Vec<&Vec<u8>> = replies.iter().filter(|reply| bulk(reply).is_some()).collect();

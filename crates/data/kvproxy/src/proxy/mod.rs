@@ -9,19 +9,25 @@
 //! requests to one server go over the same connection, so they run in its order. What must not be shared (transactions, commands
 //! that wait, subscriptions) has a connection of its own.
 
+mod breaker;
 mod client;
+mod health;
+mod information;
 mod keys;
 mod link;
 mod local;
 mod merge;
 mod own;
 mod pool;
+mod reads;
 mod redirect;
 mod replies;
 mod requests;
 mod slots;
 mod transactions;
 
+#[cfg(test)]
+mod policy_tests;
 #[cfg(test)]
 mod tests;
 
@@ -30,7 +36,8 @@ use resp::{Limits, Protocol, Reply};
 use slab::Slab;
 
 pub use client::Client;
-pub use link::{Link, LinkState};
+pub use health::PoolHealth;
+pub use link::{Link, LinkKind, LinkState};
 pub use pool::{Pool, PoolCounts, Server, ServerCounts};
 
 use crate::{nutcracker::PoolConfig, route::Routes};
@@ -57,11 +64,15 @@ pub struct Proxy {
     limits: Limits,
     /// Bytes that a client may leave unread before it is closed.
     client_output_max: usize,
+    /// Bytes of requests that are kept on a connection before clients that send it more are held up.
+    kept_max: usize,
     next_id: u64,
     /// Requests that are tried again.
     parked: Vec<Parked>,
     /// Milliseconds of a clock that never goes back.
     now: u64,
+    /// The same in microseconds.
+    now_micros: u64,
     /// Microseconds since 1970, for people.
     wall: u64,
     started: u64,
@@ -112,6 +123,7 @@ impl Proxy {
     #[must_use]
     pub fn new(pools: Vec<PoolConfig>, client_output_max: usize, now: u64, wall: u64) -> Self {
         let table = commands::groups::table();
+        let kept_max = pools.iter().map(|pool| pool.limits.kept_bytes_max).min().unwrap_or(usize::MAX);
         let mut proxy = Self {
             pools: pools.into_iter().map(Pool::new).collect(),
             clients: Slab::new(),
@@ -121,18 +133,21 @@ impl Proxy {
             table,
             limits: Limits::default(),
             client_output_max,
+            kept_max,
             next_id: 1,
             parked: Vec::new(),
             now,
+            now_micros: now.saturating_mul(1000),
             wall,
             started: now,
         };
         for (number, pool) in proxy.pools.iter_mut().enumerate() {
             for (place, server) in pool.servers.iter_mut().enumerate() {
                 let keeps = pool.slots.is_some();
-                server.links = (0..pool.config.server_connections)
+                let links = (0..pool.config.server_connections)
                     .map(|_| proxy.links.insert(Link::new(number, place, None).keeping(keeps)))
                     .collect();
+                *server = Server::with_links(links);
             }
         }
         proxy
@@ -151,9 +166,9 @@ impl Proxy {
         }
     }
 
-    /// Tells the time: milliseconds of a clock that never goes back, and microseconds since 1970.
+    /// Tells the time: microseconds of a clock that never goes back, and microseconds since 1970.
     pub fn set_time(&mut self, now: u64, wall: u64) {
-        (self.now, self.wall) = (now, wall);
+        (self.now, self.now_micros, self.wall) = (now / 1000, now, wall);
     }
 
     /// A client has come to a pool. `None` if it has as many as it may.
@@ -183,6 +198,19 @@ impl Proxy {
         }
     }
 
+    /// Clients that wait for nothing but a message or an element that may never come.
+    #[must_use]
+    pub fn idle_clients(&self) -> Vec<usize> {
+        let is_idle = |client: &Client| {
+            client.may_wait()
+                || (client.is_settled()
+                    && client.own.is_none()
+                    && client.input.is_empty()
+                    && client.sent >= client.output.len())
+        };
+        self.clients.iter().filter(|(_, client)| is_idle(client)).map(|(index, _)| index).collect()
+    }
+
     /// Forgets a connection to a server whose socket is closed: one of a client's own is gone, another one may be opened again.
     pub fn forget(&mut self, index: usize) {
         if self.links.get(index).is_some_and(|link| link.owner.is_some()) {
@@ -200,6 +228,8 @@ impl Proxy {
         for index in late {
             self.link_failed(index, &LinkFailure::TimedOut);
         }
+        self.probe_broken();
+        self.watch_replicas();
         if self.has_parked() {
             self.retry_parked();
         }
@@ -227,20 +257,28 @@ impl Proxy {
         link.state = LinkState::Opening;
         link.opened_at = self.now;
         if let Some(password) = &pool.config.redis_auth {
-            resp::encode_command(&mut link.output, &[b"AUTH", password.as_bytes()]);
+            match &pool.config.user {
+                Some(user) => resp::encode_command(&mut link.output, &["AUTH", user, password]),
+                None => resp::encode_command(&mut link.output, &["AUTH", password]),
+            }
             link.waiting.push_back(Waiting::Swallow);
         }
-        if link.protocol == Protocol::Resp3 {
+        if link.kind.protocol == Protocol::Resp3 {
             resp::encode_command(&mut link.output, &["HELLO", "3"]);
             link.waiting.push_back(Waiting::Hello);
         }
-        if pool.config.redis_db > 0 {
-            resp::encode_command(&mut link.output, &[b"SELECT", pool.config.redis_db.to_string().as_bytes()]);
+        let db = if link.kind.db > 0 { link.kind.db } else { pool.config.redis_db };
+        if db > 0 {
+            resp::encode_command(&mut link.output, &[b"SELECT", db.to_string().as_bytes()]);
             link.waiting.push_back(Waiting::Swallow);
         }
         if pool.slots.as_ref().is_some_and(|slots| !slots.of_one_server) {
             resp::encode_command(&mut link.output, &["CLUSTER", "CONNECTION", "PROXY"]);
             link.waiting.push_back(Waiting::Probe);
+            if link.kind.reads_replica {
+                resp::encode_command(&mut link.output, &["READONLY"]);
+                link.waiting.push_back(Waiting::Ignore);
+            }
         }
         self.work.open.push(index);
     }
@@ -255,6 +293,7 @@ impl Proxy {
         link.output.extend_from_slice(request);
         if link.keeps && matches!(waiting, Some(Waiting::Answer { .. })) {
             let end = link.sent_ever + link.unsent() as u64;
+            link.kept_bytes += request.len();
             link.kept.push_back(Kept { bytes: request.to_vec(), end, since: self.now, tries: 0 });
         }
         link.waiting.extend(waiting);

@@ -1,10 +1,7 @@
 //! A pool: servers that are one to clients, and which of them are alive.
 
-use super::slots::Slots;
-use crate::{
-    nutcracker::{PoolConfig, SlotsConfig},
-    ring::Ring,
-};
+use super::{breaker::Breaker, link::LinkKind, reads::Watch, slots::Slots};
+use crate::{nutcracker::PoolConfig, ring::Ring};
 
 /// A pool at work.
 #[derive(Debug)]
@@ -26,10 +23,9 @@ pub struct Pool {
 /// A server of a pool.
 #[derive(Debug, Default)]
 pub struct Server {
-    /// Connections that all clients share who speak the older protocol.
-    pub links: Vec<usize>,
-    /// The same of those who speak the newer one: there are none until somebody does.
-    pub links_of_resp3: Vec<usize>,
+    /// Connections that clients share, by the kind of requests: those of a kind are made when somebody needs them. The first kind is
+    /// there from the beginning.
+    pub shared: Vec<(LinkKind, Vec<usize>)>,
     /// Connections that a client had for itself and that are free.
     pub spare: Vec<usize>,
     /// How often it failed since it last answered.
@@ -38,6 +34,10 @@ pub struct Server {
     pub ejected_until: u64,
     /// Requests to it may have keys of several slots.
     pub takes_many_slots: bool,
+    /// Whether it may be read from as a replica.
+    pub watch: Watch,
+    /// Whether requests for it fail at once.
+    pub breaker: Breaker,
     /// What is counted of it.
     pub counts: ServerCounts,
 }
@@ -82,16 +82,40 @@ pub struct ServerCounts {
     pub response_bytes: u64,
 }
 
+impl Server {
+    /// One with these connections for what most clients need.
+    #[must_use]
+    pub fn with_links(links: Vec<usize>) -> Self {
+        Self { shared: vec![(LinkKind::default(), links)], ..Self::default() }
+    }
+
+    /// The connections that requests of a kind share.
+    #[inline]
+    #[must_use]
+    pub fn links(&self, kind: LinkKind) -> &[usize] {
+        self.shared.iter().find(|(known, _)| *known == kind).map_or(&[], |(_, links)| links)
+    }
+
+    /// The connections that clients share, of all kinds.
+    pub fn all_links(&self) -> impl Iterator<Item = usize> {
+        self.shared.iter().flat_map(|(_, links)| links).copied()
+    }
+}
+
 impl Pool {
     /// One that has nothing to do yet.
     pub fn new(config: PoolConfig) -> Self {
         let ring = Ring::new(config.distribution, config.hash, config.hash_tag, config.members());
         let servers = config.servers.iter().map(|_| Server::default()).collect();
-        let of_slots = |slots: SlotsConfig| {
-            Slots::new(u64::try_from(slots.retry_for.as_millis()).unwrap_or(u64::MAX), slots.of_one_server)
-        };
-        let slots = config.slots.map(of_slots);
+        let slots = config.slots.map(Slots::new);
         Self { config, ring, slots, servers, lacks_resp3: false, counts: PoolCounts::default() }
+    }
+
+    /// Whether clients may choose a database: all keys are on one server, and no database is chosen for all.
+    #[must_use]
+    pub fn has_databases(&self) -> bool {
+        let is_one = self.slots.as_ref().map_or(self.servers.len() == 1, |slots| slots.of_one_server);
+        is_one && self.config.redis_db == 0
     }
 
     /// The first server that is alive.

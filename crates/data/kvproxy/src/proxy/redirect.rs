@@ -72,7 +72,19 @@ impl Proxy {
     #[cold]
     pub(super) fn is_redirected(&mut self, link: usize, asker: Asker, kept: &mut Kept, reply: &[u8]) -> bool {
         let Some((pool, own)) = self.links.get(link).map(|link| (link.pool, link.owner)) else { return false };
-        let Some(refusal) = refusal(reply).filter(|_| self.has_time(pool, kept)) else { return false };
+        let Some(refusal) = refusal(reply) else { return false };
+        let known = self.links.get(link).map(|link| (link.server, link.kind.reads_replica));
+        if let Some((server, true)) = known {
+            self.leave_out(pool, server);
+            self.work.refresh = true;
+            self.hold(asker);
+            let kept = std::mem::take(kept);
+            self.resend(pool, asker, kept, reply);
+            return true;
+        }
+        if !self.has_time(pool, kept) {
+            return false;
+        }
         if own.is_some() {
             return self.is_own_redirected(pool, asker, kept, &refusal);
         }
@@ -81,8 +93,14 @@ impl Proxy {
         let kept = std::mem::take(kept);
         match refusal {
             Refusal::Moved(slot, host, port) => {
-                if let Some(server) = self.moved_to(link, host, port) {
-                    self.learn(pool, slot, server);
+                match self.moved_to(link, host, port) {
+                    // A new master that does not know yet that it is one sends everybody to the one before.
+                    Some(server) if self.has_failed(pool, server) => {
+                        self.park(pool, asker, kept, reply);
+                        return true;
+                    }
+                    Some(server) => self.learn(pool, slot, server),
+                    None => {}
                 }
                 self.resend(pool, asker, kept, reply);
             }
@@ -105,7 +123,9 @@ impl Proxy {
         // A transaction's commands are told: it is the client's to begin again.
         let (Purpose::OneReply { may_wait: true }, Some(link)) = (own.purpose, own.link) else { return false };
         let Refusal::Moved(slot, host, port) = *refusal else { return false };
-        let Some(server) = self.moved_to(link, host, port) else { return false };
+        let Some(server) = self.moved_to(link, host, port).filter(|server| !self.has_failed(pool, *server)) else {
+            return false;
+        };
         kept.tries += 1;
         if kept.tries > AT_ONCE_MAX {
             return false;
@@ -136,7 +156,7 @@ impl Proxy {
         slots.is_some_and(|slots| self.now.saturating_sub(kept.since) < slots.retry_for)
     }
 
-    fn hold(&mut self, (place, id, ..): Asker) {
+    pub(super) fn hold(&mut self, (place, id, ..): Asker) {
         if let Some(client) = self.clients.get_mut(place).filter(|client| client.id == id) {
             client.holds = true;
         }
@@ -202,7 +222,7 @@ impl Proxy {
     }
 
     /// Sends a request where its keys are now.
-    fn resend(&mut self, pool: usize, asker: Asker, mut kept: Kept, error: &[u8]) {
+    pub(super) fn resend(&mut self, pool: usize, asker: Asker, mut kept: Kept, error: &[u8]) {
         kept.tries += 1;
         if kept.tries > AT_ONCE_MAX {
             return self.park(pool, asker, kept, error);
@@ -275,7 +295,10 @@ impl Proxy {
     }
 
     fn send_kept(&mut self, pool: usize, server: usize, asker: Asker, kept: Kept, asks: bool) {
-        let Some(link) = self.shared_link(pool, server, asker.0, kept.bytes.len()) else { return };
+        let Some(link) = self.shared_link(pool, server.into(), asker.0, kept.bytes.len()) else { return };
+        if self.is_refused(pool, server, link, asker) {
+            return;
+        }
         if asks {
             self.send(link, b"*1\r\n$6\r\nASKING\r\n", Some(Waiting::Ignore));
         }

@@ -1,7 +1,10 @@
 //! What servers reply.
 
+use std::collections::VecDeque;
+
 use super::{
     LinkFailure, Proxy, SPARE_MAX,
+    breaker::Failures,
     client::Pending,
     link::{LinkState, Waiting},
     merge::scanned,
@@ -80,10 +83,17 @@ impl Proxy {
             server.counts.responses += 1;
             server.counts.response_bytes += frame.len() as u64;
         }
+        let at = (link.pool, link.server);
         match link.waiting.pop_front() {
             Some(Waiting::Answer { client, id, request, part, .. }) => {
-                if link.keeps {
+                let keeps = link.keeps;
+                self.count_answer(at);
+                if keeps && let Some(link) = self.links.get_mut(index) {
                     let kept = link.kept.pop_front();
+                    link.kept_bytes -= kept.as_ref().map_or(0, |kept| kept.bytes.len());
+                    if !link.throttled.is_empty() {
+                        self.link_sent(index);
+                    }
                     if frame.first() == Some(&b'-')
                         && let Some(mut kept) = kept
                         && self.is_redirected(index, (client, id, request, part), &mut kept, frame)
@@ -100,6 +110,13 @@ impl Proxy {
                 }
             }
             Some(Waiting::Ignore) => {}
+            Some(Waiting::Role { since }) => {
+                self.count_answer(at);
+                self.role_told(at, since, frame);
+            }
+            // One that loads its data does not serve yet.
+            Some(Waiting::Revival { .. }) if frame.starts_with(b"-LOADING") => {}
+            Some(Waiting::Revival { .. }) => self.count_answer(at),
             Some(Waiting::Hello) if frame.first() == Some(&b'-') => {
                 if let Some(pool) = self.pools.get_mut(link.pool) {
                     pool.lacks_resp3 = true;
@@ -139,6 +156,12 @@ impl Proxy {
                 let mut out = Vec::new();
                 scanned(reply, (*server, *servers, *next), &mut out);
                 *pending = Pending::Done(out);
+            }
+            Pending::Select(db) => {
+                if reply.first() == Some(&b'+') {
+                    client.db = *db;
+                }
+                *pending = Pending::Done(reply.to_vec());
             }
             Pending::Many(gathering) => {
                 if gathering.take(part, reply)
@@ -206,6 +229,20 @@ impl Proxy {
         }
     }
 
+    /// Counts the failures of a server whose connection is lost: each request that was not answered in time is one, a lost connection is
+    /// one.
+    fn count_lost(
+        &mut self,
+        (pool, server): (usize, usize),
+        why: &LinkFailure,
+        since: u64,
+        waiting: &VecDeque<Waiting>,
+    ) {
+        let late = waiting.iter().filter(|one| matches!(one, Waiting::Answer { .. })).count();
+        let count = if *why == LinkFailure::TimedOut { u32::try_from(late).unwrap_or(u32::MAX).max(1) } else { 1 };
+        self.count_failures(pool, server, Failures { count, since, reason: why.text() });
+    }
+
     /// A connection to a server is lost, or could not be opened. Whoever waited hears why.
     pub fn link_failed(&mut self, index: usize, why: &LinkFailure) {
         let Some(link) = self.links.get_mut(index) else { return };
@@ -218,6 +255,8 @@ impl Proxy {
         let sent = link.sent_ever;
         let mut kept = std::mem::take(&mut link.kept);
         let keeps = link.keeps && owner.is_none();
+        let reads_replica = link.kind.reads_replica;
+        let since = link.waits_since().unwrap_or(self.now);
         let waiting = link.reset();
         let throttled = std::mem::take(&mut link.throttled);
         self.unthrottle(throttled);
@@ -230,15 +269,19 @@ impl Proxy {
             LinkFailure::TimedOut => counts.server_timedout += 1,
             LinkFailure::Other(_) => counts.server_err += 1,
         }
-        let was_spare = owner.is_none() && !server.links.contains(&index) && !server.links_of_resp3.contains(&index);
+        let mut has_failed = false;
+        let was_spare = owner.is_none() && !server.all_links().any(|link| link == index);
         server.spare.retain(|spare| *spare != index);
         // An idle connection that a server ends is no failure of it.
         if !waiting.is_empty() || *why != LinkFailure::Eof {
             pool.failed(server_index, self.now, self.wall);
+            has_failed = true;
             let name = &pool.config.name;
             // What is tried again every few milliseconds is said once.
-            let is_known =
-                pool.slots.is_some() && pool.servers.get(server_index).is_some_and(|server| server.failures > 1);
+            let is_known = pool
+                .servers
+                .get(server_index)
+                .is_some_and(|server| server.breaker.is_open() || (pool.slots.is_some() && server.failures > 1));
             if !is_known {
                 self.work.messages.push(format!(
                     "pool '{name}': server {place}: {}, {} waited",
@@ -247,6 +290,12 @@ impl Proxy {
                 ));
             }
         }
+        if reads_replica {
+            self.leave_out(pool_index, server_index);
+        }
+        if has_failed {
+            self.count_lost((pool_index, server_index), why, since, &waiting);
+        }
         let error = format!("-ERR {} (server {place})\r\n", why.text());
         for one in waiting {
             let Waiting::Answer { client, id, request, part, .. } = one else { continue };
@@ -254,7 +303,13 @@ impl Proxy {
             match kept.pop_front().filter(|_| keeps) {
                 Some(kept) => {
                     let was_sent = kept.end <= sent;
-                    self.give_back(pool_index, asker, (kept, was_sent), (&place, why.text()));
+                    // What was to be read from a replica is read from its master.
+                    if reads_replica {
+                        self.hold(asker);
+                        self.resend(pool_index, asker, kept, error.as_bytes());
+                    } else {
+                        self.give_back(pool_index, asker, (kept, was_sent), (&place, why.text()));
+                    }
                 }
                 None => self.complete(asker, error.as_bytes()),
             }

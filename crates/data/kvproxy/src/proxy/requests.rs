@@ -3,14 +3,16 @@
 use std::borrow::Cow;
 
 use commands::server::Found;
-use resp::{Arguments, Progress, Protocol, RequestParser};
+use resp::{Arguments, Progress, RequestParser};
 
+use super::redirect::Asker;
 use super::{
     Link, Proxy, Waiting,
     client::Pending,
-    link::OUTPUT_MAX,
+    link::{LinkKind, OUTPUT_MAX},
     merge::{Gathering, cursor_of},
     own::Purpose,
+    reads::Destination,
 };
 use crate::route::{Merge, Route};
 
@@ -143,17 +145,23 @@ impl Proxy {
     pub(super) fn by_route(&mut self, index: usize, request: Request<'_>, route: Route) -> Taken {
         match route {
             Route::Key(place) => match self.server_of(index, request.words.get(place).unwrap_or_default()) {
-                Ok(server) => self.forward(index, server, request.bytes, Pending::One),
+                Ok(server) => {
+                    let destination = self.destination(index, server, request);
+                    self.forward(index, destination, request.bytes, Pending::One);
+                }
                 Err(reason) => self.refuse(index, &reason),
             },
             Route::Keys => match self.server_of_all(index, request, false) {
-                Ok(server) => self.forward(index, server, request.bytes, Pending::One),
+                Ok(server) => {
+                    let destination = self.destination(index, server, request);
+                    self.forward(index, destination, request.bytes, Pending::One);
+                }
                 Err(reason) => self.refuse(index, &reason),
             },
             Route::Split(each, merge) => self.split(index, request, each, merge),
             Route::Everywhere(merge) => self.everywhere(index, request.bytes, merge),
             Route::First => match self.first_server(index) {
-                Ok(server) => self.forward(index, server, request.bytes, Pending::One),
+                Ok(server) => self.forward(index, server.into(), request.bytes, Pending::One),
                 Err(reason) => self.refuse(index, &reason),
             },
             Route::Scan => self.scan(index, request),
@@ -174,56 +182,76 @@ impl Proxy {
 
     /// Sends a request to a server, by a connection that clients share.
     #[inline]
-    pub(super) fn forward(&mut self, index: usize, server: usize, request: &[u8], pending: Pending) {
+    pub(super) fn forward(&mut self, index: usize, destination: Destination, request: &[u8], pending: Pending) {
         let Some(client) = self.clients.get_mut(index) else { return };
         let (id, pool) = (client.id, client.pool);
         let number = client.wait(pending);
-        self.forward_part(pool, server, request, (index, id, number, 0));
+        self.forward_part(pool, destination, request, (index, id, number, 0));
     }
 
     /// Sends a part of a request; `answer` is the client, its number, the request's and the part's.
-    fn forward_part(&mut self, pool: usize, server: usize, request: &[u8], answer: (usize, u64, u64, u32)) {
+    /// Returns by which connection it goes, unless it is refused.
+    pub(super) fn forward_part(
+        &mut self,
+        pool: usize,
+        destination: Destination,
+        request: &[u8],
+        answer: Asker,
+    ) -> Option<usize> {
         let (client, id, number, part) = answer;
-        let Some(link) = self.shared_link(pool, server, client, request.len()) else { return };
+        let link = self.shared_link(pool, destination, client, request.len())?;
+        if self.is_refused(pool, destination.server, link, answer) {
+            return None;
+        }
         let waiting = Waiting::Answer { client, id, request: number, part, since: self.now };
         self.send(link, request, Some(waiting));
         self.throttle(client, id, link);
+        Some(link)
     }
 
     /// The connection to a server that a client shares with others, for a request of so many bytes.
     #[inline]
-    pub(super) fn shared_link(&mut self, pool: usize, place: usize, client: usize, len: usize) -> Option<usize> {
-        let (id, protocol) = self.clients.get(client).map(|client| (client.id, client.protocol))?;
-        let server = self.pools.get_mut(pool)?.servers.get_mut(place)?;
+    pub(super) fn shared_link(&mut self, pool: usize, to: Destination, client: usize, len: usize) -> Option<usize> {
+        let client = self.clients.get(client)?;
+        let (id, kind) = (client.id, LinkKind { reads_replica: to.reads_replica, ..client.link_kind() });
+        let server = self.pools.get_mut(pool)?.servers.get_mut(to.server)?;
         server.counts.requests += 1;
         server.counts.request_bytes += len as u64;
-        let links = match protocol {
-            Protocol::Resp2 => &server.links,
-            Protocol::Resp3 => &server.links_of_resp3,
-        };
+        let links = server.links(kind);
         if links.is_empty() {
-            self.add_shared_links(pool, place);
-            let server = self.pools.get(pool)?.servers.get(place)?;
-            return server.links_of_resp3.get(turn(id, server.links_of_resp3.len())).copied();
+            self.add_shared_links(pool, to.server, kind);
+            let links = self.pools.get(pool)?.servers.get(to.server)?.links(kind);
+            return links.get(turn(id, links.len())).copied();
         }
         links.get(turn(id, links.len())).copied()
     }
 
-    /// Makes the connections of those who speak the newer protocol: as many as the others have.
+    /// Makes the connections that requests of a kind share: as many as those of the first kind.
     #[cold]
-    fn add_shared_links(&mut self, pool: usize, place: usize) {
+    fn add_shared_links(&mut self, pool: usize, place: usize, kind: LinkKind) {
         let Some(known) = self.pools.get_mut(pool) else { return };
-        let new = || Link::new(pool, place, None).keeping(known.slots.is_some()).speaking(Protocol::Resp3);
+        let new = || Link::new(pool, place, None).keeping(known.slots.is_some()).of_kind(kind);
         let links = (0..known.config.server_connections).map(|_| self.links.insert(new())).collect();
         if let Some(server) = known.servers.get_mut(place) {
-            server.links_of_resp3 = links;
+            server.shared.push((kind, links));
         }
+    }
+
+    /// The first of the connections that requests of a kind share.
+    pub(super) fn first_link(&mut self, pool: usize, place: usize, kind: LinkKind) -> Option<usize> {
+        let server = self.pools.get(pool)?.servers.get(place)?;
+        if server.links(kind).is_empty() {
+            self.add_shared_links(pool, place, kind);
+        }
+        self.pools.get(pool)?.servers.get(place)?.links(kind).first().copied()
     }
 
     /// Holds a client up that sends more than a server takes.
     #[inline]
     pub(super) fn throttle(&mut self, place: usize, id: u64, link: usize) {
-        let Some(link) = self.links.get_mut(link).filter(|link| link.unsent() > OUTPUT_MAX) else { return };
+        let kept_max = self.kept_max;
+        let is_full = |link: &&mut Link| link.unsent() > OUTPUT_MAX || link.kept_bytes > kept_max;
+        let Some(link) = self.links.get_mut(link).filter(is_full) else { return };
         if let Some(client) = self.clients.get_mut(place)
             && !client.is_throttled
         {
@@ -236,7 +264,7 @@ impl Proxy {
     #[inline]
     pub fn link_sent(&mut self, index: usize) {
         let Some(link) = self.links.get_mut(index) else { return };
-        if !link.throttled.is_empty() && link.unsent() <= OUTPUT_MAX / 2 {
+        if !link.throttled.is_empty() && link.unsent() <= OUTPUT_MAX / 2 && link.kept_bytes <= self.kept_max / 2 {
             let throttled = std::mem::take(&mut link.throttled);
             self.unthrottle(throttled);
         }
@@ -264,9 +292,13 @@ impl Proxy {
             Err(reason) => return self.refuse(index, &reason),
         };
         if let [(server, _)] = parts.requests.as_slice() {
-            return self.forward(index, *server, request.bytes, Pending::One);
+            let destination = self.destination(index, *server, request);
+            return self.forward(index, destination, request.bytes, Pending::One);
         }
-        self.gather(index, &parts.requests, merge, parts.order);
+        let destined = parts.requests.into_iter();
+        let requests =
+            destined.map(|(server, bytes)| (self.destination(index, server, request), bytes)).collect::<Vec<_>>();
+        self.gather(index, &requests, merge, parts.order);
     }
 
     /// A request in parts, each for the server of its keys, which come with so many words each.
@@ -302,16 +334,17 @@ impl Proxy {
     fn everywhere(&mut self, index: usize, request: &[u8], merge: Merge) {
         let Some(pool) = self.clients.get(index).and_then(|client| self.pools.get(client.pool)) else { return };
         let servers = pool.with_keys();
-        let requests: Vec<(usize, Vec<u8>)> = servers.into_iter().map(|place| (place, request.to_vec())).collect();
+        let requests: Vec<(Destination, Vec<u8>)> =
+            servers.into_iter().map(|place| (place.into(), request.to_vec())).collect();
         match requests.as_slice() {
             [] => self.refuse_for_want_of_servers(index),
-            [(server, _)] => self.forward(index, *server, request, Pending::One),
+            [(destination, _)] => self.forward(index, *destination, request, Pending::One),
             requests => self.gather(index, requests, merge, Vec::new()),
         }
     }
 
     /// Sends parts to servers, and makes one answer of what they reply.
-    fn gather(&mut self, index: usize, requests: &[(usize, Vec<u8>)], merge: Merge, order: Vec<u32>) {
+    fn gather(&mut self, index: usize, requests: &[(Destination, Vec<u8>)], merge: Merge, order: Vec<u32>) {
         let Some(client) = self.clients.get_mut(index) else { return };
         let (id, pool) = (client.id, client.pool);
         let gathering = Gathering::new(merge, requests.len(), order);
@@ -348,7 +381,7 @@ impl Proxy {
         resp::encode_argument(&mut bytes, b"SCAN");
         resp::encode_argument(&mut bytes, cursor.to_string().as_bytes());
         words.from(2).iter().for_each(|word| resp::encode_argument(&mut bytes, word));
-        self.forward(index, server, &bytes, Pending::Scan { server, servers, next });
+        self.forward(index, server.into(), &bytes, Pending::Scan { server, servers, next });
     }
 }
 

@@ -4,7 +4,10 @@ use commands::cluster::{SLOTS, Topology};
 use keyspace::slot::cluster_slot;
 
 use super::{Link, LinkFailure, LinkState, Pool, Proxy, Server, own::Purpose};
-use crate::nutcracker::{Address, ServerConfig};
+use crate::{
+    nutcracker::{Address, ServerConfig, SlotsConfig},
+    policy::ReadFrom,
+};
 
 /// Nobody has the slot.
 const NOBODY: u16 = u16::MAX;
@@ -17,6 +20,14 @@ pub struct Slots {
     owners: Box<[u16]>,
     /// The servers that have slots.
     servers: Vec<usize>,
+    /// The servers that have failed, as whoever told of the cluster says.
+    failed: Vec<usize>,
+    /// The replicas of each server, by its place.
+    replicas: Vec<Vec<usize>>,
+    /// Where reads go.
+    pub read_from: ReadFrom,
+    /// When servers were last asked for their role, in milliseconds.
+    pub watched_at: Option<u64>,
     /// For how many milliseconds a request that cannot be sent is tried again.
     pub retry_for: u64,
     /// All slots are always on one server, so keys of one command may have any.
@@ -26,8 +37,29 @@ pub struct Slots {
 impl Slots {
     /// Nobody has any.
     #[must_use]
-    pub fn new(retry_for: u64, of_one_server: bool) -> Self {
-        Self { owners: vec![NOBODY; SLOTS].into(), servers: Vec::new(), retry_for, of_one_server }
+    pub fn new(config: SlotsConfig) -> Self {
+        Self {
+            owners: vec![NOBODY; SLOTS].into(),
+            servers: Vec::new(),
+            failed: Vec::new(),
+            replicas: Vec::new(),
+            read_from: config.read_from,
+            watched_at: None,
+            retry_for: u64::try_from(config.retry_for.as_millis()).unwrap_or(u64::MAX),
+            of_one_server: config.of_one_server,
+        }
+    }
+
+    /// The replicas of a server that may be alive.
+    #[must_use]
+    pub fn replicas_of(&self, server: usize) -> &[usize] {
+        self.replicas.get(server).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many slots have no server.
+    #[must_use]
+    pub fn unserved(&self) -> usize {
+        self.owners.iter().filter(|owner| **owner == NOBODY).count()
     }
 
     /// The server of a slot.
@@ -99,8 +131,15 @@ impl Proxy {
     pub fn set_topology(&mut self, pool: usize, topology: &Topology) {
         let mut owners = vec![NOBODY; SLOTS];
         let mut has_failed: Vec<Option<bool>> = vec![None; SERVERS_MAX];
-        for node in &topology.nodes {
-            let Some(server) = self.server_at(pool, &node.host, node.port) else { continue };
+        let mut replicas: Vec<Vec<usize>> = Vec::new();
+        let places: Vec<Option<usize>> =
+            topology.nodes.iter().map(|node| self.server_at(pool, &node.host, node.port)).collect();
+        for (node, server) in topology.nodes.iter().zip(&places) {
+            let Some(server) = *server else { continue };
+            if let Some(master) = node.master.and_then(|place| *places.get(place)?).filter(|_| !node.has_failed) {
+                replicas.resize_with(replicas.len().max(master + 1), Vec::new);
+                replicas.get_mut(master).into_iter().for_each(|known| known.push(server));
+            }
             if let Some(failed) = has_failed.get_mut(server) {
                 // An address may have had another node before.
                 *failed = Some(failed.unwrap_or(true) && node.has_failed);
@@ -114,6 +153,9 @@ impl Proxy {
             }
         }
         let Some(slots) = self.pools.get_mut(pool).and_then(|pool| pool.slots.as_mut()) else { return };
+        let failed = has_failed.iter().enumerate().filter(|(_, failed)| **failed == Some(true));
+        slots.failed = failed.map(|(server, _)| server).collect();
+        slots.replicas = replicas;
         let is_changed = *slots.owners != *owners;
         if is_changed {
             slots.set_all(owners);
@@ -127,6 +169,12 @@ impl Proxy {
         for index in gone {
             self.link_failed(index, &LinkFailure::Other("the cluster has given the server up".into()));
         }
+    }
+
+    /// Whether a server has failed, as whoever told of the cluster says. One that says otherwise has not heard of it yet.
+    pub(super) fn has_failed(&self, pool: usize, server: usize) -> bool {
+        let slots = self.pools.get(pool).and_then(|pool| pool.slots.as_ref());
+        slots.is_some_and(|slots| slots.failed.contains(&server))
     }
 
     /// A server has said that another one has a slot.
@@ -151,7 +199,7 @@ impl Proxy {
             .map(|_| self.links.insert(Link::new(pool, place, None).keeping(known.slots.is_some())))
             .collect();
         known.config.servers.push(ServerConfig { name: address.to_string(), address, weight: 1 });
-        known.servers.push(Server { links, ..Server::default() });
+        known.servers.push(Server::with_links(links));
         Some(place)
     }
 

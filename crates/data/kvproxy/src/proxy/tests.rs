@@ -1,15 +1,15 @@
 //! The proxy with clients and servers that are scripted.
 
 use super::*;
-use crate::nutcracker;
+use crate::{nutcracker, policy::ReadFrom};
 
-struct Scene {
-    proxy: Proxy,
+pub(super) struct Scene {
+    pub proxy: Proxy,
     now: u64,
 }
 
 impl Scene {
-    fn new(directives: &str) -> Self {
+    pub fn new(directives: &str) -> Self {
         let text = format!(
             "pool:\n  listen: 127.0.0.1:1\n  redis: true\n  hash: murmur\n{directives}  servers:\n   - 127.0.0.1:2:1 a\n   - \
              127.0.0.1:3:1 b\n"
@@ -17,17 +17,17 @@ impl Scene {
         Self { proxy: Proxy::new(nutcracker::parse(&text).unwrap(), 1 << 20, 0, 0), now: 0 }
     }
 
-    fn client(&mut self) -> usize {
+    pub fn client(&mut self) -> usize {
         self.proxy.add_client(0).unwrap()
     }
 
     /// A key of this server.
-    fn key(&mut self, server: usize) -> String {
+    pub fn key(&mut self, server: usize) -> String {
         let ring = &mut self.proxy.pools[0].ring;
         (0..).map(|number| format!("k{number}")).find(|key| ring.server_of(key.as_bytes()) == Some(server)).unwrap()
     }
 
-    fn ask(&mut self, client: usize, words: &str) {
+    pub fn ask(&mut self, client: usize, words: &str) {
         let mut bytes = Vec::new();
         resp::encode_command(&mut bytes, &words.split(' ').collect::<Vec<_>>());
         self.proxy.received(client, &bytes);
@@ -35,7 +35,7 @@ impl Scene {
     }
 
     /// Opens what is to be opened, and goes on with clients that go on.
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         loop {
             for index in std::mem::take(&mut self.proxy.work.close) {
                 self.proxy.forget(index);
@@ -51,7 +51,7 @@ impl Scene {
     }
 
     /// What a connection was to send, which has been sent now.
-    fn sent(&mut self, link: usize) -> String {
+    pub fn sent(&mut self, link: usize) -> String {
         let output = std::mem::take(&mut self.proxy.links[link].output);
         self.proxy.link_sent(link);
         self.settle();
@@ -63,18 +63,18 @@ impl Scene {
             .join(" ")
     }
 
-    fn reply(&mut self, link: usize, bytes: &str) {
+    pub fn reply(&mut self, link: usize, bytes: &str) {
         self.proxy.link_received(link, bytes.as_bytes());
         self.settle();
     }
 
-    fn said(&mut self, client: usize) -> String {
+    pub fn said(&mut self, client: usize) -> String {
         String::from_utf8(std::mem::take(&mut self.proxy.clients[client].output)).unwrap()
     }
 
-    fn wait(&mut self, milliseconds: u64) {
+    pub fn wait(&mut self, milliseconds: u64) {
         self.now += milliseconds;
-        self.proxy.set_time(self.now, self.now * 1000);
+        self.proxy.set_time(self.now * 1000, self.now * 1000);
         self.proxy.tick();
         self.settle();
     }
@@ -187,7 +187,12 @@ fn a_lost_connection_ends_a_transaction_without_half_of_it() {
 
 /// A proxy that follows a cluster, told of nodes by their lines; the slot of "a" is 15495.
 fn clustered(lines: &str) -> Scene {
-    let slots = nutcracker::SlotsConfig { retry_for: std::time::Duration::from_secs(5), of_one_server: false };
+    following(lines, ReadFrom::Master, false)
+}
+
+/// The same with a policy of reads, or of a group whose master has all slots.
+pub(super) fn following(lines: &str, read_from: ReadFrom, of_one_server: bool) -> Scene {
+    let slots = nutcracker::SlotsConfig { retry_for: std::time::Duration::from_secs(5), of_one_server, read_from };
     let pool = PoolConfig::of_slots("pool", "127.0.0.1:1", slots).unwrap();
     let mut scene = Scene { proxy: Proxy::new(vec![pool], 1 << 20, 0, 0), now: 0 };
     scene.proxy.set_topology(0, &commands::cluster::Topology::parse(lines).unwrap());

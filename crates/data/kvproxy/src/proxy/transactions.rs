@@ -36,16 +36,16 @@ impl Proxy {
         let Some(client) = self.clients.get_mut(index) else { return };
         let owner = (index, client.id);
         let pool = client.pool;
-        let protocol = client.protocol;
+        let kind = client.link_kind();
         let links = &self.links;
         let spare = self.pools.get_mut(pool).and_then(|pool| {
             let spare = &mut pool.servers.get_mut(server)?.spare;
-            let fits = |index: &usize| links.get(*index).is_some_and(|link| link.protocol == protocol);
+            let fits = |index: &usize| links.get(*index).is_some_and(|link| link.kind == kind);
             Some(spare.swap_remove(spare.iter().rposition(fits)?))
         });
         let link = spare.unwrap_or_else(|| {
             let keeps = self.pools.get(pool).is_some_and(|pool| pool.slots.is_some());
-            self.links.insert(Link::new(pool, server, Some(owner)).keeping(keeps).speaking(protocol))
+            self.links.insert(Link::new(pool, server, Some(owner)).keeping(keeps).of_kind(kind))
         });
         if let Some(link) = self.links.get_mut(link) {
             link.owner = Some(owner);
@@ -109,6 +109,10 @@ impl Proxy {
                 index,
                 "ERR a command that may wait, while keys are watched, cannot go through a proxy: UNWATCH first",
             );
+            return Taken::Now;
+        }
+        if let Some(reason) = self.refusal_for(index, server) {
+            self.refuse(index, &reason);
             return Taken::Now;
         }
         self.own_link(index, server, Purpose::OneReply { may_wait: true });
@@ -237,6 +241,9 @@ impl Proxy {
             Err(reason) => return self.refuse(index, &reason),
         };
         if known.is_none() {
+            if let Some(reason) = self.refusal_for(index, server) {
+                return self.refuse(index, &reason);
+            }
             self.own_link(index, server, Purpose::Transaction { is_begun: false, is_refused: false, is_lost: false });
         }
         if !is_begun {

@@ -2,6 +2,7 @@
 
 mod resolve;
 mod sockets;
+mod statistics_port;
 mod topology;
 mod worker;
 
@@ -134,6 +135,7 @@ pub fn start(options: Options) -> Result<Running, ServeError> {
     let workers = workers.max(1);
     let shared = Arc::new(Shared::default());
     shared.snapshots.lock().unwrap_or_else(PoisonError::into_inner).resize_with(workers, Snapshot::default);
+    shared.healths.lock().unwrap_or_else(PoisonError::into_inner).resize_with(workers, || None);
     let mut teacher = topology.map(Teacher::new);
     if let Some(topology) = teacher.as_mut().map(Teacher::learn).transpose()?.flatten() {
         shared.set_topology(topology);
@@ -172,7 +174,9 @@ pub fn start(options: Options) -> Result<Running, ServeError> {
     places.keep(pools, Arc::clone(&shared))?;
     if let Some(listener) = statistics {
         let shared = Arc::clone(&shared);
-        std::thread::Builder::new().name("statistics".into()).spawn(move || tell(&listener, &shared))?;
+        std::thread::Builder::new()
+            .name("statistics".into())
+            .spawn(move || statistics_port::serve(&listener, shared))?;
     }
     Ok(running)
 }
@@ -211,25 +215,6 @@ fn unix_path(address: &Address) -> Option<PathBuf> {
     }
 }
 
-/// Tells each who connects what has been counted.
-fn tell(listener: &TcpListener, shared: &Shared) {
-    let began = Instant::now();
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    while !shared.stops.load(Ordering::Relaxed) {
-        let Ok((mut stream, _)) = listener.accept() else {
-            std::thread::sleep(STEP);
-            continue;
-        };
-        let _ = stream.set_write_timeout(Some(Duration::from_secs(1)));
-        let mut all = Snapshot::default();
-        for one in shared.snapshots.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            all.add(one.clone());
-        }
-        let text = all.text(&host, began.elapsed().as_secs(), worker::wall() / 1_000_000);
-        let _ = stream.write_all(text.as_bytes());
-    }
-}
-
 impl Running {
     /// Writes messages until `should_end` says so, or a thread fails.
     pub fn wait(&self, mut should_end: impl FnMut() -> bool) {
@@ -237,6 +222,28 @@ impl Running {
             self.write_messages();
             std::thread::sleep(STEP);
         }
+        self.write_messages();
+    }
+
+    /// Serves no new clients, and lets those go that are here once they are answered: for at most `patience`, or until `should_end`.
+    /// For `notice` before that the health check says already that clients should go elsewhere, while they still may come.
+    pub fn drain(&self, notice: Duration, patience: Duration, mut should_end: impl FnMut() -> bool) {
+        let wait = |until: Instant, should_end: &mut dyn FnMut() -> bool| {
+            while Instant::now() < until && !should_end() && !self.shared.stops.load(Ordering::Relaxed) {
+                self.write_messages();
+                std::thread::sleep(STEP.min(until.saturating_duration_since(Instant::now())));
+                if self.threads.iter().all(JoinHandle::is_finished) {
+                    break;
+                }
+            }
+        };
+        self.shared.leaves.store(true, Ordering::Relaxed);
+        wait(Instant::now() + notice, &mut should_end);
+        self.shared.drains.store(true, Ordering::Relaxed);
+        for waker in &self.wakers {
+            let _ = waker.wake();
+        }
+        wait(Instant::now() + patience, &mut should_end);
         self.write_messages();
     }
 

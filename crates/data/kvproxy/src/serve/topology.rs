@@ -35,8 +35,8 @@ pub enum Source {
     Cluster {
         /// Nodes that are asked first.
         seeds: Vec<Address>,
-        /// The servers' password.
-        password: Option<String>,
+        /// The servers' password, and whose it is if not their default user's.
+        credentials: Option<(Option<String>, String)>,
     },
     /// Sentinels that look after one group.
     Sentinel {
@@ -44,6 +44,8 @@ pub enum Source {
         group: String,
         /// The Sentinels.
         sentinels: Vec<Address>,
+        /// The replicas are wanted too: they may be read from.
+        with_replicas: bool,
     },
 }
 
@@ -97,17 +99,17 @@ impl Teacher {
                 let path = path.clone();
                 self.learn_from_file(&path)
             }
-            Source::Cluster { seeds, password } => {
+            Source::Cluster { seeds, credentials } => {
                 let all: Vec<Address> = self.known.iter().chain(seeds).cloned().collect();
-                let outcome = first_of(&all, |address| of_node(address, password.as_deref()));
+                let outcome = first_of(&all, |address| of_node(address, credentials.as_ref()));
                 outcome.map(|topology| {
                     let nodes = topology.nodes.iter().filter(|node| !node.has_failed && !node.host.is_empty());
                     self.known = nodes.map(|node| Address::Tcp { host: node.host.clone(), port: node.port }).collect();
                     Some(topology)
                 })
             }
-            Source::Sentinel { group, sentinels } => {
-                first_of(sentinels, |address| of_sentinel(address, group)).map(Some)
+            Source::Sentinel { group, sentinels, with_replicas } => {
+                first_of(sentinels, |address| of_sentinel(address, group, *with_replicas)).map(Some)
             }
         };
         outcome.map_err(|reason| TopologyUnknown { place: self.source.to_string(), reason })
@@ -174,10 +176,11 @@ fn first_of<T>(addresses: &[Address], ask: impl Fn(&Address) -> Result<T, String
 }
 
 /// What a node of a cluster says.
-fn of_node(address: &Address, password: Option<&str>) -> Result<Topology, String> {
-    let auth = password.map(|password| ["AUTH", password]);
-    let commands: Vec<&[&str]> =
-        auth.iter().map(<[&str; 2]>::as_slice).chain([["CLUSTER", "NODES"].as_slice()]).collect();
+fn of_node(address: &Address, credentials: Option<&(Option<String>, String)>) -> Result<Topology, String> {
+    let auth = credentials.map(|(user, password)| {
+        ["AUTH"].into_iter().chain(user.as_deref()).chain([password.as_str()]).collect::<Vec<&str>>()
+    });
+    let commands: Vec<&[&str]> = auth.iter().map(Vec::as_slice).chain([["CLUSTER", "NODES"].as_slice()]).collect();
     let reply = ask(address, &commands)?;
     let text = reply.as_bytes().map(String::from_utf8_lossy).ok_or("the reply to CLUSTER NODES is no text")?;
     // A node that nobody has spoken to knows no address of its own.
@@ -189,15 +192,31 @@ fn of_node(address: &Address, password: Option<&str>) -> Result<Topology, String
     Topology::parse(&text).map_err(|error| error.to_string())
 }
 
-/// Where Sentinel says that a group's master is: it has all slots.
-fn of_sentinel(address: &Address, group: &str) -> Result<Topology, String> {
+/// Where Sentinel says that a group's master is: it has all slots. With its replicas that are alive, if these are wanted.
+fn of_sentinel(address: &Address, group: &str, with_replicas: bool) -> Result<Topology, String> {
     let reply = ask(address, &[&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", group]])?;
     let words = reply.as_slice().ok_or_else(|| format!("it knows no group '{group}'"))?;
     let [host, port] = words else { return Err("the reply has not two words".into()) };
     let text =
         |word: &Value| word.as_bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default();
-    let line = format!("master {}:{}@0 master - 0 0 1 connected 0-16383", text(host), text(port));
-    Topology::parse(&line).map_err(|error| error.to_string())
+    let mut lines = format!("master {}:{}@0 master - 0 0 1 connected 0-16383\n", text(host), text(port));
+    if with_replicas {
+        let replicas = ask(address, &[&["SENTINEL", "SLAVES", group]])?;
+        for (number, replica) in replicas.as_slice().unwrap_or_default().iter().enumerate() {
+            let fields = replica.as_slice().unwrap_or_default();
+            let field = |name: &str| {
+                let at = fields.iter().step_by(2).position(|word| word.as_bytes() == Some(name.as_bytes()))?;
+                fields.get(at * 2 + 1).map(text)
+            };
+            let is_alive = field("flags").is_some_and(|flags| {
+                !flags.split(',').any(|flag| matches!(flag, "s_down" | "o_down" | "disconnected"))
+            });
+            if let (Some(ip), Some(port), true) = (field("ip"), field("port"), is_alive) {
+                lines.push_str(&format!("replica{number} {ip}:{port}@0 slave master 0 0 1 connected\n"));
+            }
+        }
+    }
+    Topology::parse(&lines).map_err(|error| error.to_string())
 }
 
 /// The reply to the last of some commands; all of them have to succeed.

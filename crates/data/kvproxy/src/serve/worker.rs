@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     nutcracker::PoolConfig,
-    proxy::{LinkFailure, LinkState, Proxy},
+    proxy::{LinkFailure, LinkState, PoolHealth, Proxy},
     statistics::Snapshot,
 };
 
@@ -47,6 +47,12 @@ const PARKED_TICK: Duration = Duration::from_millis(5);
 pub struct Shared {
     /// The process ends.
     pub stops: AtomicBool,
+    /// Clients should go elsewhere.
+    pub leaves: AtomicBool,
+    /// No new clients are taken, and those that are here go once they are answered.
+    pub drains: AtomicBool,
+    /// How each thread is, and since when that is known.
+    pub healths: Mutex<Vec<Option<(PoolHealth, Instant)>>>,
     /// What each thread has counted.
     pub snapshots: Mutex<Vec<Snapshot>>,
     /// What the log is to say.
@@ -167,8 +173,9 @@ impl Worker {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
             }
-            let now = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            self.proxy.set_time(now, wall());
+            let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+            let now = micros / 1000;
+            self.proxy.set_time(micros, wall());
             self.look_at_topology();
             for event in &events {
                 self.handle(event);
@@ -185,8 +192,34 @@ impl Worker {
                 self.publish();
             }
             self.work();
+            if self.shared.drains.load(Ordering::Relaxed) && self.drain() {
+                self.publish();
+                break;
+            }
         }
         Ok(())
+    }
+
+    /// Takes no more clients, and lets those go that wait for nothing. `true` once none is left.
+    fn drain(&mut self) -> bool {
+        for index in 0..self.listeners.len() {
+            // What the kernel has taken is served.
+            self.accept(index);
+        }
+        self.listeners.clear();
+        let idle = self.proxy.idle_clients();
+        for index in &idle {
+            // A request that is in the socket already is answered.
+            if let Some(connection) = self.clients.get_mut(*index).and_then(Option::as_mut) {
+                connection.is_readable = true;
+            }
+            self.read_client(*index);
+        }
+        for index in self.proxy.idle_clients().into_iter().filter(|index| idle.contains(index)) {
+            self.drop_client(index, false);
+        }
+        self.work();
+        self.proxy.clients.is_empty()
     }
 
     /// Takes over which server has which slots, if that has changed, and asks for it if somebody was sent elsewhere.
@@ -211,6 +244,11 @@ impl Worker {
             *place = Snapshot::of(&self.proxy);
         }
         drop(snapshots);
+        let mut healths = self.shared.healths.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = healths.get_mut(self.number) {
+            *place = Some((self.proxy.health(), Instant::now()));
+        }
+        drop(healths);
         if !self.proxy.work.messages.is_empty() {
             let mut messages = self.shared.messages.lock().unwrap_or_else(PoisonError::into_inner);
             messages.append(&mut self.proxy.work.messages);

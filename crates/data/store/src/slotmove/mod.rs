@@ -46,10 +46,10 @@ pub struct Move {
     pub slots: SlotRange,
     /// The change of the cluster that whoever begins the move knows of: a target that knows more refuses.
     pub epoch: u64,
-    /// Since when the agent leads that begins it.
-    pub term: Option<u64>,
     /// The password of both.
     pub password: Option<String>,
+    /// Since when the agent leads that has it done: the target takes nothing more from it when another one does.
+    pub term: Option<u64>,
 }
 
 /// How far a move is.

@@ -13,7 +13,7 @@ use super::{Conductor, Handler, Problem, Route};
 use crate::{
     api::Input,
     conductor::status,
-    connection::{Command, Connection, command, text},
+    connection::{Command, Connection, Login, command, text},
 };
 
 /// How long commands wait at most, should they not be told to go on.
@@ -42,7 +42,8 @@ fn cut(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
     }
     let masters: Vec<(GroupId, Address)> = groups.iter().map(|(id, group)| (*id, group.master.clone())).collect();
     let began = Instant::now();
-    let offsets = offsets(&masters, began).map_err(Problem::Refused)?;
+    let login = Login { term: conductor.records.led_term(), ..conductor.login.clone() };
+    let offsets = offsets(&masters, &login, began).map_err(Problem::Refused)?;
     let groups: Vec<Value> = masters
         .iter()
         .zip(offsets)
@@ -62,8 +63,8 @@ struct Paused<'a> {
 }
 
 impl<'a> Paused<'a> {
-    fn begin(master: &'a Address) -> Result<Self, String> {
-        let connection = Connection::open(master, PATIENCE).map_err(|error| format!("{master}: {error}"))?;
+    fn begin(master: &'a Address, login: &Login) -> Result<Self, String> {
+        let connection = Connection::open_as(master, PATIENCE, login).map_err(|error| format!("{master}: {error}"))?;
         let mut paused = Self { master, connection };
         let (last, ms) = ((SLOTS - 1).to_string(), PAUSE.as_millis().to_string());
         paused.ask(command(&["CLUSTER", "PAUSE", "0", &last, &ms]))?;
@@ -88,9 +89,9 @@ impl<'a> Paused<'a> {
 }
 
 /// Has the commands of all masters wait, asks each how far it is, and lets them go on.
-fn offsets(masters: &[(GroupId, Address)], began: Instant) -> Result<Vec<u64>, String> {
+fn offsets(masters: &[(GroupId, Address)], login: &Login, began: Instant) -> Result<Vec<u64>, String> {
     let paused: Vec<Result<Paused<'_>, String>> = thread::scope(|scope| {
-        let threads: Vec<_> = masters.iter().map(|(_, master)| scope.spawn(|| Paused::begin(master))).collect();
+        let threads: Vec<_> = masters.iter().map(|(_, master)| scope.spawn(|| Paused::begin(master, login))).collect();
         threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|_| Err("it could not be asked".into())))

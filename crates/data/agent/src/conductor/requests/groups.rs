@@ -93,8 +93,7 @@ pub(super) fn begin_group(
 ) -> Result<Value, Problem> {
     let mut servers: Vec<Server> = Vec::new();
     for _ in 0..=replicas {
-        let taken: Vec<Address> = servers.iter().map(|server| server.address.clone()).collect();
-        servers.push(conductor.new_store(None, &taken)?);
+        servers.push(conductor.new_store(None, None, &servers)?);
     }
     let names: Vec<String> = servers.iter().map(|server| server.address.to_string()).collect();
     let ack = u32::try_from(ack).unwrap_or(u32::MAX);
@@ -135,7 +134,7 @@ pub(super) fn begin_server(
         let probe = Server { address: wanted.clone(), id: String::new(), host: String::new(), kind: ServerKind::Store };
         conductor.records.cluster.with_server(id, probe)?;
     }
-    let server = conductor.new_store(wanted, &[])?;
+    let server = conductor.new_store(wanted, Some(id), &[])?;
     let name = server.address.to_string();
     let next = conductor.records.cluster.with_server(id, server)?;
     let what = format!("{name} is added to group {id} as a replica of {master}");
@@ -201,21 +200,45 @@ pub(super) fn hand_over(
 }
 
 impl Conductor {
-    /// A server that is to be a store of ours: at an address, or at a free port that is none of those `taken`.
-    fn new_store(&self, wanted: Option<Address>, taken: &[Address]) -> Result<Server, Problem> {
+    /// A server that is to be a store of ours: at an address, or at a free port of a host that has none of the group's, nor of those
+    /// that are thought of `beside` it.
+    fn new_store(&self, wanted: Option<Address>, group: Option<GroupId>, beside: &[Server]) -> Result<Server, Problem> {
         let is_ours = |address: &Address| self.processes.declared().any(|one| one.is_loose && one.address == *address);
-        let address = match wanted {
-            Some(address) if is_ours(&address) => address,
+        let (address, host) = match wanted {
             Some(address) => {
-                self.may_start_at(&address)?;
-                address
+                let host = self.host_at(&address)?;
+                if !is_ours(&address) && host == self.options.host_name() {
+                    self.may_start_at(&address)?;
+                }
+                (address, host)
             }
-            None => self.free_address(taken)?,
+            None => {
+                let hosts = self.records.cluster.hosts_for(group);
+                let count = |host: &&&str| beside.iter().filter(|server| server.host == **host).count();
+                let host = hosts.iter().min_by_key(count).copied().unwrap_or_default().to_owned();
+                let taken: Vec<Address> = beside.iter().map(|server| server.address.clone()).collect();
+                (self.free_address(&host, &taken)?, host)
+            }
         };
-        Ok(beginning::server(address)?)
+        Ok(beginning::server(address, &host)?)
     }
 
-    /// Whether a program of ours can listen there.
+    /// The host that an address is of.
+    pub(super) fn host_at(&self, address: &Address) -> Result<String, Problem> {
+        let hosts = &self.records.cluster.hosts;
+        if hosts.is_empty() {
+            return Ok(self.options.host_name().to_owned());
+        }
+        let found = hosts.iter().find(|host| *host == address.host()).cloned();
+        found.ok_or_else(|| {
+            Problem::Refused(format!(
+                "{address} is on none of the cluster's hosts ({}): run `tidegate cluster up` with --etcd there first",
+                hosts.join(", ")
+            ))
+        })
+    }
+
+    /// Whether a program of ours can listen there, on this host.
     pub(super) fn may_start_at(&self, address: &Address) -> Result<(), Problem> {
         beginning::free(address).map_err(|error| {
             let problem = match error.kind() {
@@ -229,17 +252,20 @@ impl Conductor {
         })
     }
 
-    /// A free port above those of the cluster's own.
-    pub(super) fn free_address(&self, taken: &[Address]) -> Result<Address, Problem> {
+    /// A free port of a host, above those of the cluster's own.
+    pub(super) fn free_address(&self, host: &str, taken: &[Address]) -> Result<Address, Problem> {
         let cluster = &self.records.cluster;
         let own = || {
             let servers = cluster.servers().map(|(_, server)| (&server.host, &server.address));
             let proxies = cluster.proxies.iter().map(|proxy| (&proxy.host, &proxy.address));
-            servers.chain(proxies).filter(|(host, _)| *host == beginning::HOST_NAME).map(|(_, address)| address)
+            servers.chain(proxies).filter(|(of, _)| *of == host).map(|(_, address)| address)
         };
-        let host = own().next().map_or(self.options.host.as_str(), Address::host);
-        let last = own().chain(taken).map(Address::port).max().unwrap_or(self.options.port);
-        let mut ports = beginning::Ports { host: host.to_owned(), next: last };
+        let is_own = host == self.options.host_name();
+        let usual = if is_own { self.options.host.as_str() } else { host };
+        let address = own().next().map_or(usual, Address::host);
+        let of_host = taken.iter().filter(|one| one.host() == address);
+        let last = own().chain(of_host).map(Address::port).max().unwrap_or(self.options.port);
+        let mut ports = beginning::Ports { host: address.to_owned(), next: last, is_own };
         Ok(ports.take()?)
     }
 

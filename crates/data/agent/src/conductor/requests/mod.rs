@@ -106,6 +106,23 @@ pub fn access(method: &str, path: &str) -> Option<Access> {
     }
 }
 
+/// What is about the host of the agent that is asked, not about the cluster.
+const OF_HOST: [&str; 7] = [
+    "/api/down",
+    "/api/openapi.json",
+    "/api/processes",
+    "/api/procs",
+    "/api/start_redis",
+    "/api/start_store",
+    "/api/stop",
+];
+
+/// Whether a request is about this host alone, so that it is answered by whichever agent is asked.
+#[must_use]
+pub fn is_of_host(path: &str) -> bool {
+    OF_HOST.contains(&path)
+}
+
 /// Answers a request.
 pub fn answer(conductor: &mut Conductor, request: &Request) -> Response {
     let (method, path) = (&request.method, &request.path);

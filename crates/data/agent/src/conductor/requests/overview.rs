@@ -54,7 +54,7 @@ fn live(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
 }
 
 fn agents(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
-    Ok(json!([status::agent(conductor)]))
+    Ok(status::agents(conductor))
 }
 
 fn processes(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::{Conductor, Handler, PLAN, Problem, Route, address, address_of, change_or_plan};
 use crate::{
     api::{Input, Kind, Parameter},
-    beginning,
     conductor::status,
 };
 
@@ -43,17 +42,25 @@ fn add(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
 
 /// Adds a proxy.
 pub(super) fn begin_proxy(conductor: &mut Conductor, wanted: Option<Address>, is_plan: bool) -> Result<Value, Problem> {
-    let proxy_at = |address: Address| Proxy { address, host: beginning::HOST_NAME.into(), is_offline: false };
-    let address = match wanted {
+    let proxy_at = |address: Address, host: String| Proxy { address, host, is_offline: false };
+    let (address, host) = match wanted {
         Some(address) => {
             // What it is already says more than that its port is taken.
-            conductor.records.cluster.with_proxy(proxy_at(address.clone()))?;
-            conductor.may_start_at(&address)?;
-            address
+            conductor.records.cluster.with_proxy(proxy_at(address.clone(), String::new()))?;
+            let host = conductor.host_at(&address)?;
+            if host == conductor.options.host_name() {
+                conductor.may_start_at(&address)?;
+            }
+            (address, host)
         }
-        None => conductor.free_address(&[])?,
+        None => {
+            let cluster = &conductor.records.cluster;
+            let count = |host: &&str| cluster.proxies.iter().filter(|proxy| proxy.host == *host).count();
+            let host = cluster.voters().into_iter().min_by_key(count).unwrap_or_default().to_owned();
+            (conductor.free_address(&host, &[])?, host)
+        }
     };
-    let next = conductor.records.cluster.with_proxy(proxy_at(address.clone()))?;
+    let next = conductor.records.cluster.with_proxy(proxy_at(address.clone(), host))?;
     let what = format!("proxy {address} is added");
     change_or_plan(conductor, next, is_plan, json!({ "what": what, "proxy": address.to_string() }))
 }

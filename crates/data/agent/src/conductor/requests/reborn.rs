@@ -13,10 +13,11 @@ use super::{
 };
 use crate::{
     api::{Input, Kind, Parameter},
-    conductor::{CLUSTER, status},
+    conductor::status,
     connection::{command, text},
     http::Question,
     processes::{Declared, Program},
+    records::CLUSTER,
 };
 
 const TAG: &str = "reborn";

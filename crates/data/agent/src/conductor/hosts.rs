@@ -1,0 +1,98 @@
+//! The hosts of a cluster: it begins when there are enough of them, and takes in those that come later.
+
+use cluster::{Address, model::Proxy};
+
+use super::Conductor;
+use crate::{
+    beginning::{self, Host},
+    error::AgentError,
+};
+
+impl Conductor {
+    /// Talks to the agents of other hosts; the leader begins the cluster, and takes in new hosts.
+    ///
+    /// # Errors
+    ///
+    /// The cluster cannot be begun as it is wanted.
+    pub(super) fn look_after_hosts(&mut self) -> Result<(), AgentError> {
+        let own = self.options.host_name().to_owned();
+        let others: Vec<(String, String)> = self
+            .records
+            .agents
+            .iter()
+            .filter(|(host, _)| **host != own)
+            .map(|(host, agent)| (host.clone(), agent.api.clone()))
+            .collect();
+        for (host, api) in others {
+            if let Err(error) = self.peers.talk_to(&host, &api) {
+                self.note(&format!("no thread for the agent of {host}: {error}"));
+            }
+        }
+        if !self.leads() {
+            return Ok(());
+        }
+        if self.records.cluster.epoch == 0 {
+            return self.begin_cluster();
+        }
+        self.take_in_hosts();
+        Ok(())
+    }
+
+    fn begin_cluster(&mut self) -> Result<(), AgentError> {
+        let own = self.options.host_name().to_owned();
+        let mut hosts =
+            vec![Host { name: own.clone(), address: self.options.host.clone(), port: self.options.port, is_own: true }];
+        let others = self.records.agents.iter().filter(|(host, _)| **host != own);
+        hosts.extend(others.map(|(host, agent)| Host {
+            name: host.clone(),
+            address: host.clone(),
+            port: agent.port,
+            is_own: false,
+        }));
+        let wanted = if self.options.etcd.is_empty() { 1 } else { self.options.hosts };
+        if hosts.len() < wanted {
+            let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+            let text =
+                format!("the cluster begins when {wanted} hosts are there (--hosts); these are: {}", names.join(", "));
+            self.note(&text);
+            return Ok(());
+        }
+        hosts.sort_by(|a, b| a.name.cmp(&b.name));
+        let cluster = beginning::begin(&self.options, &hosts)?;
+        if let Err(error) = self.records.change(cluster, "up", "the cluster begins") {
+            self.note(&format!("the cluster does not begin: {error}"));
+            self.read_again();
+        }
+        Ok(())
+    }
+
+    /// A host that is not in the cluster gets a vote and a proxy. One at a time, and only while all masters know how the cluster is:
+    /// a majority of the hosts that a master knows and one of those that are have a host in common then.
+    fn take_in_hosts(&mut self) {
+        let cluster = &self.records.cluster;
+        if cluster.hosts.is_empty() {
+            return;
+        }
+        let Some((host, agent)) = self.records.agents.iter().find(|(host, _)| !cluster.hosts.contains(host)) else {
+            return;
+        };
+        let now = self.now();
+        let all_know = cluster.groups.iter().all(|(id, group)| {
+            let seen = self.keepers.get(id).and_then(|keeper| keeper.fresh(&group.master, now));
+            seen.is_some_and(|seen| seen.epoch == cluster.epoch && seen.serves)
+        });
+        if !all_know {
+            return;
+        }
+        let proxy = Proxy { address: Address::new(host, agent.port), host: host.clone(), is_offline: false };
+        let what = format!("host {host} is in the cluster, with proxy {}", proxy.address);
+        let next = cluster.with_host(proxy).map_err(AgentError::from);
+        match next.and_then(|next| self.records.change(next, "up", &what)) {
+            Ok(()) => self.note(&what),
+            Err(error) => {
+                self.note(&format!("a host is not taken in: {error}"));
+                self.read_again();
+            }
+        }
+    }
+}

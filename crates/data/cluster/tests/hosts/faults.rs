@@ -1,0 +1,125 @@
+//! What goes wrong: processes that are killed and stopped, hosts that die, sleep and are cut off, a coordinator that is away.
+
+use super::{World, world::HOSTS};
+
+impl World {
+    fn kill_store(&mut self, index: usize) {
+        if self.stores[index].is_dead {
+            return;
+        }
+        let (address, run) = (self.stores[index].server.address.clone(), self.stores[index].run.clone());
+        let host = self.stores[index].host;
+        self.stores[index].is_dead = true;
+        self.stores[index].back_at = self.now + 100 + self.random.below(600);
+        let clock = self.hosts[host].clock(self.now);
+        if self.now < self.hosts[host].asleep_until {
+            return;
+        }
+        // Its agent notices, if there is one.
+        if let Some(agent) = &mut self.hosts[host].agent {
+            agent.ended.push_back((index, address.clone(), run.clone()));
+            agent.hear_ended(&address, &run, clock);
+            self.tell_others(host);
+        }
+    }
+
+    pub fn faults(&mut self) {
+        for index in 0..self.stores.len() {
+            let host = self.stores[index].host;
+            let is_up = self.hosts[host].agent.is_some() && self.now >= self.hosts[host].asleep_until;
+            if self.stores[index].is_dead && self.now >= self.stores[index].back_at && is_up {
+                self.stores[index].start_anew();
+            }
+        }
+        if self.now >= self.healed_at && self.healed_at > 0 {
+            self.join_all();
+        }
+        if !self.wants_faults || !self.random.one_in(90) {
+            return;
+        }
+        let host = self.random.below(HOSTS as u64) as usize;
+        let index = self.random.below(self.stores.len() as u64) as usize;
+        match self.random.below(12) {
+            0 | 1 => self.kill_store(index),
+            2 => self.stores[index].stopped_until = self.now + self.random.below(5_000),
+            3 => {
+                // The whole host dies, with all that runs on it.
+                self.kill_host(host);
+            }
+            4 => self.kill_agent(host, 10),
+            5 => self.hosts[host].asleep_until = self.now + self.random.below(6_000),
+            6 => {
+                // A host is cut off from everybody.
+                (0..=HOSTS).filter(|other| *other != host).for_each(|other| self.network.set_cut(host, other, true));
+                self.healed_at = self.now + 500 + self.random.below(5_000);
+            }
+            7 => {
+                let other = self.random.below(HOSTS as u64 + 1) as usize;
+                if other != host {
+                    self.network.set_cut(host, other, true);
+                    self.healed_at = self.healed_at.max(self.now + 500 + self.random.below(5_000));
+                }
+            }
+            8 => self.coordinator_away_until = self.now + self.random.below(6_000),
+            9 | 10 => self.promote_something(index),
+            // Everything loses power at the same time.
+            _ if self.random.one_in(6) => (0..HOSTS).for_each(|host| self.kill_host(host)),
+            _ => self.kill_master(index),
+        }
+        self.network.lost = self.random.below(30);
+        self.network.slow = if self.random.one_in(2) { self.random.below(3_000) } else { 0 };
+    }
+
+    fn kill_host(&mut self, host: usize) {
+        self.kill_agent(host, 500);
+        for index in 0..self.stores.len() {
+            if self.stores[index].host == host && !self.stores[index].is_dead {
+                self.stores[index].is_dead = true;
+                self.stores[index].back_at = self.now;
+            }
+        }
+    }
+
+    fn kill_master(&mut self, index: usize) {
+        let master = self.record.cluster.groups[&self.stores[index].group].master.clone();
+        if let Some(index) = self.stores.iter().position(|store| store.server.address == master) {
+            self.kill_store(index);
+        }
+    }
+
+    fn kill_agent(&mut self, host: usize, least: u64) {
+        self.hosts[host].agent = None;
+        self.hosts[host].is_starting = false;
+        self.hosts[host].runs += 1;
+        self.hosts[host].agent_at = self.now + least + self.random.below(2_000);
+    }
+
+    fn promote_something(&mut self, index: usize) {
+        let leads = |host: &usize| self.hosts[*host].agent.as_ref().is_some_and(|agent| agent.term.is_some());
+        let Some(host) = (0..HOSTS).find(leads) else { return };
+        let (group, address) = (self.stores[index].group, self.stores[index].server.address.clone());
+        let clock = self.hosts[host].clock(self.now);
+        let Some(agent) = &mut self.hosts[host].agent else { return };
+        let found = agent.record.cluster.groups[&group].clone();
+        let in_sync = agent.record.in_sync.get(&group).map(|known| known.0.clone()).unwrap_or_default();
+        if let Some(keeper) = agent.keepers.get_mut(&group) {
+            let _ = keeper.hand_over(&address, &found, &in_sync, clock);
+        }
+    }
+
+    fn join_all(&mut self) {
+        self.healed_at = 0;
+        for a in 0..=HOSTS {
+            (0..=HOSTS).for_each(|b| self.network.set_cut(a, b, false));
+        }
+    }
+
+    pub fn heal(&mut self) {
+        self.join_all();
+        (self.network.lost, self.network.slow) = (0, 0);
+        self.coordinator_away_until = 0;
+        self.hosts.iter_mut().for_each(|host| host.asleep_until = host.asleep_until.min(self.now));
+        self.stores.iter_mut().for_each(|store| store.stopped_until = store.stopped_until.min(self.now));
+        self.wants_faults = false;
+    }
+}

@@ -1,0 +1,354 @@
+//! What hosts stand on: chance, messages that are slow, lost or come twice, cut links, and a coordinator that may be away.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+    sync::Arc,
+};
+
+use cluster::{
+    Address, Cluster, Epoch, GroupId, Server,
+    ballot::Incarnation,
+    keeper::{Observation, Step},
+    leading::Leader,
+    model::InSync,
+    voter::Vote,
+};
+
+use super::host::SeenView;
+
+/// How many hosts there are. The coordinator has the number behind the last one.
+pub const HOSTS: usize = 3;
+pub const COORDINATOR: usize = HOSTS;
+
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+
+    pub fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+}
+
+/// What the coordinator has, with versions.
+#[derive(Clone, Default)]
+pub struct Record {
+    pub revision: u64,
+    pub cluster: Arc<Cluster>,
+    pub state_version: u64,
+    pub in_sync: BTreeMap<GroupId, (InSync, u64)>,
+    pub leader: Option<(Leader, u64)>,
+    pub voters: BTreeMap<String, Incarnation>,
+}
+
+/// What is to be written, and under which conditions.
+#[derive(Clone)]
+pub enum Commit {
+    Lead { leader: Leader, seen: u64 },
+    StartVoter { host: usize },
+    State { cluster: Cluster, guard: Guard },
+    InSync { group: GroupId, in_sync: InSync, seen: u64, guard: Guard },
+}
+
+/// What a leader has seen.
+#[derive(Clone)]
+pub struct Guard {
+    pub state_version: u64,
+    pub leader_version: u64,
+    pub voters: BTreeMap<String, Incarnation>,
+}
+
+impl Record {
+    fn allows(&self, guard: &Guard) -> bool {
+        self.state_version == guard.state_version
+            && self.leader.as_ref().map(|leader| leader.1) == Some(guard.leader_version)
+            && guard.voters.iter().all(|(host, version)| self.voters.get(host) == Some(version))
+    }
+
+    /// Does it, or not.
+    pub fn commit(&mut self, commit: Commit) -> bool {
+        let next = self.revision + 1;
+        let done = match commit {
+            Commit::Lead { leader, seen } => {
+                let is_seen = self.leader.as_ref().map_or(0, |leader| leader.1) == seen;
+                if is_seen {
+                    self.leader = Some((leader, next));
+                }
+                is_seen
+            }
+            Commit::StartVoter { host } => {
+                self.voters.insert(name(host), next);
+                true
+            }
+            Commit::State { cluster, guard } => {
+                let allowed = self.allows(&guard);
+                if allowed {
+                    assert_eq!(cluster.epoch, self.cluster.epoch + 1, "an epoch for each change");
+                    (self.cluster, self.state_version) = (Arc::new(cluster), next);
+                }
+                allowed
+            }
+            Commit::InSync { group, in_sync, seen, guard } => {
+                let known = self.in_sync.get(&group).map_or(0, |known| known.1);
+                let allowed = self.allows(&guard) && known == seen;
+                if allowed {
+                    self.in_sync.insert(group, (in_sync, next));
+                }
+                allowed
+            }
+        };
+        self.revision = if done { next } else { self.revision };
+        done
+    }
+}
+
+pub enum Message {
+    /// To the coordinator, by a host's agent of a run.
+    Commit {
+        from: usize,
+        run: u64,
+        number: u64,
+        commit: Commit,
+    },
+    /// The outcome, with what the coordinator has then.
+    Committed {
+        run: u64,
+        number: u64,
+        done: bool,
+        record: Box<Record>,
+    },
+    /// What has changed.
+    Watch {
+        record: Box<Record>,
+    },
+    View(Box<SeenView>),
+    AskClock {
+        from: usize,
+        group: GroupId,
+        server: usize,
+    },
+    Clock {
+        group: GroupId,
+        server: usize,
+        run: String,
+        clock_us: u64,
+    },
+    Vote {
+        server: usize,
+        voter: usize,
+        run: String,
+        vote: Vote,
+    },
+    Step {
+        server: usize,
+        term: u64,
+        step: Step,
+        cluster: Arc<Cluster>,
+    },
+    Question {
+        from: usize,
+        server: usize,
+        term: u64,
+        asked_at: u64,
+    },
+    Answer {
+        term: u64,
+        server: usize,
+        seen: Observation,
+    },
+    Paused {
+        term: u64,
+        server: usize,
+        until: u64,
+    },
+}
+
+pub struct Network {
+    queue: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    messages: BTreeMap<u64, (usize, usize, Message)>,
+    number: u64,
+    /// Whether the link between two places is cut.
+    pub cut: [[bool; HOSTS + 1]; HOSTS + 1],
+    /// How many of a thousand messages are lost.
+    pub lost: u64,
+    /// Messages may be slower by so much.
+    pub slow: u64,
+}
+
+impl Network {
+    pub fn new() -> Self {
+        Self {
+            queue: BinaryHeap::new(),
+            messages: BTreeMap::new(),
+            number: 0,
+            cut: [[false; HOSTS + 1]; HOSTS + 1],
+            lost: 0,
+            slow: 0,
+        }
+    }
+
+    pub fn is_cut(&self, a: usize, b: usize) -> bool {
+        self.cut[a][b]
+    }
+
+    pub fn set_cut(&mut self, a: usize, b: usize, is_cut: bool) {
+        self.cut[a][b] = is_cut;
+        self.cut[b][a] = is_cut;
+    }
+
+    /// A message that comes after a while, or never.
+    pub fn send(&mut self, random: &mut Random, now: u64, way: (usize, usize), message: Message) {
+        self.send_after(random, (now, 0), way, message);
+    }
+
+    /// The same, not before a time. Says when it comes; 0 if never.
+    pub fn send_after(
+        &mut self,
+        random: &mut Random,
+        (now, least): (u64, u64),
+        (from, to): (usize, usize),
+        message: Message,
+    ) -> u64 {
+        if self.is_cut(from, to) || random.below(1_000) < self.lost {
+            return 0;
+        }
+        let usual = 1 + random.below(if from == to { 2 } else { 15 });
+        let slow = if self.slow > 0 && random.one_in(20) { random.below(self.slow) } else { 0 };
+        let at = (now + usual + slow).max(least);
+        self.put(at, from, to, message);
+        at
+    }
+
+    pub fn put(&mut self, at: u64, from: usize, to: usize, message: Message) {
+        self.number += 1;
+        self.queue.push(Reverse((at, self.number, to)));
+        self.messages.insert(self.number, (from, to, message));
+    }
+
+    /// The next message that has come.
+    pub fn due(&mut self, now: u64) -> Option<(usize, usize, Message)> {
+        let Reverse((at, number, _)) = *self.queue.peek()?;
+        if at > now {
+            return None;
+        }
+        self.queue.pop();
+        self.messages.remove(&number)
+    }
+}
+
+pub fn name(host: usize) -> String {
+    format!("h{host}")
+}
+
+pub fn number_of(name: &str) -> usize {
+    name[1..].parse().unwrap()
+}
+
+/// A store, as far as it matters here.
+pub struct Store {
+    pub server: Server,
+    pub group: GroupId,
+    pub host: usize,
+    pub run: String,
+    runs: u64,
+    pub log: Vec<u64>,
+    pub master: Option<Address>,
+    pub is_linked: bool,
+    pub epoch: Epoch,
+    /// The change that made it the master, as it knows; nothing: it is none.
+    pub master_since: Option<Epoch>,
+    voters: Vec<String>,
+    votes: BTreeMap<String, u64>,
+    pub term: u64,
+    pub ack: u32,
+    pub paused_until: u64,
+    pub stopped_until: u64,
+    pub is_dead: bool,
+    pub back_at: u64,
+    /// What it knows its replicas to have.
+    pub replicas: BTreeMap<Address, usize>,
+}
+
+impl Store {
+    pub fn new(server: Server, group: GroupId, host: usize) -> Self {
+        let run = format!("{}-0", server.id);
+        Self {
+            server,
+            group,
+            host,
+            run,
+            runs: 0,
+            log: Vec::new(),
+            master: None,
+            is_linked: false,
+            epoch: 0,
+            master_since: None,
+            voters: Vec::new(),
+            votes: BTreeMap::new(),
+            term: 0,
+            ack: 0,
+            paused_until: 0,
+            stopped_until: 0,
+            is_dead: false,
+            back_at: 0,
+            replicas: BTreeMap::new(),
+        }
+    }
+
+    /// A new process, with what is on the disk: role and log.
+    pub fn start_anew(&mut self) {
+        self.runs += 1;
+        self.run = format!("{}-{}", self.server.id, self.runs);
+        (self.epoch, self.master_since, self.is_linked, self.term) = (0, None, false, 0);
+        (self.ack, self.paused_until, self.stopped_until, self.is_dead) = (0, 0, 0, false);
+        (self.voters, self.votes, self.replicas) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+    }
+
+    pub fn learn(&mut self, cluster: &Cluster) {
+        if cluster.epoch < self.epoch {
+            return;
+        }
+        if cluster.epoch > self.epoch {
+            self.paused_until = 0;
+        }
+        self.epoch = cluster.epoch;
+        let group = &cluster.groups[&self.group];
+        let since = (group.master == self.server.address).then_some(group.config_epoch);
+        if since != self.master_since {
+            self.votes.clear();
+        }
+        self.master_since = since;
+        self.voters = cluster.voters().into_iter().map(str::to_owned).collect();
+        let voters = self.voters.clone();
+        self.votes.retain(|voter, _| voters.contains(voter));
+    }
+
+    pub fn take_vote(&mut self, voter: &str, run: &str, vote: &Vote) {
+        let Some(since) = self.master_since else { return };
+        if run == self.run
+            && vote.epoch <= self.epoch
+            && vote.epoch >= since
+            && self.voters.iter().any(|own| own == voter)
+        {
+            let until = vote.since_us / 1_000 + vote.ms;
+            let known = self.votes.entry(voter.to_owned()).or_default();
+            *known = until.max(*known);
+        }
+    }
+
+    /// Whether it would answer a client, by its own clock.
+    pub fn serves(&self, clock: u64) -> bool {
+        let mut until: Vec<u64> = self.voters.iter().map(|voter| self.votes.get(voter).copied().unwrap_or(0)).collect();
+        until.sort_unstable_by(|a, b| b.cmp(a));
+        let lease = until.get(self.voters.len() / 2).copied().unwrap_or(0);
+        self.master.is_none() && self.master_since.is_some() && clock < lease && clock >= self.paused_until
+    }
+}
