@@ -26,6 +26,7 @@ use crate::{
     messages,
     migrate::Migrations,
     opening::{self, Shard},
+    other_nodes::OtherNodes,
     overhead::Overhead,
     page::Page,
     replication::{self, Replicator},
@@ -58,6 +59,8 @@ pub struct EventLoop {
     replicator: Replicator,
     /// Sends commands of clients to the master; nothing until there are some.
     forwarder: Option<Forwarder>,
+    /// Commands that other nodes of the cluster run for clients of this one.
+    nodes: Option<OtherNodes>,
     /// Sends keys to other servers; nothing until there are some.
     migrations: Option<Migrations>,
     waker: Arc<Waker>,
@@ -138,6 +141,7 @@ impl EventLoop {
             oom_score,
             replicator,
             forwarder: None,
+            nodes: None,
             migrations: None,
             waker,
             watch,
@@ -227,6 +231,7 @@ impl EventLoop {
             self.fulfil_requests(now)?;
             self.migrate(now)?;
             self.forward()?;
+            self.pass_on()?;
             let has_more = self.replicate(now)?;
             let end = self.shard.end_turn(now, is_tick)?;
             busy = self.replicator.end_turn(&mut self.shard) || end.is_busy || has_more;

@@ -71,7 +71,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "repl-ping-replica-period",
         ],
     ),
-    ("Cluster", &["cluster-enabled"]),
+    ("Cluster", &["cluster-enabled", "cluster-proxy"]),
     (
         "Memory",
         &[

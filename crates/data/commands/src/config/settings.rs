@@ -235,6 +235,7 @@ settings! {
     "replica-rdb-version", replica_rdb_version: CopyVersion = CopyVersion::Ten, mutable, Supported, "The RDB version of copies for replicas. Redis 7 and Valkey read 10, Redis 6.2 reads 9, which has no functions. Replicas do not say what they read.";
     "propagation-error-behavior", propagation_error_behavior: PropagationError = PropagationError::Ignore, mutable, ONE_LOG, "What becomes of a replica that cannot run what it is sent.";
     "cluster-enabled", cluster_enabled: Flag = Flag(false), fixed, Supported, "Whether this is a node of a cluster, which serves the slots that it is told.";
+    "cluster-proxy", cluster_proxy: Flag = Flag(false), mutable, Supported, "Whether a node of a cluster serves clients that know nothing of clusters: commands for other nodes are passed on to these, as by a proxy, instead of being answered MOVED. Clients that have asked for the slots (CLUSTER SLOTS, SHARDS, NODES), READONLY, READWRITE or ASKING are sent elsewhere all the same. Other nodes are told `masteruser` and `masterauth`.";
     "cluster-config-file", cluster_config_file: Text = Text("nodes.conf".into()), fixed, NO_BUS, "Its file of nodes.";
     "cluster-node-timeout", cluster_node_timeout: Integer<0, { i64::MAX }> = Integer(15000), mutable, NO_BUS, "Milliseconds after which a node is thought dead.";
     "cluster-port", cluster_port: Integer<0, 65535> = Integer(0), fixed, NO_BUS, "The port of the cluster's bus.";

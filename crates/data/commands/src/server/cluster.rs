@@ -9,7 +9,7 @@ use crate::{
     table::Flags,
 };
 
-use super::{Found, Server, Shared, dispatch::WordList};
+use super::{Found, Server, Shared, dispatch::WordList, passing_on::PASSED_ON};
 
 impl Shared {
     /// Microseconds of the clock that never goes back.
@@ -33,13 +33,16 @@ impl Shared {
         if let Some(error) = membership.refuses_term(session.standing.term) {
             return Err(Failure::owned(error.to_string()));
         }
+        if self.is_passed_on(session, found) {
+            return Err(PASSED_ON);
+        }
         let routed = match &session.transaction {
             Some(transaction) if found.command.flags.contains(Flags::RUNS_TRANSACTION) => {
                 self.route_queued(membership, session, transaction)
             }
             _ => self.route_command(membership, session, found, words),
         };
-        routed.map_err(|redirect| redirect.failure())
+        routed.map_err(|redirect| self.turned_away(session, found, &redirect))
     }
 
     fn route_command(
@@ -52,7 +55,7 @@ impl Shared {
         let flags = found.command.flags;
         let places = found.command.key_places_of(words);
         let keys = places.into_iter().filter_map(|place| words.get(place).copied());
-        let slot = membership.route(keys, flags, session.standing, self.stopwatch())?;
+        let slot = membership.route(keys, flags, self.standing_for(session, found), self.stopwatch())?;
         Ok(session.standing.peer != Peer::Mover && (slot.is_some() || flags.contains(Flags::WRITE)))
     }
 
