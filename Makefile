@@ -4,12 +4,13 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: structure help demo build package install install-debug deb http-cache test test-install test-model compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc vtc-varnish test-redis redis-quick clean
+.PHONY: structure help demo build package install install-debug deb http-cache test test-install test-model test-consistency compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc vtc-varnish test-redis redis-quick clean
 
 help:
 	@echo 'make demo       build a binary for a first look and try it: two web sites, a load balancer, a store'
 	@echo 'make test       everything that CI runs; installs what it needs (Debian, root)'
 	@echo 'make test-model random commands on the store and on redis-server, for long (SEED=1 MINUTES=10)'
+	@echo 'make test-consistency  whether a cluster in which things die is one store to its clients, for long (SEED=1 MINUTES=60)'
 	@echo 'make build      the release binary, target/release/tidegate'
 	@echo 'make package    the same laid out by profiles of itself under load, for those who package it: target/packaged/tidegate'
 	@echo 'make install    put the release binary, units, manual pages and completions in place (PREFIX=/usr/local DESTDIR=)'
@@ -58,6 +59,10 @@ test: tools structure format lint unit docs reference-check deny page redis-quic
 # A failure names the seed of its round.
 test-model:
 	SEED=$(or $(SEED),1) MINUTES=$(or $(MINUTES),10) $(CARGO) test --locked -p store --test model -- --nocapture random_commands
+
+# Clients' view of a cluster in which things die, checked for linearizability; a failure names its seed.
+test-consistency:
+	SEED=$(or $(SEED),1) MINUTES=$(or $(MINUTES),60) $(CARGO) test --locked --workspace --test cluster_consistency -- --nocapture one_store
 
 # Rust comes without a linker; most machines have one.
 compiler:

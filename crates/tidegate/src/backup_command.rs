@@ -51,7 +51,8 @@ pub struct RestoreArguments {
     until: Option<Point>,
 }
 
-fn archive(place: &str) -> Result<Box<dyn Archive>, Box<dyn Error>> {
+/// The archive at a place.
+pub fn archive(place: &str) -> Result<Box<dyn Archive>, Box<dyn Error>> {
     Ok(if place.starts_with("s3://") {
         Box::new(S3Archive::open(place)?)
     } else {

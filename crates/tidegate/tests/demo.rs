@@ -37,16 +37,16 @@ impl Drop for Demo {
     }
 }
 
-/// Four ports in a row that nobody uses at the moment.
+/// Ports in a row that nobody uses at the moment.
 fn free_ports() -> u16 {
     let mut port = 20_000 + u16::try_from(std::process::id() % 9_000).unwrap();
     loop {
         let taken: Result<Vec<TcpListener>, _> =
-            (port..port + 4).map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port))).collect();
+            (port..port + 30).map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port))).collect();
         if taken.is_ok() {
             return port;
         }
-        port += 4;
+        port += 30;
     }
 }
 
@@ -232,6 +232,16 @@ fn sites_answer_in_turn_and_for_each_other() {
     let (_, live) = demo.get("/haproxy?stats;json;live", "*/*");
     assert!(live.contains("\"cache\":{\"lookups\":"), "{live}");
 
+    // A cluster is started and written to, a master of it killed: nothing is lost.
+    demo.input.write_all(b"6\n5\n").unwrap();
+    demo.wait_for("There is no cluster yet");
+    demo.wait_for("A client writes to it now");
+    demo.wait_for("7 to add a group");
+    demo.input.write_all(b"6\n").unwrap();
+    demo.wait_for("is killed");
+    let told = demo.wait_for("has taken its place");
+    assert!(told.contains("none is lost"), "{told}");
+
     // What else it says to try.
     let edge_text = edge.to_string();
     let (success, log) = tidegate(&["log", &edge_text, "-d", "--no-wait", "-q", "Backend eq \"sites dune\"", "--long"]);
@@ -257,7 +267,7 @@ fn sites_answer_in_turn_and_for_each_other() {
 fn the_demo_says_which_port_is_taken() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = taken.local_addr().unwrap().port();
-    let (success, text) = tidegate(&["demo", "--ports-from", &port.min(65_532).to_string()]);
+    let (success, text) = tidegate(&["demo", "--ports-from", &port.min(65_500).to_string()]);
     assert!(!success);
     assert!(text.contains("cannot be used") && text.contains("--ports-from"), "{text}");
 }

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use cluster::{Address, Cluster, Server, model::Proxy};
+use cluster::{Address, Cluster, Server, ServerKind, model::Proxy};
 
 use crate::{
     error::AgentError,
@@ -76,7 +76,7 @@ pub fn server(address: Address) -> Result<Server, AgentError> {
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| AgentError::Other(format!("the system gives no random number: {error}")))?;
     let id = bytes.iter().fold(String::new(), |id, byte| id + &format!("{byte:02x}"));
-    Ok(Server { address, id, host: HOST_NAME.into() })
+    Ok(Server { address, id, host: HOST_NAME.into(), kind: ServerKind::Store })
 }
 
 /// Whether a program can listen there.

@@ -1,7 +1,7 @@
 //! What an operator may change about a cluster. Each change gives the cluster after it, one epoch later, or says why not.
 
 use crate::{
-    model::{Address, Cluster, Group, GroupId, Proxy, Server},
+    model::{Address, Cluster, Group, GroupId, Proxy, Server, ServerKind},
     slots::{Move, NoRange, NoStep, SLOTS, SlotEvent, SlotRange, SlotState},
 };
 
@@ -39,6 +39,19 @@ pub enum Refusal {
         /// Which.
         server: Address,
         /// Where it is.
+        group: GroupId,
+    },
+    /// A group is of one kind.
+    #[error(
+        "{server} is a {kind}, and the servers of group {group} are of another kind: a replica gets its master's log as it is, and its \
+         promise is its group's. Make a group of its own for it (`server add-group`) and move slots there"
+    )]
+    OtherKind {
+        /// Which.
+        server: Address,
+        /// What it is.
+        kind: ServerKind,
+        /// Which group.
         group: GroupId,
     },
     /// It is the master.
@@ -122,6 +135,7 @@ impl Cluster {
         }
         for server in &servers {
             self.is_new(&server.address)?;
+            Self::is_of_kind(id, server, servers.first())?;
         }
         let replicas = servers.len().saturating_sub(1);
         if ack as usize > replicas {
@@ -132,6 +146,15 @@ impl Cluster {
         let config_epoch = next.epoch;
         next.groups.insert(id, Group { servers, master, ack, is_strict: false, config_epoch });
         Ok(next)
+    }
+
+    fn is_of_kind(group: GroupId, server: &Server, other: Option<&Server>) -> Result<(), Refusal> {
+        match other {
+            Some(other) if other.kind != server.kind => {
+                Err(Refusal::OtherKind { server: server.address.clone(), kind: server.kind, group })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn is_new(&self, address: &Address) -> Result<(), Refusal> {
@@ -166,8 +189,9 @@ impl Cluster {
     ///
     /// The group is not there, or the server is in the cluster already.
     pub fn with_server(&self, id: GroupId, server: Server) -> Result<Self, Refusal> {
-        self.group(id)?;
+        let others = self.group(id)?.servers.first();
         self.is_new(&server.address)?;
+        Self::is_of_kind(id, &server, others)?;
         let mut next = self.next();
         if let Some(group) = next.groups.get_mut(&id) {
             group.servers.push(server);
@@ -345,7 +369,12 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn server(number: u16) -> Server {
-        Server { address: Address::new("127.0.0.1", number), id: format!("n{number}"), host: "here".into() }
+        let (id, host) = (format!("n{number}"), "here".into());
+        Server { address: Address::new("127.0.0.1", number), id, host, kind: ServerKind::Store }
+    }
+
+    pub(crate) fn redis(number: u16) -> Server {
+        Server { kind: ServerKind::Redis, ..server(number) }
     }
 
     /// Groups 1 (servers 1 and 2) and 2 (servers 3 and 4), each with half of the slots.
@@ -383,6 +412,14 @@ pub(crate) mod tests {
             (cluster.without_server(1, &address(2), Some(1)), "writes cannot wait for 1 replicas where there are 0"),
             (cluster.with_group(3, vec![server(9)], 1), "writes cannot wait for 1 replicas where there are 0"),
             (cluster.with_group(3, vec![server(10)], 0), "127.0.0.1:10 is a proxy"),
+            (
+                cluster.with_server(1, redis(9)),
+                "127.0.0.1:9 is a redis, and the servers of group 1 are of another kind",
+            ),
+            (
+                cluster.with_group(3, vec![server(8), redis(9)], 0),
+                "127.0.0.1:9 is a redis, and the servers of group 3 are of another kind",
+            ),
             (cluster.with_server(1, server(10)), "127.0.0.1:10 is a proxy"),
             (cluster.with_proxy(proxy(2)), "127.0.0.1:2 is in group 1"),
             (cluster.with_proxy(proxy(10)), "127.0.0.1:10 is a proxy"),

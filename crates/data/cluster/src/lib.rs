@@ -22,5 +22,5 @@ pub mod slots;
 pub mod undo;
 
 pub use change::Refusal;
-pub use model::{Address, Cluster, Epoch, Group, GroupId, Server};
+pub use model::{Address, Cluster, Epoch, Group, GroupId, Server, ServerKind};
 pub use slots::{SLOTS, SlotMap, SlotRange, SlotState};

@@ -79,6 +79,34 @@ impl From<Address> for String {
     }
 }
 
+/// What a server is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServerKind {
+    /// A store of ours: it knows slots, epochs and leases.
+    #[default]
+    Store,
+    /// A Redis or a Valkey, without its own cluster: it knows none of these, so clients reach it through proxies alone.
+    Redis,
+}
+
+impl ServerKind {
+    /// Whether it is a store of ours.
+    #[must_use]
+    pub fn is_store(&self) -> bool {
+        *self == Self::Store
+    }
+}
+
+impl fmt::Display for ServerKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Store => "store",
+            Self::Redis => "redis",
+        })
+    }
+}
+
 /// A store, or a Redis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Server {
@@ -88,6 +116,9 @@ pub struct Server {
     pub id: String,
     /// The machine that it runs on, as its agent is called.
     pub host: String,
+    /// What it is. All servers of a group are of one kind.
+    #[serde(default, skip_serializing_if = "ServerKind::is_store")]
+    pub kind: ServerKind,
 }
 
 /// A master and its replicas.
@@ -111,6 +142,12 @@ impl Group {
     #[must_use]
     pub fn server(&self, address: &Address) -> Option<&Server> {
         self.servers.iter().find(|server| server.address == *address)
+    }
+
+    /// What its servers are.
+    #[must_use]
+    pub fn kind(&self) -> ServerKind {
+        self.servers.first().map_or(ServerKind::Store, |server| server.kind)
     }
 
     /// All but the master.

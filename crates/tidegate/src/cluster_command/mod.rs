@@ -1,5 +1,6 @@
 //! `tidegate cluster`: many stores as one. `up` runs everything; the other commands ask the agent that `up` is.
 
+mod backup;
 mod change;
 mod confirm;
 mod show;
@@ -60,6 +61,10 @@ enum ClusterCommand {
         #[command(subcommand)]
         command: ProxyCommand,
     },
+    /// Copy the data of all groups, as it is at one moment, to a folder or to S3.
+    Backup(backup::BackupArguments),
+    /// Play a backup of a cluster into another one, of any size.
+    Restore(backup::RestoreArguments),
     /// Changes that were made.
     Action {
         /// What about them.
@@ -289,6 +294,22 @@ enum ActionCommand {
     },
 }
 
+/// Does what words say, as they stand behind `tidegate cluster`.
+pub fn run_words(words: &[String]) -> ExitCode {
+    /// `tidegate cluster` alone.
+    #[derive(clap::Parser)]
+    #[command(name = "tidegate cluster")]
+    struct Alone {
+        #[command(flatten)]
+        arguments: ClusterArguments,
+    }
+    let words = std::iter::once("tidegate cluster").chain(words.iter().map(String::as_str));
+    match <Alone as clap::Parser>::try_parse_from(words) {
+        Ok(alone) => run(&alone.arguments),
+        Err(error) => error.exit(),
+    }
+}
+
 /// Does what was asked.
 pub fn run(arguments: &ClusterArguments) -> ExitCode {
     let result = match &arguments.command {
@@ -360,6 +381,8 @@ fn answer(command: &ClusterCommand) -> Result<String, String> {
         ClusterCommand::Slot { command } => slot(command),
         ClusterCommand::Proxy { command } => change::proxy(command),
         ClusterCommand::Action { command } => change::action(command),
+        ClusterCommand::Backup(arguments) => backup::backup(arguments),
+        ClusterCommand::Restore(arguments) => backup::restore(arguments),
         ClusterCommand::Up(_) | ClusterCommand::Check(_) => Ok(String::new()),
     }
 }

@@ -4,6 +4,7 @@
 //! master, a worker and a haproxy.cfg on disk. This process starts them, says what to try, starts and stops sites and store
 //! when asked, and ends all of them when it ends.
 
+mod cluster;
 mod page;
 mod site;
 mod stage;
@@ -22,6 +23,7 @@ use tokio::{
     sync::mpsc,
 };
 
+use cluster::DemoCluster;
 use stage::{PARTS, Stage};
 
 /// How often the processes are looked after.
@@ -31,12 +33,16 @@ const START_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// What switches the cache.
 const CACHE_SWITCH: &str = "4";
+/// What starts the cluster, kills a master of it, adds a group to it.
+const CLUSTER_START: &str = "5";
+const MASTER_KILL: &str = "6";
+const GROUP_ADD: &str = "7";
 
 /// Options of `tidegate demo`.
 #[derive(Debug, Args)]
 pub struct DemoArguments {
-    /// The edge listens here, the sites on the next two ports, the store on the one behind them.
-    #[arg(long, default_value_t = 8080, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_532))]
+    /// The edge listens here, the sites on the next two ports, the store on the one behind them, and a cluster behind that.
+    #[arg(long, default_value_t = 8080, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_500))]
     ports_from: u16,
 }
 
@@ -59,6 +65,13 @@ pub enum DemoPart {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
+    /// The agent of a cluster.
+    #[command(disable_help_flag = true)]
+    Cluster {
+        /// Options of `tidegate cluster`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// The edge.
     #[command(disable_help_flag = true)]
     Edge {
@@ -74,6 +87,7 @@ pub fn run_part(part: DemoPart) -> ExitCode {
         eprintln!("tidegate demo: cannot follow the process that started this one: {error}");
     }
     match part {
+        DemoPart::Cluster { words } => crate::cluster_command::run_words(&words),
         DemoPart::Store { words } => store::command::run(&words, store::command::Manner::Tidegate),
         DemoPart::Site { name, port, store } => match site::serve(&name, port, store) {
             Ok(never) => match never {},
@@ -145,14 +159,22 @@ async fn perform(port: u16) -> Result<(), String> {
 }
 
 fn obey(stage: &mut Stage, line: &str) -> Result<(), String> {
-    if line == CACHE_SWITCH {
-        return stage.switch_cache();
+    match line {
+        CACHE_SWITCH => return stage.switch_cache(),
+        CLUSTER_START => return stage.start_cluster(),
+        MASTER_KILL | GROUP_ADD => {
+            stage.steer_cluster(if line == GROUP_ADD { DemoCluster::add_group } else { DemoCluster::kill_master });
+            return Ok(());
+        }
+        _ => {}
     }
     match line.parse::<usize>().ok().and_then(|number| number.checked_sub(1)).filter(|index| *index < PARTS.len()) {
         Some(index) => stage.toggle(index),
         None if line.is_empty() => Ok(()),
         None => {
-            println!("Type 1 or 2 and Enter to stop or start a site, 3 for the store, 4 for the cache, Ctrl-C to end.");
+            println!(
+                "Type 1 or 2 and Enter to stop or start a site, 3 for the store, 4 for the cache, 5 for a cluster, Ctrl-C to end."
+            );
             Ok(())
         }
     }

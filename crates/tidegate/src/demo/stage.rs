@@ -12,14 +12,14 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::visits;
+use super::{cluster::DemoCluster, visits};
 
 /// What can be stopped and started, in the order of the ports: two sample sites, and the store.
 pub const PARTS: [&str; 3] = ["reef", "dune", STORE];
 const STORE: &str = "the store";
 
-/// How long processes may take to end before they are killed.
-const END_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long processes may take to end before they are killed: an agent waits for its stores.
+const END_TIME_MAX: Duration = Duration::from_secs(20);
 /// How long the edge may take to answer when it is asked whether it is there.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
 
@@ -38,6 +38,7 @@ pub struct Stage {
     folder: PathBuf,
     parts: Vec<Part>,
     edge: Child,
+    cluster: Option<DemoCluster>,
 }
 
 impl Stage {
@@ -55,7 +56,7 @@ impl Stage {
             start_edge(&file)
         });
         match started {
-            Ok(edge) => Ok(Self { port, folder, parts, edge }),
+            Ok(edge) => Ok(Self { port, folder, parts, edge, cluster: None }),
             Err(error) => {
                 parts.iter_mut().filter_map(|part| part.process.take()).for_each(end_now);
                 remove(&folder);
@@ -125,6 +126,25 @@ impl Stage {
         Ok(())
     }
 
+    /// Starts a cluster, if there is none yet.
+    pub fn start_cluster(&mut self) -> Result<(), String> {
+        if self.cluster.is_some() {
+            println!("The cluster runs: type 6 and Enter to kill a master, 7 to add a group.");
+            return Ok(());
+        }
+        println!("A cluster of two groups, each a master and a replica, is started.");
+        self.cluster = Some(DemoCluster::start(&self.folder, self.port + 4, part)?);
+        Ok(())
+    }
+
+    /// Does something with the cluster, if there is one.
+    pub fn steer_cluster(&self, act: fn(&DemoCluster)) {
+        match &self.cluster {
+            Some(cluster) => act(cluster),
+            None => println!("There is no cluster yet: type 5 and Enter to start one."),
+        }
+    }
+
     /// Whether a page comes through the edge.
     pub fn answers(&self) -> bool {
         ask(self.port).is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 200 "))
@@ -167,6 +187,10 @@ Tidegate runs. Open these in a browser:
             ("3 and Enter".to_owned(), "twice: the store is killed and started, no visit is lost".to_owned()),
             (format!("curl http://127.0.0.1:{port}/slow"), "a page that takes half a second".to_owned()),
             ("4 and Enter".to_owned(), "here: switches a cache on in front of it, or off".to_owned()),
+            (
+                "5 and Enter".to_owned(),
+                "here: starts a cluster that is written to; 6 kills a master, 7 adds a group".to_owned(),
+            ),
             (format!("tidegate log --pid {edge}"), "requests as they end".to_owned()),
             (format!("tidegate reload --pid {edge}"), "after a change of haproxy.cfg".to_owned()),
         ] {
@@ -180,6 +204,7 @@ Tidegate runs. Open these in a browser:
     pub fn end(mut self) {
         let mut processes: Vec<Child> = self.parts.iter_mut().filter_map(|part| part.process.take()).collect();
         processes.push(self.edge);
+        processes.extend(self.cluster.map(DemoCluster::end));
         for process in &processes {
             if let Ok(Some(pid)) = i32::try_from(process.id()).map(Pid::from_raw) {
                 // It may have ended by itself: Ctrl-C in a terminal goes to all of them.

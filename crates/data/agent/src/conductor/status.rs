@@ -26,7 +26,7 @@ pub fn serves(conductor: &Conductor) -> bool {
 }
 
 /// Whether a group's master has a lease.
-fn group_serves(conductor: &Conductor, id: GroupId) -> bool {
+pub(super) fn group_serves(conductor: &Conductor, id: GroupId) -> bool {
     let now = conductor.now();
     let (Some(group), Some(keeper)) = (conductor.records.cluster.groups.get(&id), conductor.keepers.get(&id)) else {
         return false;

@@ -2,7 +2,7 @@
 //! server at most serves, and whoever serves has all that was acknowledged. `CLUSTER_SEEDS=100000` is the long mode.
 
 use super::*;
-use crate::model::Server;
+use crate::model::{Server, ServerKind};
 
 struct Random(u64);
 
@@ -63,8 +63,14 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let address = |port| Address::new("h", port);
-        let servers: Vec<Server> =
-            (1..=3).map(|port| Server { address: address(port), id: format!("n{port}"), host: "h".into() }).collect();
+        let servers: Vec<Server> = (1..=3)
+            .map(|port| Server {
+                address: address(port),
+                id: format!("n{port}"),
+                host: "h".into(),
+                kind: ServerKind::Store,
+            })
+            .collect();
         let cluster = Cluster::default().with_group(1, servers.clone(), 1).unwrap();
         let store = |server: &Server| Store {
             address: server.address.clone(),
@@ -338,7 +344,7 @@ fn one_serves_and_nothing_acknowledged_is_lost() {
 #[test]
 fn a_lease_is_given_again_some_times_while_it_lasts_and_not_for_each_answer() {
     let address = Address::new("h", 1);
-    let server = Server { address: address.clone(), id: "n1".into(), host: "h".into() };
+    let server = Server { address: address.clone(), id: "n1".into(), host: "h".into(), kind: ServerKind::Store };
     let cluster = Cluster::default().with_group(1, vec![server], 0).unwrap();
     let patience = Patience::default();
     let mut keeper = Keeper::new(1, patience, 0);

@@ -21,6 +21,10 @@ pub struct Links {
     _lock: File,
 }
 
+/// What the linked tables have of the log; nothing if there is nothing in them.
+#[derive(Clone, Copy, Debug)]
+pub struct Applied(Option<Offset>);
+
 /// What was linked.
 pub struct Linked {
     /// What the tables have.
@@ -59,27 +63,68 @@ impl Links {
     /// Links tables, and the log that belongs to them; also that since `former`, if it is still there, so that there is no
     /// gap between two backups.
     pub fn all(&self, shard: &Path, former: Option<Offset>) -> Result<Linked, StoreError> {
-        let failed = |source| StoreError::Folder { path: self.folder.clone(), source };
         let mut last = None;
         for _ in 0..TRIES_MAX {
-            self.clear().map_err(failed)?;
-            fs::create_dir_all(self.folder.join("log")).map_err(failed)?;
-            // NOTE: the tables first. The log behind them is kept for as long as no later tables are on the disk.
-            if !self.tables(&shard.join("tables/tree")).map_err(failed)? {
-                continue;
-            }
-            let applied = engine::open_frozen(&self.folder.join("tables"))?.applied()?;
-            let applied = applied.map(|offset| Offset(offset.0));
-            self.log(&shard.join("log")).map_err(failed)?;
-            let with_former = former.filter(|former| applied.is_some_and(|applied| *former < applied));
-            let read = with_former.and_then(|former| self.read_log(applied, Some(former)).ok());
-            match read.map_or_else(|| self.read_log(applied, applied), Ok) {
+            let Some(applied) = self.link(shard)? else { continue };
+            match self.read(applied, former, None) {
                 Ok(linked) => return Ok(linked),
                 // It went on too fast: tables and log do not belong together.
                 Err(error) => last = Some(error),
             }
         }
         Err(last.unwrap_or(StoreError::Unsteady { path: shard.to_owned() }))
+    }
+
+    /// Links tables, and the log that belongs to them. What of it is good is read afterwards, when the log may have grown.
+    pub fn tables_and_log(&self, shard: &Path) -> Result<Applied, StoreError> {
+        let mut last = None;
+        for _ in 0..TRIES_MAX {
+            let Some(applied) = self.link(shard)? else { continue };
+            match self.read(applied, None, None) {
+                Ok(_) => return Ok(applied),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or(StoreError::Unsteady { path: shard.to_owned() }))
+    }
+
+    /// The same tables with the log up to an offset, which was not there yet when they were linked. What was appended together with what
+    /// is before that offset stays together.
+    pub fn up_to(
+        &self,
+        shard: &Path,
+        applied: Applied,
+        former: Option<Offset>,
+        until: Offset,
+    ) -> Result<Linked, StoreError> {
+        let failed = |source| StoreError::Folder { path: self.folder.clone(), source };
+        self.log(&shard.join("log")).map_err(failed)?;
+        let linked = self.read(applied, former, Some(until))?;
+        if linked.end < until {
+            return Err(StoreError::Unsteady { path: shard.to_owned() });
+        }
+        Ok(linked)
+    }
+
+    /// Links what there is now. Nothing if the tables changed meanwhile.
+    fn link(&self, shard: &Path) -> Result<Option<Applied>, StoreError> {
+        let failed = |source| StoreError::Folder { path: self.folder.clone(), source };
+        self.clear().map_err(failed)?;
+        fs::create_dir_all(self.folder.join("log")).map_err(failed)?;
+        // NOTE: the tables first. The log behind them is kept for as long as no later tables are on the disk.
+        if !self.tables(&shard.join("tables/tree")).map_err(failed)? {
+            return Ok(None);
+        }
+        let applied = engine::open_frozen(&self.folder.join("tables"))?.applied()?;
+        self.log(&shard.join("log")).map_err(failed)?;
+        Ok(Some(Applied(applied.map(|offset| Offset(offset.0)))))
+    }
+
+    fn read(&self, applied: Applied, former: Option<Offset>, until: Option<Offset>) -> Result<Linked, StoreError> {
+        let Applied(applied) = applied;
+        let with_former = former.filter(|former| applied.is_some_and(|applied| *former < applied));
+        let read = with_former.and_then(|former| self.read_log(applied, Some(former), until).ok());
+        read.map_or_else(|| self.read_log(applied, applied, until), Ok)
     }
 
     /// Links the tables' files. False if the list of them was exchanged meanwhile.
@@ -104,17 +149,25 @@ impl Links {
     fn log(&self, log: &Path) -> io::Result<()> {
         for path in files::below(log)? {
             if path.extension().is_some_and(|extension| extension == "oplog") {
-                match fs::hard_link(log.join(&path), self.folder.join("log").join(&path)) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => {}
+                let linked = fs::hard_link(log.join(&path), self.folder.join("log").join(&path));
+                // It may have gone, or be linked already.
+                if let Err(error) = linked
+                    && !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists)
+                {
+                    return Err(error);
                 }
             }
         }
         Ok(())
     }
 
-    /// Checks the log from an offset to its end; what of which file that is.
-    fn read_log(&self, applied: Option<Offset>, from: Option<Offset>) -> Result<Linked, StoreError> {
+    /// Checks the log from an offset to its end, or to another offset; what of which file that is.
+    fn read_log(
+        &self,
+        applied: Option<Offset>,
+        from: Option<Offset>,
+        until: Option<Offset>,
+    ) -> Result<Linked, StoreError> {
         let folder = self.folder.join("log");
         let mut reader = Reader::open(RealDisk, &folder, from)?;
         let mut linked = Linked {
@@ -140,6 +193,9 @@ impl Links {
             match next {
                 Some((end, time_ms)) => (linked.end, linked.end_ms) = (end, time_ms),
                 None => break,
+            }
+            if until.is_some_and(|until| linked.end >= until) {
+                break;
             }
         }
         linked.replication_id = reader.replication_id().to_string();

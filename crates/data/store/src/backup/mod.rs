@@ -25,6 +25,7 @@ use std::{
 
 use oplog::Offset;
 
+use links::Applied;
 pub(crate) use links::{Linked, Links};
 pub use manifest::{Item, Manifest};
 pub use prune::Removed;
@@ -62,6 +63,56 @@ pub fn backup(dir: &Path, archive: &dyn Archive) -> Result<Made, StoreError> {
 ///
 /// Those of [`backup`]; a backup that is to be kept cannot be read. Then the new one is there and nothing is removed.
 pub fn backup_and_keep(dir: &Path, archive: &dyn Archive, keep: Option<NonZeroUsize>) -> Result<Made, StoreError> {
+    let folder = folder_to_link(dir)?;
+    let created_ms = clock::now().unsigned_abs();
+    let former = newest(archive)?;
+    let links = Links::new(folder.path())?;
+    let linked = links.all(folder.path(), former.as_ref().map(|former| Offset(former.log_end)))?;
+    copy(&Copied { links, linked, created_ms }, archive, former.as_ref(), keep)
+}
+
+/// A backup that is begun before it is known up to where of the log it goes: so several stores can have backups of the same moment,
+/// and wait for no more than being told which.
+pub struct Begun {
+    folder: ShardFolder,
+    links: Links,
+    applied: Applied,
+}
+
+impl Begun {
+    /// Begins one of a store's folder.
+    ///
+    /// # Errors
+    ///
+    /// The folder is none of a store, or cannot be linked.
+    pub fn of(dir: &Path) -> Result<Self, StoreError> {
+        let folder = folder_to_link(dir)?;
+        let links = Links::new(folder.path())?;
+        let applied = links.tables_and_log(folder.path())?;
+        Ok(Self { folder, links, applied })
+    }
+
+    /// Makes it, with the log up to an offset that the store had reached after the beginning; the rest as [`backup_and_keep`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`backup_and_keep`]; the log does not reach that far, or the store has gone on so fast that parts of it are gone.
+    pub fn finish(self, archive: &dyn Archive, until: u64, keep: Option<NonZeroUsize>) -> Result<Made, StoreError> {
+        let created_ms = clock::now().unsigned_abs();
+        let former = newest(archive)?;
+        let former_end = former.as_ref().map(|former| Offset(former.log_end));
+        let linked = self.links.up_to(self.folder.path(), self.applied, former_end, Offset(until))?;
+        copy(&Copied { links: self.links, linked, created_ms }, archive, former.as_ref(), keep)
+    }
+}
+
+impl std::fmt::Debug for Begun {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Begun").field("folder", &self.links.folder).finish_non_exhaustive()
+    }
+}
+
+fn folder_to_link(dir: &Path) -> Result<ShardFolder, StoreError> {
     let folder = ShardFolder::first(dir);
     if !folder.log().is_dir() {
         return Err(StoreError::NoStore { path: dir.to_owned() });
@@ -70,15 +121,28 @@ pub fn backup_and_keep(dir: &Path, archive: &dyn Archive, keep: Option<NonZeroUs
     if rocksdb.exists() {
         return Err(StoreError::NotForRocksdb { action: "tidegate backup", path: rocksdb });
     }
-    let created_ms = clock::now().unsigned_abs();
-    let former = newest(archive)?;
-    let links = Links::new(folder.path())?;
-    let linked = links.all(folder.path(), former.as_ref().map(|former| Offset(former.log_end)))?;
+    Ok(folder)
+}
+
+/// What is to be copied.
+struct Copied {
+    links: Links,
+    linked: Linked,
+    created_ms: u64,
+}
+
+fn copy(
+    what: &Copied,
+    archive: &dyn Archive,
+    former: Option<&Manifest>,
+    keep: Option<NonZeroUsize>,
+) -> Result<Made, StoreError> {
+    let Copied { links, linked, created_ms } = what;
     let records = engine::open_frozen(&links.folder.join("tables"))?;
     // What the tables do not need has gone by being opened.
     let summary = engine::summary(&*records)?;
     drop(records);
-    let mut copier = files::Copier::new(archive, former.as_ref())?;
+    let mut copier = files::Copier::new(archive, former)?;
     let mut tables = Vec::new();
     for path in files::below(&links.folder.join("tables/tree")).map_err(StoreError::Loop)? {
         tables.push(copier.put(&links.folder.join("tables/tree"), &path, None)?);
@@ -89,8 +153,8 @@ pub fn backup_and_keep(dir: &Path, archive: &dyn Archive, keep: Option<NonZeroUs
     }
     let manifest = Manifest {
         version: manifest::VERSION,
-        created_ms,
-        replication_id: linked.replication_id,
+        created_ms: *created_ms,
+        replication_id: linked.replication_id.clone(),
         applied: linked.applied.0,
         log_end: linked.end.0,
         log_end_ms: linked.end_ms,
@@ -105,8 +169,6 @@ pub fn backup_and_keep(dir: &Path, archive: &dyn Archive, keep: Option<NonZeroUs
         source,
     })?;
     let removed = keep.map_or(Ok(Removed::default()), |keep| prune::keep_newest(archive, keep))?;
-    // No other backup of this store begins before this.
-    drop(links);
     Ok(Made { manifest, name, copied: copier.copied, removed })
 }
 

@@ -118,12 +118,17 @@ impl Target {
     ///
     /// The connection is lost, or the user may not know.
     pub fn has_keys(&mut self) -> io::Result<bool> {
-        resp::encode_command(&mut self.batch, &["INFO", "keyspace"]);
-        self.finish()?;
-        match self.reply()? {
-            Value::Error(reason) => Err(io::Error::other(String::from_utf8_lossy(&reason).into_owned())),
-            other => Ok(other.as_bytes().is_some_and(|text| String::from_utf8_lossy(text).contains("keys="))),
+        // A proxy has no section of that name, and tells of all its servers by DBSIZE.
+        for words in [["INFO", "keyspace"].as_slice(), &["DBSIZE"]] {
+            resp::encode_command(&mut self.batch, words);
         }
+        self.finish()?;
+        let (info, size) = (self.reply()?, self.reply()?);
+        if let Some(reason) = info.as_error().or_else(|| size.as_error()) {
+            return Err(io::Error::other(String::from_utf8_lossy(reason).into_owned()));
+        }
+        let has_any = info.as_bytes().is_some_and(|text| String::from_utf8_lossy(text).contains("keys="));
+        Ok(has_any || size.as_integer().is_some_and(|count| count > 0))
     }
 
     /// The answer to a command, behind all that were sent before; or why it is refused.

@@ -1,6 +1,6 @@
 //! Groups and their servers.
 
-use cluster::{Address, Group, GroupId, Refusal, Server};
+use cluster::{Address, Group, GroupId, Refusal, Server, ServerKind};
 use serde_json::{Value, json};
 
 use super::{
@@ -132,7 +132,7 @@ pub(super) fn begin_server(
     let master = found(conductor, id)?.master.clone();
     if let Some(wanted) = &wanted {
         // What it is already says more than that its port is taken.
-        let probe = Server { address: wanted.clone(), id: String::new(), host: String::new() };
+        let probe = Server { address: wanted.clone(), id: String::new(), host: String::new(), kind: ServerKind::Store };
         conductor.records.cluster.with_server(id, probe)?;
     }
     let server = conductor.new_store(wanted, &[])?;

@@ -1,6 +1,7 @@
 //! What can be asked of an agent: one table, from which the command line, REST and the page are served.
 
 mod actions;
+mod cut;
 mod groups;
 mod overview;
 mod proxies;
@@ -79,7 +80,8 @@ fn said(error: &dyn std::error::Error) -> String {
 
 /// Everything that can be asked.
 pub static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    [overview::ROUTES, groups::ROUTES, slots::ROUTES, proxies::ROUTES, actions::ROUTES, reborn::ROUTES].concat()
+    [overview::ROUTES, groups::ROUTES, slots::ROUTES, proxies::ROUTES, actions::ROUTES, cut::ROUTES, reborn::ROUTES]
+        .concat()
 });
 
 /// Whether a request changes something; nothing if there is no such route.

@@ -1,0 +1,126 @@
+//! A moment of the whole cluster: up to where each group's log goes at it. All masters' commands wait for some milliseconds, so what a
+//! client was told before one of these places is before all of them.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use cluster::{Address, GroupId, SLOTS};
+use serde_json::{Value, json};
+
+use super::{Conductor, Handler, Problem, Route};
+use crate::{
+    api::Input,
+    conductor::status,
+    connection::{Command, Connection, command, text},
+};
+
+/// How long commands wait at most, should they not be told to go on.
+const PAUSE: Duration = Duration::from_millis(1_000);
+/// How long a master may take for each of the steps. The loop waits for it: this must stay well below what a lease lasts.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+pub(super) const ROUTES: &[Route] = &[Route::change("POST", "/api/cut", Handler::Answer(cut)).named(
+    "cluster",
+    "cut",
+    "Up to where the groups' logs go at one moment of the cluster, for a backup. Commands wait for some milliseconds.",
+)];
+
+/// NOTE: the loop does it in one go. So no promotion and no move begins meanwhile, whose pauses this one would shorten.
+fn cut(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
+    if let Some((what, _)) = conductor.records.moving().first() {
+        let text = format!("slots {} are on their way: wait for that, or `slot cancel` it", what.slots);
+        return Err(Problem::Refused(text));
+    }
+    if let Some(server) = conductor.keepers.values().find_map(|keeper| keeper.handing_over_to()) {
+        return Err(Problem::Refused(format!("{server} is about to become a master: ask again in a moment")));
+    }
+    let groups = &conductor.records.cluster.groups;
+    if let Some(id) = groups.keys().find(|id| !status::group_serves(conductor, **id)) {
+        return Err(Problem::Refused(format!("group {id} has no master that serves: `cluster check` says why")));
+    }
+    let masters: Vec<(GroupId, Address)> = groups.iter().map(|(id, group)| (*id, group.master.clone())).collect();
+    let began = Instant::now();
+    let offsets = offsets(&masters, began).map_err(Problem::Refused)?;
+    let groups: Vec<Value> = masters
+        .iter()
+        .zip(offsets)
+        .map(|((id, master), offset)| json!({ "id": id, "master": master.to_string(), "offset": offset }))
+        .collect();
+    Ok(json!({
+        "epoch": conductor.records.cluster.epoch,
+        "groups": groups,
+        "waited_ms": began.elapsed().as_millis() as u64,
+    }))
+}
+
+/// A master while its commands wait.
+struct Paused<'a> {
+    master: &'a Address,
+    connection: Connection,
+}
+
+impl<'a> Paused<'a> {
+    fn begin(master: &'a Address) -> Result<Self, String> {
+        let connection = Connection::open(master, PATIENCE).map_err(|error| format!("{master}: {error}"))?;
+        let mut paused = Self { master, connection };
+        let (last, ms) = ((SLOTS - 1).to_string(), PAUSE.as_millis().to_string());
+        paused.ask(command(&["CLUSTER", "PAUSE", "0", &last, &ms]))?;
+        Ok(paused)
+    }
+
+    fn ask(&mut self, command: Command) -> Result<String, String> {
+        let master = self.master;
+        let replies = self.connection.ask(&[command]).map_err(|error| format!("{master}: {error}"))?;
+        match replies.as_slice() {
+            [reply] if reply.as_error().is_none() => Ok(text(reply)),
+            [reply] => Err(format!("{master} answers: {}", text(reply))),
+            _ => Err(format!("{master} does not answer")),
+        }
+    }
+
+    fn offset(&mut self) -> Result<u64, String> {
+        let info = self.ask(command(&["INFO", "replication"]))?;
+        let offset = info.lines().find_map(|line| line.strip_prefix("master_repl_offset:")?.trim().parse().ok());
+        offset.ok_or_else(|| format!("{}: its INFO has no master_repl_offset", self.master))
+    }
+}
+
+/// Has the commands of all masters wait, asks each how far it is, and lets them go on.
+fn offsets(masters: &[(GroupId, Address)], began: Instant) -> Result<Vec<u64>, String> {
+    let paused: Vec<Result<Paused<'_>, String>> = thread::scope(|scope| {
+        let threads: Vec<_> = masters.iter().map(|(_, master)| scope.spawn(|| Paused::begin(master))).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err("it could not be asked".into())))
+            .collect()
+    });
+    let mut failure = None;
+    let (mut offsets, mut all) = (Vec::new(), Vec::new());
+    for one in paused {
+        match one {
+            Ok(paused) => all.push(paused),
+            Err(problem) => failure = Some(problem),
+        }
+    }
+    // A place counts only if all were waiting when it was told.
+    if failure.is_none() {
+        for one in &mut all {
+            match one.offset() {
+                Ok(offset) => offsets.push(offset),
+                Err(problem) => failure = Some(problem),
+            }
+        }
+    }
+    let is_late = began.elapsed() >= PAUSE;
+    for mut one in all {
+        // Without an answer the pause ends by itself.
+        let _ = one.ask(command(&["CLUSTER", "PAUSE", "END"]));
+    }
+    match failure {
+        Some(problem) => Err(format!("the moment was missed: {problem}; ask again")),
+        None if is_late => Err("the moment was missed: the masters took too long; ask again".into()),
+        None => Ok(offsets),
+    }
+}

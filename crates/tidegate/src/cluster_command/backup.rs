@@ -1,0 +1,284 @@
+//! `tidegate cluster backup` and `restore`: all groups at one moment, and into a cluster of any size.
+//!
+//! Each group's backup is one of a store, in a folder of the archive of its own (`group-1`, ...), with the log up to where it went at
+//! the moment. The description of the whole (`cluster/NAME.json`) is written last: without it there is none.
+
+use std::{
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use store::{
+    archive::Archive,
+    backup::{self, Begun, Restore},
+    export::{self, RdbOptions},
+    import::{self, Import},
+};
+
+use super::{WhichArguments, ask, get};
+use crate::backup_command::{archive, with_causes};
+
+/// The version of the description.
+const VERSION: u32 = 1;
+/// Where descriptions are in an archive.
+const PLACE: &str = "cluster";
+/// How often another moment is asked for when one was missed.
+const TRIES_MAX: u32 = 5;
+const PAUSE_BETWEEN: Duration = Duration::from_millis(200);
+
+/// Options of `tidegate cluster backup`.
+#[derive(Args, Debug)]
+pub struct BackupArguments {
+    /// Where to: a folder, or s3://bucket/prefix (as for `tidegate backup`).
+    #[arg(long)]
+    to: String,
+    /// Show the backups that are there instead of making one.
+    #[arg(long)]
+    list: bool,
+    #[command(flatten)]
+    which: WhichArguments,
+}
+
+/// Options of `tidegate cluster restore`.
+#[derive(Args, Debug)]
+pub struct RestoreArguments {
+    /// Where the backups are: a folder, or s3://bucket/prefix.
+    #[arg(long)]
+    from: String,
+    /// The name of a backup (`cluster backup --list` shows them); without it, the newest.
+    #[arg(long)]
+    backup: Option<String>,
+    /// Where the keys go, as HOST:PORT: a proxy of a cluster of any size, or a store. Without it, the proxy of the cluster of --dir.
+    #[arg(long)]
+    into: Option<String>,
+    /// It may have keys already; those of the same names are replaced.
+    #[arg(long)]
+    replace: bool,
+    /// A folder with room for the data of the largest group, in which files are made meanwhile.
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    work_dir: PathBuf,
+    #[command(flatten)]
+    which: WhichArguments,
+}
+
+/// What a backup of a cluster is.
+#[derive(Debug, Serialize, Deserialize)]
+struct Description {
+    version: u32,
+    /// The change of the cluster that was the last one.
+    epoch: u64,
+    groups: Vec<Part>,
+}
+
+/// The part of a group.
+#[derive(Debug, Serialize, Deserialize)]
+struct Part {
+    id: u64,
+    /// The name of its backup in the folder of the group.
+    backup: String,
+    /// Up to where its log goes.
+    offset: u64,
+    records: u64,
+}
+
+fn group_place(place: &str, group: u64) -> String {
+    format!("{}/group-{group}", place.trim_end_matches('/'))
+}
+
+fn text(error: &dyn Error) -> String {
+    with_causes(error)
+}
+
+/// Makes a backup, or shows those that are there.
+pub fn backup(arguments: &BackupArguments) -> Result<String, String> {
+    let archive = archive(&arguments.to).map_err(|error| text(&*error))?;
+    if arguments.list {
+        let names = names(&*archive)?;
+        return Ok(if names.is_empty() {
+            format!("there are no backups of a cluster in {}", arguments.to)
+        } else {
+            names.join("\n")
+        });
+    }
+    let mut tries = 0;
+    loop {
+        match make(arguments, &*archive) {
+            Err(Fault::Again(problem)) if tries + 1 < TRIES_MAX => {
+                tries += 1;
+                eprintln!("tidegate cluster: {problem}; trying again");
+                std::thread::sleep(PAUSE_BETWEEN);
+            }
+            Err(Fault::Again(problem) | Fault::Final(problem)) => return Err(problem),
+            Ok(done) => return Ok(done),
+        }
+    }
+}
+
+/// Why there is no backup.
+enum Fault {
+    /// Another moment may do.
+    Again(String),
+    /// Trying again would not help.
+    Final(String),
+}
+
+fn make(arguments: &BackupArguments, archive: &dyn Archive) -> Result<String, Fault> {
+    let which = &arguments.which;
+    let status = get(which, "/api/status").map_err(Fault::Final)?;
+    let mut begun = Vec::new();
+    for group in status["groups"].as_array().into_iter().flatten() {
+        let id = group["id"].as_u64().unwrap_or(0);
+        let master = group["master"].as_str().unwrap_or_default();
+        let failed = |problem: String| Fault::Final(format!("group {id}: {problem}"));
+        if group["state"] != "ok" {
+            return Err(failed("it has no master that serves; `cluster check` says why".into()));
+        }
+        let password = std::env::var("REDISCLI_AUTH").ok();
+        let dir = backup::folder_of(master, password.as_deref()).map_err(|error| failed(text(&error)))?;
+        if !dir.is_dir() {
+            return Err(failed(format!(
+                "its master {master} is on another machine ({} is not here): a backup needs the masters' folders",
+                dir.display()
+            )));
+        }
+        begun.push((id, master.to_owned(), Begun::of(&dir).map_err(|error| failed(text(&error)))?));
+    }
+    let cut = ask(which, "POST", "/api/cut", &json!({})).map_err(Fault::Again)?;
+    let at =
+        |id: u64| cut["groups"].as_array().into_iter().flatten().find(move |group| group["id"].as_u64() == Some(id));
+    let mut parts = Vec::new();
+    for (id, master, begun) in begun {
+        let Some(found) = at(id).filter(|found| found["master"].as_str() == Some(&master)) else {
+            return Err(Fault::Again(format!("group {id} has another master than a moment ago")));
+        };
+        let offset = found["offset"].as_u64().unwrap_or(0);
+        let place = group_place(&arguments.to, id);
+        let to = crate::backup_command::archive(&place).map_err(|error| Fault::Final(text(&*error)))?;
+        let made = begun.finish(&*to, offset, None);
+        let made = made.map_err(|error| Fault::Again(format!("group {id}: {}", text(&error))))?;
+        let backup = made.name.trim_start_matches("backups/").to_owned();
+        parts.push(Part { id, backup, offset, records: made.manifest.records.count });
+    }
+    let (epoch, records) = (cut["epoch"].as_u64().unwrap_or(0), parts.iter().map(|part| part.records).sum::<u64>());
+    let name =
+        parts.iter().map(|part| part.backup.as_str()).max().unwrap_or("empty").trim_end_matches(".json").to_owned();
+    let description = Description { version: VERSION, epoch, groups: parts };
+    write(archive, &name, &description).map_err(Fault::Final)?;
+    let waited = cut["waited_ms"].as_u64().unwrap_or(0);
+    if which.json {
+        let shown = json!({ "backup": name, "records": records, "waited_ms": waited, "groups": description.groups });
+        return Ok(shown.to_string());
+    }
+    Ok(format!(
+        "{name}: {} groups at one moment, {records} records; commands waited for {waited} ms\n  restore it: tidegate cluster restore \
+         --from {} --backup {name} --into HOST:PORT",
+        description.groups.len(),
+        arguments.to
+    ))
+}
+
+fn write(archive: &dyn Archive, name: &str, description: &Description) -> Result<(), String> {
+    let bytes = serde_json::to_vec_pretty(description).map_err(|error| error.to_string())?;
+    let path = format!("{PLACE}/{name}.json");
+    archive
+        .put(&path, &mut bytes.as_slice(), bytes.len() as u64)
+        .map_err(|error| format!("{}/{path} cannot be written: {error}", archive.name()))
+}
+
+/// Names of all backups, the oldest first.
+fn names(archive: &dyn Archive) -> Result<Vec<String>, String> {
+    let listed = archive.list(PLACE).map_err(|error| format!("{} cannot be listed: {error}", archive.name()))?;
+    let name = |path: String| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        name.strip_suffix(".json").map(str::to_owned)
+    };
+    let mut names: Vec<String> = listed.into_iter().filter_map(|(path, _)| name(path)).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Plays a backup into a cluster.
+pub fn restore(arguments: &RestoreArguments) -> Result<String, String> {
+    let archive = archive(&arguments.from).map_err(|error| text(&*error))?;
+    let names = names(&*archive)?;
+    let wanted = match &arguments.backup {
+        Some(name) => names.iter().find(|known| *known == name).ok_or_else(|| {
+            format!("{} has no backup {name} of a cluster; there are: {}", arguments.from, names.join(", "))
+        })?,
+        None => names.last().ok_or_else(|| format!("there is no backup of a cluster in {}", arguments.from))?,
+    };
+    let description = read(&*archive, wanted)?;
+    let into = match &arguments.into {
+        Some(into) => into.clone(),
+        None => proxy(&arguments.which)?,
+    };
+    let work = tempfile::Builder::new()
+        .prefix("tidegate-restore-")
+        .tempdir_in(&arguments.work_dir)
+        .map_err(|error| format!("--work-dir {}: {error}", arguments.work_dir.display()))?;
+    let mut keys = 0;
+    for (number, part) in description.groups.iter().enumerate() {
+        // The first group's libraries of functions are everybody's; keys of the others do not make the target look used.
+        let is_first = number == 0;
+        let played = play(arguments, part, work.path(), &into, is_first);
+        keys += played.map_err(|problem| {
+            format!("group {}: {problem}; {keys} keys were restored before that (--replace begins again)", part.id)
+        })?;
+    }
+    if arguments.which.json {
+        return Ok(json!({ "backup": wanted, "into": into, "keys": keys }).to_string());
+    }
+    Ok(format!("{wanted}: {keys} keys of {} groups are in {into}", description.groups.len()))
+}
+
+fn read(archive: &dyn Archive, name: &str) -> Result<Description, String> {
+    let path = format!("{PLACE}/{name}.json");
+    let failed = |problem: String| format!("{}/{path}: {problem}", archive.name());
+    let mut content = String::new();
+    let mut file = archive.get(&path).map_err(|error| failed(error.to_string()))?;
+    std::io::Read::read_to_string(&mut file, &mut content).map_err(|error| failed(error.to_string()))?;
+    let description: Description = serde_json::from_str(&content).map_err(|error| failed(error.to_string()))?;
+    if description.version != VERSION {
+        return Err(failed(format!("version {} is not known here (version {VERSION} is)", description.version)));
+    }
+    Ok(description)
+}
+
+/// The first proxy of a cluster.
+fn proxy(which: &WhichArguments) -> Result<String, String> {
+    let status = get(which, "/api/status")?;
+    let found = status["proxies"].as_array().into_iter().flatten().find(|proxy| proxy["state"] == "online");
+    let address = found.and_then(|proxy| proxy["address"].as_str());
+    address.map(str::to_owned).ok_or_else(|| "no proxy is online: --into says where the keys go".to_owned())
+}
+
+/// Plays one group's part; says how many keys it had.
+fn play(arguments: &RestoreArguments, part: &Part, work: &Path, into: &str, is_first: bool) -> Result<u64, String> {
+    let place = group_place(&arguments.from, part.id);
+    let from = archive(&place).map_err(|error| text(&*error))?;
+    let (dir, file) = (work.join("store"), work.join("dump.rdb"));
+    let what = Restore { backup: Some(part.backup.clone()), until: None };
+    backup::restore(&what, &*from, &dir).map_err(|error| text(&error))?;
+    let options = RdbOptions {
+        without_keys: false,
+        file: export::FileOptions { version: export::FileVersion::Ten, compress: true },
+        without_functions: !is_first,
+        auxiliary: Vec::new(),
+    };
+    export::export_to_file(&dir, &options, &file).map_err(|error| text(&error))?;
+    fs::remove_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    let password = std::env::var("REDISCLI_AUTH").ok();
+    let import =
+        Import { path: &file, to: into, password: password.as_deref(), replace: arguments.replace || !is_first };
+    let imported = import::import(&import).map_err(|error| text(&error))?;
+    fs::remove_file(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    if imported.refused > 0 {
+        return Err(format!("{into} refused {} of them: {}", imported.refused, imported.reasons.join("; ")));
+    }
+    Ok(imported.keys)
+}
