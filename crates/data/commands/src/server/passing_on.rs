@@ -25,12 +25,12 @@ const PREVIOUS_ERRORS: Failure = Failure::text("ERR previous errors");
 /// Commands that are about the keys, the scripts or the listeners of all nodes.
 fn is_of_all_nodes(found: Found) -> bool {
     let container = found.container.map_or("", |container| container.name);
-    match (container, found.command.name) {
-        ("", "SCAN" | "KEYS" | "DBSIZE" | "RANDOMKEY" | "FLUSHALL" | "FLUSHDB" | "PUBLISH") => true,
-        ("SCRIPT", "LOAD" | "FLUSH" | "EXISTS") => true,
-        ("FUNCTION", "LOAD" | "DELETE" | "FLUSH" | "RESTORE") => true,
-        _ => false,
-    }
+    matches!(
+        (container, found.command.name),
+        ("", "SCAN" | "KEYS" | "DBSIZE" | "RANDOMKEY" | "FLUSHALL" | "FLUSHDB" | "PUBLISH")
+            | ("SCRIPT", "LOAD" | "FLUSH" | "EXISTS")
+            | ("FUNCTION", "LOAD" | "DELETE" | "FLUSH" | "RESTORE")
+    )
 }
 
 /// Commands of several keys that proxies take apart.
