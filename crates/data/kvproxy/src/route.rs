@@ -81,6 +81,12 @@ impl Routes {
         Self { routes, reads }
     }
 
+    /// Has `PUBLISH` go to all servers.
+    pub fn publish_everywhere(&mut self, table: &Table) {
+        let route = table.find(&[b"PUBLISH"]).and_then(|found| self.routes.get_mut(found.index));
+        route.into_iter().for_each(|route| *route = Route::Everywhere(Merge::Sum));
+    }
+
     /// Whether the command of that number only reads.
     #[inline]
     #[must_use]

@@ -28,6 +28,7 @@ use crate::{
     messages,
     migrate::Migrations,
     opening::{self, Shard},
+    other_nodes::OtherNodes,
     overhead::Overhead,
     page::Page,
     replication::{self, Replicator},
@@ -60,6 +61,8 @@ pub struct EventLoop {
     replicator: Replicator,
     /// Sends commands of clients to the master; nothing until there are some.
     forwarder: Option<Forwarder>,
+    /// Commands that other nodes of the cluster run for clients of this one.
+    nodes: Option<OtherNodes>,
     /// Sends keys to other servers; nothing until there are some.
     migrations: Option<Migrations>,
     /// Passes commands on to the cluster's agent; nothing until there are some.
@@ -142,6 +145,7 @@ impl EventLoop {
             oom_score,
             replicator,
             forwarder: None,
+            nodes: None,
             migrations: None,
             agent_link: None,
             waker,
@@ -232,6 +236,7 @@ impl EventLoop {
             self.fulfil_requests(now)?;
             self.migrate(now)?;
             self.forward()?;
+            self.pass_on()?;
             self.ask_agent();
             let has_more = self.replicate(now)?;
             let end = self.shard.end_turn(now, is_tick)?;

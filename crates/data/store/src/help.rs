@@ -71,7 +71,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "repl-ping-replica-period",
         ],
     ),
-    ("Cluster", &["cluster-enabled", "cluster-agent-socket"]),
+    ("Cluster", &["cluster-enabled", "cluster-agent-socket", "cluster-proxy"]),
     (
         "Memory",
         &[

@@ -35,6 +35,7 @@ mod messages;
 mod migrate;
 mod opening;
 pub mod options;
+mod other_nodes;
 mod overhead;
 mod page;
 pub mod point;

@@ -30,6 +30,12 @@ pub struct Standing {
     pub peer: Peer,
     /// `READONLY`: it reads from a replica.
     pub reads_replica: bool,
+    /// It has asked for what only clients of Redis Cluster ask for.
+    pub knows_clusters: bool,
+    /// Commands of it were passed on to other nodes (`cluster-proxy`).
+    pub has_passed_on: bool,
+    /// It is in the middle of something at another node: what it says goes there.
+    pub is_bound: bool,
     /// It is an agent that leads the others since then: one that a later one has followed steers nothing any more.
     pub term: Option<u64>,
 }

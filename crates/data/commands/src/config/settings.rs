@@ -236,6 +236,7 @@ settings! {
     "propagation-error-behavior", propagation_error_behavior: PropagationError = PropagationError::Ignore, mutable, ONE_LOG, "What becomes of a replica that cannot run what it is sent.";
     "cluster-enabled", cluster_enabled: Flag = Flag(false), fixed, Supported, "Whether this is a node of a cluster, which serves the slots that it is told.";
     "cluster-agent-socket", cluster_agent_socket: Text = Text(String::new()), fixed, Supported, "The socket of the agent that looks after this node: commands that change the cluster (`CLUSTER MEET` and the like) are passed on to it. `tidegate cluster up` sets it.";
+    "cluster-proxy", cluster_proxy: Flag = Flag(false), mutable, Supported, "Whether a node of a cluster serves clients that know nothing of clusters: commands for other nodes are passed on to these, as by a proxy, instead of being answered MOVED. Clients that have asked for the slots (CLUSTER SLOTS, SHARDS, NODES), READONLY, READWRITE or ASKING are sent elsewhere all the same. Other nodes are told `masteruser` and `masterauth`.";
     "cluster-config-file", cluster_config_file: Text = Text("nodes.conf".into()), fixed, NO_BUS, "Its file of nodes.";
     "cluster-node-timeout", cluster_node_timeout: Integer<0, { i64::MAX }> = Integer(15000), mutable, NO_BUS, "Milliseconds after which a node is thought dead.";
     "cluster-port", cluster_port: Integer<0, 65535> = Integer(0), fixed, NO_BUS, "The port of the cluster's bus.";

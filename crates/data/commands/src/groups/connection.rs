@@ -210,6 +210,7 @@ fn reset(context: &mut Context<'_>) -> Result<(), Failure> {
     session.db = 0;
     session.protocol = Protocol::Resp2;
     session.name.clear();
+    context.shared.forget_passed_on(session);
     session.standing = Standing::default();
     context.shared.promise_replicas(session, 0);
     session.reply_mode = ReplyMode::On;

@@ -9,7 +9,7 @@ use crate::{
     table::Flags,
 };
 
-use super::{Found, Server, Shared, dispatch::WordList};
+use super::{Found, Server, Shared, dispatch::WordList, passing_on::PASSED_ON};
 
 /// A command that waits for a new master's first lease: not an answer to anybody.
 pub(super) const AWAITS_LEASE: Failure = Failure::text("TRYAGAIN the command waits for the master's first lease");
@@ -36,6 +36,9 @@ impl Shared {
         if let Some(error) = membership.refuses_term(session.standing.term) {
             return Err(Failure::owned(error.to_string()));
         }
+        if self.is_passed_on(session, found) {
+            return Err(PASSED_ON);
+        }
         let routed = match &session.transaction {
             Some(transaction) if found.command.flags.contains(Flags::RUNS_TRANSACTION) => {
                 self.route_queued(membership, session, transaction)
@@ -44,7 +47,7 @@ impl Shared {
         };
         routed.map_err(|redirect| match redirect {
             Redirect::Down if membership.awaits_lease(self.stopwatch()) => AWAITS_LEASE,
-            redirect => redirect.failure(),
+            redirect => self.turned_away(session, found, &redirect),
         })
     }
 
@@ -58,7 +61,7 @@ impl Shared {
         let flags = found.command.flags;
         let places = found.command.key_places_of(words);
         let keys = places.into_iter().filter_map(|place| words.get(place).copied());
-        let slot = membership.route(keys, flags, session.standing, self.stopwatch())?;
+        let slot = membership.route(keys, flags, self.standing_for(session, found), self.stopwatch())?;
         // Who reads from a replica takes what it has: that is told without a lease.
         let is_own = slot.is_some_and(|slot| membership.owns(slot));
         Ok(session.standing.peer != Peer::Mover && (is_own || flags.contains(Flags::WRITE)))

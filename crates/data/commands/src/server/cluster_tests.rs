@@ -3,7 +3,7 @@
 use std::{cell::Cell, rc::Rc};
 
 use crate::{
-    Server,
+    Server, SessionId,
     config::{Flag, Settings},
     groups::testing::Shard,
 };
@@ -211,4 +211,118 @@ fn a_store_that_stands_alone_has_no_cluster() {
     for command in ["CLUSTER INFO", "CLUSTER HELP", "CLUSTER SLOTS", "READONLY", "ASKING", "CLUSTER LEASE 1 1"] {
         assert_eq!(shard.ask(client, command), "-ERR This instance has cluster support disabled ", "{command}");
     }
+}
+
+/// What was passed on to other nodes since this was asked last, as words.
+fn passed_on(shard: &mut Shard) -> Vec<String> {
+    let all = std::mem::take(&mut shard.0.shared.forwards.to_nodes);
+    let words = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let words = text.split("\r\n").filter(|word| !word.is_empty() && !word.starts_with(['*', '$']));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    all.iter().map(|forward| words(&forward.commands)).collect()
+}
+
+/// Answers what was passed on last.
+fn answered(shard: &mut Shard, answer: &str, is_bound: bool) {
+    let number = shard.0.shared.forwards.waiting.last().unwrap().0;
+    shard.0.finish_passed_on(number, answer.as_bytes().to_vec(), is_bound);
+}
+
+fn proxying() -> (Shard, SessionId) {
+    let settings = Settings { cluster_enabled: Flag(true), cluster_proxy: Flag(true), ..Settings::default() };
+    let mut shard = Shard(Server::new(settings, 7, 7, 1000, None, Rc::new(|| 0)));
+    let client = shard.client();
+    shard.ask(client, &told(1, TWO));
+    (shard, client)
+}
+
+#[test]
+fn commands_of_plain_clients_are_passed_on_to_the_nodes_that_have_their_keys() {
+    let (mut shard, client) = proxying();
+    for command in
+        ["SET b 1", "MGET b c", "MSET b 1 c 2", "PING", "MULTI", "GET b", "EXEC", "SUBSCRIBE x", "UNSUBSCRIBE x"]
+    {
+        assert!(!shard.ask(client, command).is_empty(), "{command}");
+        assert_eq!(passed_on(&mut shard), Vec::<String>::new(), "{command}");
+    }
+    for command in
+        ["SET a 1", "MGET a b", "SINTER a b", "BLPOP a 0", "EVAL x 1 a", "SCAN 0", "DBSIZE", "FLUSHALL", "PUBLISH x y"]
+    {
+        assert_eq!(shard.ask(client, command), "", "{command}");
+        assert_eq!(passed_on(&mut shard), [command]);
+        answered(&mut shard, "+X\r\n", false);
+        assert_eq!(shard.output(client), "+X ", "{command}");
+    }
+    // Commands behind it wait, so they run in order.
+    shard.ask(client, "SET a 1");
+    assert_eq!(shard.ask(client, "GET b"), "");
+    answered(&mut shard, "+OK\r\n", false);
+    assert_eq!(shard.output(client), "+OK $1 1 ");
+    passed_on(&mut shard);
+    // Without the setting, and for those who know clusters, nothing is.
+    shard.ask(client, "CONFIG SET cluster-proxy no");
+    assert_eq!(shard.ask(client, "SET a 1"), "-MOVED 15495 10.0.0.2:6379 ");
+    shard.ask(client, "CONFIG SET cluster-proxy yes");
+    for word in ["CLUSTER SLOTS", "CLUSTER SHARDS", "CLUSTER NODES", "READONLY", "ASKING", "CLUSTER CONNECTION PROXY"] {
+        let knowing = shard.client();
+        shard.ask(knowing, word);
+        assert_eq!(shard.ask(knowing, "SET a 1"), "-MOVED 15495 10.0.0.2:6379 ", "{word}");
+        assert_eq!(shard.ask(knowing, "DBSIZE"), ":2 ", "{word}");
+    }
+}
+
+#[test]
+fn a_transaction_of_a_plain_client_runs_where_its_keys_are() {
+    let (mut shard, client) = proxying();
+    shard.ask(client, "MULTI");
+    assert_eq!((shard.ask(client, "SET a 1"), shard.ask(client, "GET a")), ("+QUEUED ".into(), "+QUEUED ".into()));
+    assert_eq!(shard.ask(client, "EXEC"), "");
+    assert_eq!(passed_on(&mut shard), ["MULTI SET a 1 GET a EXEC"]);
+    answered(&mut shard, "*2\r\n+OK\r\n$1\r\n1\r\n", false);
+    assert_eq!(shard.output(client), "*2 +OK $1 1 ");
+    // One that had a wrong command does not run anywhere.
+    for command in ["MULTI", "SET a", "SET a 1"] {
+        shard.ask(client, command);
+    }
+    assert!(shard.ask(client, "EXEC").starts_with("-EXECABORT"));
+    assert_eq!(passed_on(&mut shard), Vec::<String>::new());
+    // What watches a key elsewhere has a connection there, and goes there until that is over.
+    shard.ask(client, "WATCH a");
+    answered(&mut shard, "+OK\r\n", true);
+    shard.output(client);
+    for (command, is_bound) in [("GET b", true), ("MULTI", true), ("SET a 2", true), ("EXEC", false)] {
+        assert_eq!(shard.ask(client, command), "");
+        answered(&mut shard, "+X\r\n", is_bound);
+        shard.output(client);
+    }
+    assert_eq!(passed_on(&mut shard), ["WATCH a", "GET b", "MULTI", "SET a 2", "EXEC"]);
+    assert_eq!(shard.ask(client, "GET b"), "$-1 ");
+    // Watched here and changed elsewhere cannot be one.
+    for command in ["WATCH b", "MULTI", "SET a 1"] {
+        shard.ask(client, command);
+    }
+    assert!(shard.ask(client, "EXEC").starts_with("-EXECABORT Transaction discarded because of: CROSSSLOT"));
+    shard.ask(client, "WATCH b");
+    assert!(shard.ask(client, "WATCH a").starts_with("-CROSSSLOT"));
+}
+
+#[test]
+fn who_leaves_is_told_to_whoever_passes_commands_on() {
+    let (mut shard, client) = proxying();
+    let other = shard.client();
+    shard.ask(client, "BLPOP a 0");
+    shard.ask(other, "PING");
+    shard.0.disconnect(client);
+    shard.0.disconnect(other);
+    assert_eq!(shard.0.shared.forwards.left, [client]);
+    // Its answer is nobody's.
+    answered(&mut shard, "*2\r\n$1\r\na\r\n$1\r\nx\r\n", false);
+    let next = shard.client();
+    shard.ask(next, "GET a");
+    answered(&mut shard, "$-1\r\n", false);
+    shard.output(next);
+    assert_eq!(shard.ask(next, "RESET"), "+RESET ");
+    assert_eq!(shard.0.shared.forwards.left, [client, next]);
 }

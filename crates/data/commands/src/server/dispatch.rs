@@ -20,6 +20,7 @@ use super::{
     cross_protocol,
     execution::{OUT_OF_MEMORY, unknown_command},
     forwarding::{AWAITS_MASTER, FORWARDED},
+    passing_on::PASSED_ON,
     portions::LONG_OUTPUT,
     unread::COUNTED_FROM,
 };
@@ -360,9 +361,10 @@ impl Server {
 
     /// Returns also whether what it has answered tells of no key.
     fn process_unmuted(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]]) -> (Flow, bool) {
-        let (found, is_for_master) = match self.check(session, words) {
-            Ok(found) => (found, false),
-            Err((Some(found), failure)) if failure == FORWARDED => (found, true),
+        let (found, is_for_master, is_passed_on) = match self.check(session, words) {
+            Ok(found) => (found, false, false),
+            Err((Some(found), failure)) if failure == FORWARDED => (found, true, false),
+            Err((Some(found), failure)) if failure == PASSED_ON => (found, false, true),
             Err((_, failure)) if failure == AWAITS_MASTER => {
                 self.shared.forwards.is_awaited = true;
                 self.put_off(session);
@@ -412,8 +414,8 @@ impl Server {
             Reply::new(output, session.protocol).queued();
             return (Flow::Done, true);
         }
-        if is_for_master {
-            self.shared.forward(session, words);
+        if is_for_master || is_passed_on {
+            self.shared.forward(session, words, is_passed_on);
             return (Flow::Done, false);
         }
         self.call_found(session, output, words, found);
@@ -463,6 +465,7 @@ impl Server {
             let is_under_lease =
                 self.shared.admitted_by_cluster(session, found, words).map_err(|failure| (Some(found), failure))?;
             session.output.promise.is_under_lease |= is_under_lease;
+            self.shared.note_cluster_client(session, found);
         }
         if let Some(failure) = self.shared.not_run_here(session, found) {
             return Err((Some(found), failure));

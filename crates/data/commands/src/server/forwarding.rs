@@ -7,7 +7,7 @@
 use keyspace::{Bytes, Failure, Millis};
 use resp::{Protocol, encode_command};
 
-use crate::{Session, replication::MasterLink, table::Flags};
+use crate::{Session, SessionId, replication::MasterLink, table::Flags};
 
 use super::{Found, Server, Shared, dispatch::WordList};
 
@@ -29,6 +29,8 @@ pub struct Forward {
     pub commands: Vec<u8>,
     /// How many answers come: the last one is the client's.
     pub answers: usize,
+    /// Whose it is.
+    pub session: SessionId,
 }
 
 impl Shared {
@@ -63,8 +65,8 @@ impl Shared {
         flags.intersects(OF_KEYS) && !flags.intersects(Flags::BLOCKING | Flags::ADMIN) && !is_tracked_read
     }
 
-    /// Hands a command over to whoever sends it to the master. The session waits for the answer.
-    pub(super) fn forward(&mut self, session: &mut Session, words: &[&[u8]]) {
+    /// Hands a command over to whoever sends it to the master, or to other nodes. The session waits for the answer.
+    pub(super) fn forward(&mut self, session: &mut Session, words: &[&[u8]], to_nodes: bool) {
         let (mut commands, mut answers) = (Vec::new(), 1);
         match session.transaction.take() {
             None => encode_command(&mut commands, words),
@@ -87,7 +89,13 @@ impl Shared {
             blocked.migration = number;
         }
         let (db, protocol) = (session.db, session.protocol);
-        self.forwards.queue.push(Forward { number, db, protocol, commands, answers });
+        let forward = Forward { number, db, protocol, commands, answers, session: session.id };
+        if to_nodes {
+            session.standing.has_passed_on = true;
+            self.forwards.to_nodes.push(forward);
+        } else {
+            self.forwards.queue.push(forward);
+        }
         self.forwards.waiting.push((number, session.id));
     }
 }

@@ -33,6 +33,7 @@ mod limits;
 mod loading;
 mod migration;
 pub(crate) mod monitor;
+mod passing_on;
 mod pause;
 #[cfg(test)]
 mod pause_tests;
@@ -175,6 +176,7 @@ impl Server {
     /// A client has gone.
     pub fn disconnect(&mut self, id: SessionId) {
         let Some(Some(mut session)) = self.shared.sessions.remove(&id) else { return };
+        self.shared.forget_passed_on(&mut session);
         self.shared.release(&mut session);
     }
 

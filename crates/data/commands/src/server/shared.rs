@@ -100,11 +100,15 @@ pub struct Migrations {
     pub(super) number: u64,
 }
 
-/// Commands of clients that go to the master (`replica-forward`).
+/// Commands of clients that go to the master (`replica-forward`), or to other nodes (`cluster-proxy`).
 #[derive(Debug, Default)]
 pub struct Forwards {
     /// Those that are to be sent.
     pub queue: Vec<Forward>,
+    /// Those that are to be sent to other nodes of the cluster (`cluster-proxy`).
+    pub to_nodes: Vec<Forward>,
+    /// Sessions for which nothing is to be sent to other nodes any more.
+    pub left: Vec<SessionId>,
     /// Whose they are that have no answer yet.
     pub(super) waiting: Vec<(u64, SessionId)>,
     /// Others wait until the link to the master is there.

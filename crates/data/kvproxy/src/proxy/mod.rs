@@ -153,6 +153,11 @@ impl Proxy {
         proxy
     }
 
+    /// What is published goes to all servers: each has listeners of its own, and no server passes it on.
+    pub fn publish_everywhere(&mut self) {
+        self.routes.publish_everywhere(&self.table);
+    }
+
     /// Opens the connections of pools that want them before there are clients (`preconnect`).
     pub fn preconnect(&mut self) {
         let wanted: Vec<usize> = self

@@ -1,5 +1,6 @@
 //! The proxy with its sockets: threads that each have all pools, statistics, and the end.
 
+mod embedded;
 mod resolve;
 mod sockets;
 mod statistics_port;
@@ -26,6 +27,7 @@ use resolve::{Places, target};
 use sockets::{Listener, Target, listen_tcp, listen_unix, plain};
 use worker::{Shared, Worker};
 
+pub use embedded::{Answer, Embedded, Question};
 pub use topology::{Source, Teacher, TopologyUnknown};
 
 /// How often messages are written.

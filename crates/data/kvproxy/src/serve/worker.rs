@@ -17,6 +17,7 @@ use commands::cluster::{SLOTS, Topology};
 use mio::{Events, Interest, Poll, Token, Waker, event::Event};
 
 use super::{
+    embedded::Callers,
     resolve::{self, Places},
     sockets::{Listener, Stream, plain},
 };
@@ -95,7 +96,7 @@ struct Connection {
 pub struct Worker {
     poll: Poll,
     listeners: Vec<(Listener, usize)>,
-    proxy: Proxy,
+    pub(super) proxy: Proxy,
     /// By the clients' places.
     clients: Vec<Option<Connection>>,
     /// By the places of connections to servers.
@@ -104,6 +105,9 @@ pub struct Worker {
     again: Vec<usize>,
     /// Connections to servers to be read again.
     links_again: Vec<usize>,
+    /// Room for the lists of what is to be sent.
+    links_flushed: Vec<usize>,
+    clients_flushed: Vec<usize>,
     scratch: Vec<u8>,
     places: Arc<Places>,
     shared: Arc<Shared>,
@@ -111,6 +115,8 @@ pub struct Worker {
     tick: Duration,
     /// How often the topology had changed when it was last looked at.
     topologies: u64,
+    /// Clients without sockets, if the proxy is within another program.
+    pub(super) callers: Option<Callers>,
 }
 
 fn client_token(index: usize) -> Token {
@@ -148,14 +154,23 @@ impl Worker {
             links: Vec::new(),
             again: Vec::new(),
             links_again: Vec::new(),
+            links_flushed: Vec::new(),
+            clients_flushed: Vec::new(),
             scratch: vec![0; READ_LEN],
             places,
             shared,
             number,
             tick: Duration::from_millis(tick),
             topologies: 0,
+            callers: None,
         };
         Ok((worker, waker))
+    }
+
+    /// Has it serve clients without sockets, and all nodes by what is published.
+    pub(super) fn set_callers(&mut self, callers: Callers) {
+        self.proxy.publish_everywhere();
+        self.callers = Some(callers);
     }
 
     /// Serves until the process ends.
@@ -177,6 +192,7 @@ impl Worker {
             let now = micros / 1000;
             self.proxy.set_time(micros, wall());
             self.look_at_topology();
+            self.take_orders();
             for event in &events {
                 self.handle(event);
             }
@@ -424,23 +440,32 @@ impl Worker {
             for index in std::mem::take(&mut self.proxy.work.open) {
                 self.open(index);
             }
-            for index in std::mem::take(&mut self.proxy.work.links) {
-                if let Some(link) = self.proxy.links.get_mut(index) {
-                    link.is_dirty = false;
-                }
-                self.flush_link(index);
-            }
-            for index in std::mem::take(&mut self.proxy.work.clients) {
-                if let Some(client) = self.proxy.clients.get_mut(index) {
-                    client.is_dirty = false;
-                }
-                self.flush_client(index);
-            }
+            self.flush_all();
             let work = &self.proxy.work;
             if work.resume.is_empty() && work.close.is_empty() && work.open.is_empty() && work.links.is_empty() {
                 return;
             }
         }
+    }
+
+    /// Sends what there is to be sent. Lists of what is done often keep their room.
+    fn flush_all(&mut self) {
+        let mut list = std::mem::replace(&mut self.proxy.work.links, std::mem::take(&mut self.links_flushed));
+        for index in list.drain(..) {
+            if let Some(link) = self.proxy.links.get_mut(index) {
+                link.is_dirty = false;
+            }
+            self.flush_link(index);
+        }
+        self.links_flushed = list;
+        let mut list = std::mem::replace(&mut self.proxy.work.clients, std::mem::take(&mut self.clients_flushed));
+        for index in list.drain(..) {
+            if let Some(client) = self.proxy.clients.get_mut(index) {
+                client.is_dirty = false;
+            }
+            self.flush_client(index);
+        }
+        self.clients_flushed = list;
     }
 
     fn open(&mut self, index: usize) {
@@ -477,7 +502,10 @@ impl Worker {
     }
 
     fn flush_client(&mut self, index: usize) {
-        let Some(connection) = self.clients.get_mut(index).and_then(Option::as_mut) else { return };
+        let Some(connection) = self.clients.get_mut(index).and_then(Option::as_mut) else {
+            self.deliver(index);
+            return;
+        };
         let Some(client) = self.proxy.clients.get_mut(index) else { return };
         if send(connection, &mut client.output, &mut client.sent).is_err() {
             return self.drop_client(index, true);

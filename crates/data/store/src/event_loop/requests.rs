@@ -13,6 +13,7 @@ use crate::{
     messages,
     migrate::Migrations,
     opening,
+    other_nodes::OtherNodes,
     signals::Ending,
 };
 
@@ -137,6 +138,34 @@ impl EventLoop {
         }
         while let Some((number, answer)) = forwarder.outcome() {
             self.shard.server.finish_forward(number, answer);
+        }
+        Ok(())
+    }
+
+    /// Has commands run by other nodes of the cluster, and answers those whose answers have come.
+    pub(super) fn pass_on(&mut self) -> Result<(), StoreError> {
+        let server = &mut self.shard.server;
+        if server.shared.forwards.has_passed_on() {
+            let forwards = &mut server.shared.forwards;
+            let (asked, left) = (std::mem::take(&mut forwards.to_nodes), std::mem::take(&mut forwards.left));
+            let nodes = match &mut self.nodes {
+                Some(nodes) => nodes,
+                none => none.insert(OtherNodes::start(&server.shared.settings, Arc::clone(&self.waker))?),
+            };
+            nodes.learn(server.known_cluster());
+            left.into_iter().for_each(|session| nodes.leave(session));
+            for forward in asked {
+                let number = forward.number;
+                if !nodes.ask(forward) {
+                    let reason = "ERR the connections to other nodes are lost: restart this node";
+                    server.finish_forward(number, Err(reason.into()));
+                }
+            }
+        }
+        let Some(nodes) = &mut self.nodes else { return Ok(()) };
+        nodes.learn(server.known_cluster());
+        while let Some(answer) = nodes.answer() {
+            server.finish_passed_on(answer.number, answer.reply, answer.is_bound);
         }
         Ok(())
     }
