@@ -199,16 +199,19 @@ fn observed(answers: &[Value], asked_at: u64, answered_at: u64) -> Result<Observ
     let replication = text(replication);
     let ack = ack.as_slice().and_then(|words| words.get(1)).map(text).and_then(|number| number.parse().ok());
     let info = text(info);
+    let role = role_of(&replication)?;
+    // A replica is in order too while its master is.
+    let serves = role == Role::Master && field(&info, "cluster_state") == Some("ok");
     Ok(Observation {
         asked_at,
         answered_at,
-        role: role_of(&replication)?,
+        role,
         // NOTE: not what ROLE says: there, a replica without its master has no offset, and that is when it matters.
         offset: number(&replication, "master_repl_offset")?,
         epoch: number(&info, "cluster_current_epoch")?,
         ack: ack.ok_or("it has no setting replica-ack: is it a Tidegate store?")?,
         run: field(&replication, "run_id").ok_or("INFO server has no run_id")?.to_owned(),
-        serves: field(&info, "cluster_state") == Some("ok"),
+        serves,
     })
 }
 

@@ -182,6 +182,15 @@ impl Membership {
         self.lease.is_none_or(|until| now < until)
     }
 
+    /// Whether this node does what it is there for: a master serves, a replica has a master that has not failed.
+    #[must_use]
+    pub fn is_in_order(&self, now: u64) -> bool {
+        let Some(topology) = &self.topology else { return false };
+        let Some(place) = topology.myself else { return false };
+        let master = topology.master_of(place);
+        if master == place { self.may_serve(now) } else { topology.nodes.get(master).is_some_and(|node| !node.has_failed) }
+    }
+
     /// Whether a slot is this node's own, as a master.
     #[must_use]
     pub fn owns(&self, slot: u16) -> bool {

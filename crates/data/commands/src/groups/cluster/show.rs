@@ -60,17 +60,19 @@ pub(super) fn help(context: &mut Context<'_>) -> Result<(), Failure> {
 
 pub(super) fn info(context: &mut Context<'_>) -> Result<(), Failure> {
     let membership = context.shared.cluster.as_ref().ok_or(DISABLED)?;
-    let (assigned, nodes, size, my_epoch) = membership.topology.as_ref().map_or((0, 1, 0, 0), |topology| {
-        let masters = topology.nodes.iter().filter(|node| !node.slots.is_empty()).count();
+    let (assigned, lost, nodes, size, my_epoch) = membership.topology.as_ref().map_or((0, 0, 1, 0, 0), |topology| {
+        let masters = topology.nodes.iter().filter(|node| !node.slots.is_empty());
+        let lost = masters.clone().filter(|node| node.has_failed).flat_map(|node| &node.slots);
+        let lost: usize = lost.map(|(first, last)| usize::from(last - first) + 1).sum();
         let mine = topology.myself.map(|place| topology.master_of(place)).and_then(|place| topology.nodes.get(place));
-        (topology.assigned(), topology.nodes.len(), masters, mine.map_or(0, |node| node.config_epoch))
+        let my_epoch = mine.map_or(0, |node| node.config_epoch);
+        (topology.assigned(), lost, topology.nodes.len(), masters.count(), my_epoch)
     });
-    let serves = membership.may_serve(context.shared.stopwatch()) && membership.topology.is_some();
-    let state = if serves { "ok" } else { "fail" };
-    let epoch = membership.epoch;
+    let state = if membership.is_in_order(context.shared.stopwatch()) { "ok" } else { "fail" };
+    let (epoch, served) = (membership.epoch, assigned.saturating_sub(lost));
     let text = format!(
-        "cluster_state:{state}\r\ncluster_slots_assigned:{assigned}\r\ncluster_slots_ok:{assigned}\r\ncluster_slots_pfail:0\r\n\
-         cluster_slots_fail:0\r\ncluster_known_nodes:{nodes}\r\ncluster_size:{size}\r\ncluster_current_epoch:{epoch}\r\n\
+        "cluster_state:{state}\r\ncluster_slots_assigned:{assigned}\r\ncluster_slots_ok:{served}\r\ncluster_slots_pfail:0\r\n\
+         cluster_slots_fail:{lost}\r\ncluster_known_nodes:{nodes}\r\ncluster_size:{size}\r\ncluster_current_epoch:{epoch}\r\n\
          cluster_my_epoch:{my_epoch}\r\ncluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\n\
          total_cluster_links_buffer_limit_exceeded:0\r\n"
     );
