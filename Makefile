@@ -4,13 +4,14 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: structure help demo build package install install-debug deb http-cache test test-install test-model test-consistency compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc vtc-varnish test-redis redis-quick clean
+.PHONY: structure help demo build package install install-debug deb http-cache test test-install test-model test-consistency test-redis-groups compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc vtc-varnish test-redis redis-quick clean
 
 help:
 	@echo 'make demo       build a binary for a first look and try it: two web sites, a load balancer, a store'
 	@echo 'make test       everything that CI runs; installs what it needs (Debian, root)'
 	@echo 'make test-model random commands on the store and on redis-server, for long (SEED=1 MINUTES=10)'
 	@echo 'make test-consistency  whether a cluster in which things die is one store to its clients, for long (SEED=1 MINUTES=60)'
+	@echo 'make test-redis-groups  groups of real Redis servers whose masters die and whose proxies are stopped, for long'
 	@echo 'make test-hosts  three hosts of a cluster and what happens to them, over and over, and their simulation for long (ROUNDS=10 SEEDS=5000)'
 	@echo 'make build      the release binary, target/release/tidegate'
 	@echo 'make package    the same laid out by profiles of itself under load, for those who package it: target/packaged/tidegate'
@@ -65,6 +66,9 @@ test-model:
 test-consistency:
 	SEED=$(or $(SEED),1) MINUTES=$(or $(MINUTES),60) $(CARGO) test --locked --workspace --test cluster_consistency -- --nocapture one_store
 
+# Groups of real Redis servers: masters that die, proxies that are stopped.
+test-redis-groups:
+	$(CARGO) test --locked --workspace --test cluster_redis -- --nocapture --ignored --test-threads 1
 # Network name spaces and a real etcd (root), then the simulation, which names the seed of a failure.
 test-hosts:
 	ROUNDS=$(or $(ROUNDS),10) $(CARGO) test --locked -p tidegate --test cluster_hosts -- --ignored --nocapture

@@ -281,13 +281,7 @@ fn half_of_the_slots_move_to_a_new_store_under_load() {
     }
     let load = Load::on(proxy.address, 3);
     load.wait(300);
-    let task = store::slotmove::Move {
-        source: first.address,
-        target: second.address,
-        slots: vec![(8000, 16383)],
-        password: None,
-        term: None,
-    };
+    let task = store::slotmove::Move::between(first.address, second.address, vec![(8000, 16383)]);
     let mover = store::slotmove::start(task).unwrap();
     wait_within(LONG, "the mover follows", || match mover.progress().phase {
         store::slotmove::Phase::Failed(reason) => panic!("{reason}"),

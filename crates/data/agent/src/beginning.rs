@@ -7,9 +7,12 @@ use cluster::{Address, Cluster, Server, ServerKind, model::Proxy};
 use crate::{
     error::AgentError,
     options::{Options, Shape},
+    probe,
     processes::{Declared, Program},
 };
 
+/// The machine of a server that nobody here has started, and nobody starts: it was there before.
+pub const ELSEWHERE: &str = "elsewhere";
 /// Digits of a server's name that stand in that of its program.
 const ID_SHOWN: usize = 6;
 
@@ -46,10 +49,17 @@ impl Place {
 /// The shape makes no sense, or the machine has no free port.
 pub fn begin(options: &Options, hosts: &[Host]) -> Result<Cluster, AgentError> {
     let shape = &options.shape;
-    let groups = shape.groups.unwrap_or(Shape::GROUPS);
+    let takes_redis = !options.redis.is_empty();
+    let groups = shape.groups.unwrap_or(if takes_redis { 0 } else { Shape::GROUPS });
     let replicas = shape.replicas.unwrap_or(Shape::REPLICAS);
     let ack = shape.ack.unwrap_or(Shape::ACK.min(replicas));
-    if groups == 0 {
+    if takes_redis && !options.etcd.is_empty() {
+        return Err(AgentError::Other(
+            "--redis with --etcd: groups of Redis servers are for clusters whose agent and proxies run on one host yet"
+                .into(),
+        ));
+    }
+    if groups == 0 && !takes_redis {
         return Err(AgentError::Other("--groups is 0: a cluster has one group at least".into()));
     }
     if ack > replicas {
@@ -72,7 +82,12 @@ pub fn begin(options: &Options, hosts: &[Host]) -> Result<Cluster, AgentError> {
         cluster.proxies.push(Proxy { address, host: host.name.clone(), is_offline: false });
     }
     let count = places.len();
-    for id in 1..=groups {
+    if takes_redis {
+        // It has all keys, so it has all slots: the other groups get theirs by moves.
+        cluster = cluster.with_group(1, redis_group(options)?, 0)?.with_slots_shared_out()?;
+    }
+    let first = if takes_redis { 2 } else { 1 };
+    for id in (first..).take(usize::try_from(groups).unwrap_or(usize::MAX)) {
         // Masters and replicas go round: those of a group are on different hosts, and masters are spread.
         let servers: Result<Vec<Server>, AgentError> = (0..=replicas)
             .map(|number| {
@@ -83,19 +98,39 @@ pub fn begin(options: &Options, hosts: &[Host]) -> Result<Cluster, AgentError> {
             .collect();
         cluster = cluster.with_group(id, servers?, ack)?;
     }
-    let mut cluster = cluster.with_slots_shared_out()?;
+    let mut cluster = if takes_redis { cluster } else { cluster.with_slots_shared_out()? };
     // All of that is the first change.
     cluster.epoch = 1;
     cluster.groups.values_mut().for_each(|group| group.config_epoch = 1);
     Ok(cluster)
 }
 
+/// Running Redis servers as the first group, the master first.
+fn redis_group(options: &Options) -> Result<Vec<Server>, AgentError> {
+    let found = probe::servers(&options.redis, options.redis_credentials.as_ref()).and_then(probe::as_group);
+    let found = found.map_err(|problem| AgentError::Other(format!("--redis: {problem}")))?;
+    found.into_iter().map(|one| foreign(one.address)).collect()
+}
+
+/// A running Redis as a server of the cluster.
+///
+/// # Errors
+///
+/// The system gives no random number.
+pub fn foreign(address: Address) -> Result<Server, AgentError> {
+    Ok(Server { host: ELSEWHERE.into(), kind: ServerKind::Redis, ..server(address, ELSEWHERE)? })
+}
+
 /// The program of a server. Its name says which server it is: one that gets the port of another one later gets no data of that.
 #[must_use]
-pub fn store(server: &Server) -> Declared {
+pub fn program_of(server: &Server) -> Declared {
     let id = server.id.get(..ID_SHOWN).unwrap_or(&server.id);
-    let name = format!("store-{}-{id}", server.address.port());
-    Declared { name, program: Program::Store, address: server.address.clone(), arguments: Vec::new(), is_loose: false }
+    let program = match server.kind {
+        ServerKind::Store => Program::Store,
+        ServerKind::Redis => Program::Redis,
+    };
+    let name = format!("{}-{}-{id}", server.kind, server.address.port());
+    Declared { name, program, address: server.address.clone(), arguments: Vec::new(), is_loose: false }
 }
 
 /// The program of a proxy.

@@ -86,6 +86,19 @@ impl Connection {
         commands.iter().map(|_| self.reply(end)).collect()
     }
 
+    /// Sends one command of any bytes and gives its reply.
+    ///
+    /// # Errors
+    ///
+    /// The connection is lost, or the reply does not come in time.
+    pub fn ask_bytes(&mut self, words: &[&[u8]]) -> io::Result<Value> {
+        let mut bytes = Vec::new();
+        resp::encode_command(&mut bytes, words);
+        self.stream.set_write_timeout(Some(self.patience))?;
+        self.stream.write_all(&bytes)?;
+        self.reply(Instant::now() + self.patience)
+    }
+
     fn reply(&mut self, end: Instant) -> io::Result<Value> {
         let wrong = |error: resp::ReplyError| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
         loop {

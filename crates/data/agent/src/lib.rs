@@ -13,6 +13,10 @@
 //! | [`home`] | opens the coordinator, of one machine or of many |
 //! | [`connection`] | a connection to a server |
 //! | [`link`] | a thread for each server: one round of commands after the other |
+//! | [`redis_link`] | the same for each Redis |
+//! | [`proxy_link`] | a thread for each proxy: what it has done of its orders |
+//! | [`credentials`] | what Redis servers let the agent and the proxies in by |
+//! | [`probe`] | what a running server is that is to join |
 //! | [`processes`] | programs that run, as the folder says |
 //! | [`beginning`] | a new cluster: ports, groups, the first change |
 //! | [`figures`] | what a server says that it does and takes |
@@ -29,6 +33,7 @@ pub mod board;
 pub mod clock;
 pub mod conductor;
 pub mod connection;
+pub mod credentials;
 pub mod error;
 pub mod figures;
 pub mod home;
@@ -38,8 +43,11 @@ pub mod mover;
 pub mod options;
 pub mod page;
 pub mod peers;
+pub mod probe;
 pub mod processes;
+pub mod proxy_link;
 pub mod records;
+pub mod redis_link;
 pub mod secrets;
 pub mod voting;
 pub mod watching;

@@ -44,6 +44,8 @@ pub enum Order {
     },
     /// Ask what it does and takes.
     Figures,
+    /// End commands that wait for keys: these are about to have another server.
+    Unblock,
 }
 
 /// What came of a round.
@@ -61,6 +63,24 @@ pub struct Report {
     pub cleared: Vec<(u16, u64)>,
     /// What it does and takes, if it was asked.
     pub figures: Option<Box<Figures>>,
+    /// It is another process than it was.
+    pub has_restarted: bool,
+}
+
+impl Report {
+    /// One of a server that has said nothing yet.
+    #[must_use]
+    pub fn of(server: &Address) -> Self {
+        Self {
+            server: server.clone(),
+            observation: Err(String::new()),
+            failures: Vec::new(),
+            paused: Vec::new(),
+            cleared: Vec::new(),
+            figures: None,
+            has_restarted: false,
+        }
+    }
 }
 
 /// A server's thread, as others see it.
@@ -88,7 +108,13 @@ impl Link {
         let (orders, given) = mpsc::channel();
         let name = format!("server {}", server.port());
         thread::Builder::new().name(name).spawn(move || serve((&server, &login), clock, &given, &report))?;
-        Ok(Self { orders, is_busy: false, began_at: 0 })
+        Ok(Self::of(orders))
+    }
+
+    /// That of a thread which takes orders there.
+    #[must_use]
+    pub fn of(orders: Sender<Vec<Order>>) -> Self {
+        Self { orders, is_busy: false, began_at: 0 }
     }
 
     /// Begins a round.
@@ -106,14 +132,7 @@ fn serve(
 ) {
     let mut connection = None;
     while let Ok(orders) = orders.recv() {
-        let mut round = Report {
-            server: server.clone(),
-            observation: Err(String::new()),
-            failures: Vec::new(),
-            paused: Vec::new(),
-            cleared: Vec::new(),
-            figures: None,
-        };
+        let mut round = Report::of(server);
         let result = go_round((server, login), clock, &mut connection, &orders, &mut round);
         if result.is_err() {
             connection = None;
@@ -160,7 +179,7 @@ fn go_round(
                     .push((slots.0, reply.as_integer().and_then(|count| u64::try_from(count).ok()).unwrap_or(0)));
             }
             (Order::Figures, None) => round.figures = Some(Box::new(Figures::of(&text(reply), round_trip_us))),
-            (Order::Do(_), None) => {}
+            (Order::Do(_) | Order::Unblock, None) => {}
         }
     }
     observed(answers, asked_at, answered_at)
@@ -169,6 +188,8 @@ fn go_round(
 fn command_of(order: &Order) -> Command {
     match order {
         Order::Do(words) => words.clone(),
+        // A store sends those that wait elsewhere itself.
+        Order::Unblock => command(&["PING"]),
         Order::Figures => command(&["INFO", "clients", "memory", "stats", "commandstats", "keyspace"]),
         Order::Pause { slots: (first, last), ms } => {
             command(&["CLUSTER", "PAUSE", &first.to_string(), &last.to_string(), &ms.to_string()])
@@ -188,7 +209,7 @@ pub(crate) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
 }
 
-fn number(text: &str, name: &str) -> Result<u64, String> {
+pub(crate) fn number(text: &str, name: &str) -> Result<u64, String> {
     let found = field(text, name).and_then(|value| value.parse().ok());
     found.ok_or_else(|| format!("its answer has no {name}: {}", text.lines().next().unwrap_or_default()))
 }
@@ -215,7 +236,7 @@ fn observed(answers: &[Value], asked_at: u64, answered_at: u64) -> Result<Observ
     })
 }
 
-fn role_of(replication: &str) -> Result<Role, String> {
+pub(crate) fn role_of(replication: &str) -> Result<Role, String> {
     match field(replication, "role") {
         Some("master") => Ok(Role::Master),
         Some("slave") => {

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use cluster::{Address, SlotRange, migration::CopyProgress};
+use cluster::{Address, ServerKind, SlotRange, migration::CopyProgress};
+
+use crate::credentials::Credentials;
 
 /// A copy that runs; it ends when this goes.
 pub trait Copying: Send {
@@ -21,6 +23,17 @@ pub trait Copying: Send {
     fn has_ended(&self) -> bool;
 }
 
+/// A server that slots are copied from, or to.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// Where it is.
+    pub address: Address,
+    /// What it is.
+    pub kind: ServerKind,
+    /// What it lets the mover in by.
+    pub credentials: Option<Credentials>,
+}
+
 /// What can copy slots.
 pub trait Mover: Send {
     /// The agent leads since this term: copies that begin from now on go on only while no later one is known.
@@ -31,7 +44,7 @@ pub trait Mover: Send {
     /// # Errors
     ///
     /// It cannot begin, and why.
-    fn start(&self, source: &Address, target: &Address, slots: SlotRange) -> Result<Box<dyn Copying>, String>;
+    fn start(&self, source: &End, target: &End, slots: SlotRange) -> Result<Box<dyn Copying>, String>;
 }
 
 impl fmt::Debug for dyn Mover {

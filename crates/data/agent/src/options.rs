@@ -5,9 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cluster::{keeper::Patience, model::LONE_HOST};
+use cluster::{Address, keeper::Patience, model::LONE_HOST};
 
-use crate::{error::AgentError, secrets::Secret};
+use crate::{credentials::Credentials, error::AgentError, secrets::Secret};
 
 /// How an agent runs.
 #[derive(Clone, Debug)]
@@ -28,6 +28,12 @@ pub struct Options {
     pub shape: Shape,
     /// The program that stores and proxies are run by.
     pub program: PathBuf,
+    /// The program that Redis servers are run by: a path, or a name that is looked for where commands are.
+    pub redis_program: PathBuf,
+    /// Running Redis servers with which a new cluster begins: they are its first group and have all slots.
+    pub redis: Vec<Address>,
+    /// What they let the agent and the proxies in by.
+    pub redis_credentials: Option<Credentials>,
     /// How patient it is with silent servers.
     pub patience: Patience,
     /// How often servers are asked, in milliseconds.
@@ -141,6 +147,12 @@ impl Folder {
     #[must_use]
     pub fn topology(&self) -> PathBuf {
         self.0.join("topology.nodes")
+    }
+
+    /// What Redis servers let the agent and the proxies in by: these look for it beside what they read.
+    #[must_use]
+    pub fn secrets(&self) -> PathBuf {
+        self.topology().with_extension("secrets")
     }
 
     /// The agent's socket.

@@ -39,6 +39,8 @@ pub enum Program {
     Store,
     /// `tidegate proxy`.
     Proxy,
+    /// `redis-server`, or Valkey's.
+    Redis,
 }
 
 /// A program that is to run.
@@ -77,6 +79,28 @@ impl Declared {
                 let open: &[&str] = if secret.is_open { &["--protected-mode", "no"] } else { &[] };
                 let words = words.iter().chain(open).map(|word| (*word).to_owned());
                 ["store".to_owned()].into_iter().chain(file).chain(words).collect()
+            }
+            Program::Redis => {
+                let dir = path(folder.store(&self.name));
+                // Its words stay as they are, by which it is found again (`set-proc-title`). What it has is on the disk each second, so one
+                // that is started again does not come back empty.
+                let words = [
+                    "--bind",
+                    &host,
+                    "--port",
+                    &port,
+                    "--dir",
+                    &dir,
+                    "--appendonly",
+                    "yes",
+                    "--save",
+                    "",
+                    "--repl-diskless-sync-delay",
+                    "0",
+                    "--set-proc-title",
+                    "no",
+                ];
+                words.map(str::to_owned).into()
             }
             Program::Proxy => {
                 let (listen, topology) = (self.address.to_string(), path(folder.topology()));
@@ -132,12 +156,21 @@ pub enum Happening {
     Failed(Address, String),
 }
 
+/// Where programs are.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// Tidegate: stores and proxies.
+    pub tidegate: PathBuf,
+    /// `redis-server`, or Valkey's: a path, or a name that is looked for where commands are.
+    pub redis: PathBuf,
+}
+
 /// The programs of a folder.
 #[derive(Debug)]
 pub struct Processes {
     folder: Folder,
     secret: Secret,
-    program: PathBuf,
+    programs: Programs,
     all: Vec<Supervised>,
 }
 
@@ -200,8 +233,9 @@ impl Processes {
     /// Those of a list, none of which runs as far as is known.
     #[must_use]
     pub fn new(options: &Options, declared: Vec<Declared>) -> Self {
-        let (folder, secret, program) = (options.folder.clone(), options.secret.clone(), options.program.clone());
-        let mut processes = Self { folder, secret, program, all: Vec::new() };
+        let (folder, secret) = (options.folder.clone(), options.secret.clone());
+        let programs = Programs { tidegate: options.program.clone(), redis: options.redis_program.clone() };
+        let mut processes = Self { folder, secret, programs, all: Vec::new() };
         declared.into_iter().for_each(|what| processes.add(what));
         processes
     }
@@ -294,7 +328,7 @@ impl Processes {
     pub fn check(&mut self, now: u64) -> Vec<Happening> {
         let mut happenings = Vec::new();
         for one in &mut self.all {
-            if let Some(happening) = one.check(now, (&self.folder, &self.secret), &self.program) {
+            if let Some(happening) = one.check(now, (&self.folder, &self.secret), &self.programs) {
                 happenings.push(happening);
             }
         }
@@ -351,7 +385,7 @@ impl Supervised {
         }
     }
 
-    fn check(&mut self, now: u64, (folder, secret): (&Folder, &Secret), program: &Path) -> Option<Happening> {
+    fn check(&mut self, now: u64, (folder, secret): (&Folder, &Secret), programs: &Programs) -> Option<Happening> {
         let address = self.what.address.clone();
         match &mut self.state {
             State::Ended | State::Held => None,
@@ -361,7 +395,7 @@ impl Supervised {
                     self.state = State::Running { process: Process::Adopted(pid), since: now };
                     return Some(Happening::Adopted(address, pid.as_raw_nonzero().get().unsigned_abs()));
                 }
-                match start(&self.what, (folder, secret), program) {
+                match start(&self.what, (folder, secret), programs) {
                     Ok(child) => {
                         let pid = child.id();
                         self.starts += 1;
@@ -413,15 +447,16 @@ fn running(words: &[String], later: &str) -> Option<Pid> {
     })
 }
 
-fn start(what: &Declared, (folder, secret): (&Folder, &Secret), program: &Path) -> io::Result<Child> {
+fn start(what: &Declared, (folder, secret): (&Folder, &Secret), programs: &Programs) -> io::Result<Child> {
     let log_path = folder.log_of(&what.name);
     if let Some(parent) = log_path.parent() {
         fs::create_dir_all(parent)?;
     }
-    if what.program == Program::Store {
+    if what.program != Program::Proxy {
         fs::create_dir_all(folder.store(&what.name))?;
     }
     let log = OpenOptions::new().create(true).append(true).open(&log_path)?;
+    let program = if what.program == Program::Redis { &programs.redis } else { &programs.tidegate };
     let mut command = Command::new(program);
     command.args(what.words(folder, secret));
     if what.program == Program::Store {

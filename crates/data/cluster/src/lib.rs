@@ -9,6 +9,7 @@
 //! | [`plan`] | which slots move so that groups have the same share |
 //! | [`undo`] | what takes a change back |
 //! | [`nodes`] | the cluster as lines of `CLUSTER NODES` |
+//! | [`fence`] | what proxies may send to a Redis, and who of them has heard |
 //! | [`ballot`] | what agents say to each other about who may serve |
 //! | [`voter`] | a host's vote for masters |
 //! | [`leading`] | who of the agents leads the others |
@@ -17,6 +18,7 @@
 
 pub mod ballot;
 pub mod change;
+pub mod fence;
 pub mod keeper;
 pub mod leading;
 pub mod migration;

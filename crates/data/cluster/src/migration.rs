@@ -79,6 +79,8 @@ pub struct MoveView<'a> {
     pub source_offset: Option<(u64, u64)>,
     /// How much of the source's lease is left.
     pub lease_left_ms: u64,
+    /// How much longer than a store's pause the wait for proxies may take where the source is a Redis.
+    pub fence_ms: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,7 +199,7 @@ impl Migration {
                     Vec::new()
                 }
             }
-            Stage::Pausing { since } if now >= since + CATCH_UP_MS => self.begin_anew(view),
+            Stage::Pausing { since } if now >= since + CATCH_UP_MS + view.fence_ms => self.begin_anew(view),
             _ => Vec::new(),
         }
     }

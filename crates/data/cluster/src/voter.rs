@@ -124,7 +124,9 @@ impl Voter {
 
     /// The masters that it looks after.
     pub fn masters(&self) -> impl Iterator<Item = (GroupId, &Address)> {
-        self.cluster.groups.iter().map(|(id, group)| (*id, &group.master))
+        // A Redis knows no votes: it is fenced at the proxies.
+        let stores = self.cluster.groups.iter().filter(|(_, group)| group.kind().is_store());
+        stores.map(|(id, group)| (*id, &group.master))
     }
 
     /// Whether this run of a group's master would get a vote.

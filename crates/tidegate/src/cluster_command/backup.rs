@@ -135,6 +135,12 @@ fn make(arguments: &BackupArguments, archive: &dyn Archive) -> Result<String, Fa
         let id = at(group, "id").as_u64().unwrap_or(0);
         let master = at(group, "master").as_str().unwrap_or_default();
         let failed = |problem: String| Fault::Final(format!("group {id}: {problem}"));
+        if at(group, "kind") == "redis" {
+            return Err(Fault::Final(format!(
+                "group {id} is of Redis servers, which keep no log that could be copied up to a moment: move its slots to stores first \
+                 (`slot rebalance --drain {id}`), or copy its servers by themselves (`redis-cli --rdb`)"
+            )));
+        }
         if at(group, "state") != "ok" {
             return Err(failed("it has no master that serves; `cluster check` says why".into()));
         }

@@ -65,8 +65,9 @@ fn part(text: &str) -> String {
 pub fn server(command: &ServerCommand) -> Result<String, String> {
     match command {
         ServerCommand::List(which) => Ok(shown(which, &get(which, "/api/status")?, show::servers)),
-        ServerCommand::Add { group, address, consent, which } => {
-            let body = json!({ "address": address });
+        ServerCommand::Add { group, address, redis, login, consent, which } => {
+            let password = login.password()?;
+            let body = json!({ "address": address, "redis": redis, "user": login.user, "password": password });
             let change = Change::new("POST", format!("/api/groups/{group}/servers"), body);
             let Some(done) = with_consent(which, *consent, &change, show::what)? else { return Ok(NOT_DONE.into()) };
             let server = done.get("server").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -77,8 +78,11 @@ pub fn server(command: &ServerCommand) -> Result<String, String> {
             let path = format!("/api/groups/{group}/servers/{}", part(server));
             done_at_once(which, *consent, &Change::new("DELETE", path, json!({ "ack": ack })))
         }
-        ServerCommand::AddGroup { group, replicas, ack, consent, which } => {
-            let body = json!({ "group": group, "replicas": replicas, "ack": ack });
+        ServerCommand::AddGroup { group, replicas, ack, redis, program, login, consent, which } => {
+            let body = json!({
+                "group": group, "replicas": replicas, "ack": ack, "redis": redis, "program": program,
+                "user": login.user, "password": login.password()?,
+            });
             let change = Change::new("POST", "/api/groups", body);
             let Some(done) = with_consent(which, *consent, &change, show::what)? else { return Ok(NOT_DONE.into()) };
             let servers = done.get("servers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

@@ -9,7 +9,9 @@ mod slot_mover;
 use std::{io::Write as _, path::PathBuf, process::ExitCode, sync::atomic::AtomicU64, time::Duration};
 
 use agent::{
-    Options, http,
+    Options,
+    credentials::Credentials,
+    http,
     options::{Api, Folder, HOSTS, Shape},
     secrets::Secret,
 };
@@ -135,6 +137,50 @@ struct UpArguments {
     /// Where REST and the page are, as address:port, or `off`. They stay where they were; in a new cluster they are near the port.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = api_of)]
     api: Option<Api>,
+    /// Begin a new cluster with Redis servers that run already, a master and its replicas: they are group 1 and have all slots, with
+    /// what they have. --groups then says how many groups of stores there are besides (0), to which slots can be moved.
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', value_parser = address_of)]
+    redis: Vec<cluster::Address>,
+    #[command(flatten)]
+    login: LoginArguments,
+    /// The program by which Redis servers are run: a path, or a name that is looked for where commands are.
+    #[arg(long, value_name = "PROGRAM", default_value = "redis-server")]
+    redis_server: PathBuf,
+}
+
+/// By what running Redis servers let the agent and the proxies in.
+#[derive(Args, Debug)]
+struct LoginArguments {
+    /// The file that has the password of running Redis servers. The first line is the password.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// The user that the password belongs to, if it is not the default one.
+    #[arg(long, requires = "password_file")]
+    user: Option<String>,
+}
+
+impl LoginArguments {
+    fn password(&self) -> Result<Option<String>, String> {
+        let Some(path) = &self.password_file else { return Ok(None) };
+        let text =
+            std::fs::read_to_string(path).map_err(|error| format!("--password-file {}: {error}", path.display()))?;
+        let first = text.lines().next().unwrap_or_default().to_owned();
+        if first.is_empty() {
+            return Err(format!(
+                "--password-file {}: its first line is empty; the password stands there",
+                path.display()
+            ));
+        }
+        Ok(Some(first))
+    }
+
+    fn credentials(&self) -> Result<Option<Credentials>, String> {
+        Ok(self.password()?.map(|password| Credentials { user: self.user.clone(), password }))
+    }
+}
+
+fn address_of(text: &str) -> Result<cluster::Address, String> {
+    text.trim().parse().map_err(|error: cluster::model::NoAddress| error.to_string())
 }
 
 impl UpArguments {
@@ -165,6 +211,11 @@ enum ServerCommand {
         group: u32,
         /// Where it listens, as host:port; a free port if it is left out.
         address: Option<String>,
+        /// A Redis listens there already, and joins the group, which is one of Redis servers.
+        #[arg(long, requires = "address")]
+        redis: bool,
+        #[command(flatten)]
+        login: LoginArguments,
         #[command(flatten)]
         consent: Consent,
         #[command(flatten)]
@@ -194,6 +245,14 @@ enum ServerCommand {
         /// How many replicas must have a write (as in the other groups).
         #[arg(long)]
         ack: Option<u32>,
+        /// Redis servers that run already become the group: a master, and its replicas or empty servers.
+        #[arg(long, value_name = "HOST:PORT,...", conflicts_with_all = ["replicas", "program"])]
+        redis: Option<String>,
+        /// What the agent starts: redis-server, valkey-server, or store.
+        #[arg(long)]
+        program: Option<String>,
+        #[command(flatten)]
+        login: LoginArguments,
         #[command(flatten)]
         consent: Consent,
         #[command(flatten)]
@@ -425,6 +484,9 @@ fn up(arguments: &UpArguments) -> Result<(), String> {
         patience,
         ask_each_ms: 100,
         api: arguments.api.unwrap_or_default(),
+        redis_program: arguments.redis_server.clone(),
+        redis: arguments.redis.clone(),
+        redis_credentials: arguments.login.credentials()?,
     };
     let ready = |text: &str| {
         let _ = writeln!(std::io::stdout(), "{text}");

@@ -8,9 +8,9 @@ use std::{
     },
 };
 
-use agent::mover::{Copying, Mover};
+use agent::mover::{Copying, End, Mover};
 use cluster::{Address, SlotRange, migration::CopyProgress};
-use store::slotmove::{self, Move, Phase};
+use store::slotmove::{self, Login, Move, Phase};
 
 /// Copies slots between stores.
 pub struct SlotMover {
@@ -28,17 +28,29 @@ fn place(address: &Address) -> Result<SocketAddr, String> {
     found.ok_or_else(|| format!("{address} has no address"))
 }
 
+impl SlotMover {
+    /// What a server lets the mover in by: stores have one password, each Redis its own.
+    fn login(&self, end: &End) -> Option<Login> {
+        let password = self.password.as_deref().map(str::to_owned).filter(|_| end.kind.is_store());
+        let of_store = password.map(|password| Login { user: None, password });
+        let known = end.credentials.as_ref();
+        known.map(|known| Login { user: known.user.clone(), password: known.password.clone() }).or(of_store)
+    }
+}
+
 impl Mover for SlotMover {
     fn lead(&self, term: u64) {
         self.term.store(term, Ordering::Relaxed);
     }
 
-    fn start(&self, source: &Address, target: &Address, slots: SlotRange) -> Result<Box<dyn Copying>, String> {
+    fn start(&self, source: &End, target: &End, slots: SlotRange) -> Result<Box<dyn Copying>, String> {
         let task = Move {
-            source: place(source)?,
-            target: place(target)?,
+            source: place(&source.address)?,
+            target: place(&target.address)?,
             slots: vec![(slots.first, slots.last)],
-            password: self.password.as_deref().map(str::to_owned),
+            source_login: self.login(source),
+            target_login: self.login(target),
+            target_is_plain: !target.kind.is_store(),
             term: Some(self.term.load(Ordering::Relaxed)).filter(|term| *term > 0),
         };
         let mover = slotmove::start(task).map_err(|error| error.to_string())?;

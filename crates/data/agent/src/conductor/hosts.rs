@@ -60,6 +60,9 @@ impl Conductor {
         hosts.sort_by(|a, b| a.name.cmp(&b.name));
         super::refuse_orphans(&self.options)?;
         let cluster = beginning::begin(&self.options, &hosts)?;
+        if let Some(own) = &self.options.redis_credentials {
+            self.credentials.add(&self.options.folder.secrets(), &self.options.redis, own)?;
+        }
         if let Err(error) = self.records.change(cluster, "up", "the cluster begins") {
             self.note(&format!("the cluster does not begin: {error}"));
             self.read_again();

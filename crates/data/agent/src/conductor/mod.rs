@@ -1,6 +1,7 @@
 //! The loop that all comes together in: it hears of servers, processes and requests, asks the keepers what is to be done, and has it
 //! done. One thread owns all of it, so decisions are made one after the other.
 
+mod fencing;
 mod figures;
 mod hosts;
 mod leading;
@@ -29,12 +30,13 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use cluster::{Address, Epoch, GroupId, keeper::Keeper, nodes};
+use cluster::{Address, Epoch, GroupId, ServerKind, keeper::Keeper};
 
 use crate::{
     board::{Board, View},
     clock::Clock,
     connection::Login,
+    credentials::AllCredentials,
     error::AgentError,
     http::{Request, Response},
     link::{Link, Order, Report},
@@ -43,6 +45,7 @@ use crate::{
     peers::Peers,
     processes::{self, Happening, Processes},
     records::Records,
+    redis_link,
     watching::Heard,
 };
 
@@ -56,6 +59,8 @@ pub enum Event {
     Report(Report),
     /// Somebody asks.
     Request(Request, Sender<Response>),
+    /// A proxy has said which orders about Redis servers it has done, or does not answer.
+    Proxy(Address, Option<u64>),
     /// The coordinator has changed.
     Coordinator(Heard),
     /// Another agent has said something; it is on the board.
@@ -99,8 +104,10 @@ pub struct Conductor {
     _lock: Option<File>,
     events: Receiver<Event>,
     sender: Sender<Event>,
-    /// The change of the cluster that proxies were told of last.
-    told_proxies: Option<(Epoch, BTreeSet<Address>)>,
+    /// What proxies were told.
+    pub fencing: fencing::Fencing,
+    /// What Redis servers let the agent in by.
+    pub credentials: AllCredentials,
     log: File,
     last_log: String,
     /// What servers do and take.
@@ -181,6 +188,7 @@ impl Conductor {
         while let Some(heard) = event {
             match heard {
                 Event::Report(report) => self.handle_report(report),
+                Event::Proxy(proxy, done) => self.handle_proxy(&proxy, done),
                 Event::Coordinator(heard) => self.handle_coordinator(heard),
                 Event::Peer(view) => self.handle_peer(&view),
                 Event::Request(request, answer) => {
@@ -275,35 +283,33 @@ impl Conductor {
             self.moves.handle_paused(first, now, until);
             self.keeper(group, now).handle_paused(&server, now, until);
         }
+        let is_store = self.kind_of(&server).is_store();
         for (first, count) in report.cleared {
-            self.moves.handle_cleared(first, count);
+            match (is_store, count) {
+                (false, 0) => self.moves.handle_all_cleared(first),
+                (false, _) => {}
+                (true, count) => self.moves.handle_cleared(first, count),
+            }
         }
         if let Some(figures) = report.figures {
             self.figures.take(&server, now, *figures);
         }
+        if report.has_restarted {
+            self.note(&format!("{server} is another process than before"));
+            self.keeper(group, now).handle_restarted(&server, now);
+        }
         match report.observation {
-            Ok(observation) => {
+            Ok(mut observation) => {
+                if !is_store {
+                    // It knows none: what it is told it does.
+                    observation.epoch = self.records.cluster.epoch;
+                }
                 self.silent.remove(&server);
                 self.keeper(group, now).handle_observed(&server, observation);
             }
             Err(why) => {
                 self.silent.insert(server, why);
             }
-        }
-    }
-
-    /// Writes what proxies read, when it has changed.
-    fn tell_proxies(&mut self) {
-        let epoch = self.records.cluster.epoch;
-        let given_up = self.board.given_up();
-        if epoch == 0 || self.told_proxies.as_ref().is_some_and(|told| told.0 == epoch && told.1 == given_up) {
-            return;
-        }
-        let text = nodes::render_file(&self.records.cluster, &given_up);
-        let path = self.options.folder.topology();
-        match processes::replace_quickly(&path, text.as_bytes()) {
-            Ok(()) => self.told_proxies = Some((epoch, given_up)),
-            Err(error) => self.note(&format!("{} cannot be written: {error}", path.display())),
         }
     }
 
@@ -324,17 +330,27 @@ impl Conductor {
 
     /// A thread for each server, none for those that have left.
     fn keep_links(&mut self) {
-        let servers: Vec<Address> = self.records.cluster.servers().map(|(_, server)| server.address.clone()).collect();
-        self.links.retain(|address, _| servers.contains(address));
-        self.figures.retain(|address| servers.contains(address));
-        for address in servers {
+        let servers = self.records.cluster.servers().map(|(_, server)| (server.address.clone(), server.kind));
+        let servers: BTreeMap<Address, ServerKind> = servers.collect();
+        self.links.retain(|address, _| servers.contains_key(address));
+        self.figures.retain(|address| servers.contains_key(address));
+        for (address, kind) in servers {
             if self.links.contains_key(&address) {
                 continue;
             }
             let sender = self.sender.clone();
-            let login = Login { term: self.records.led_term(), ..self.login.clone() };
             let report = move |report| sender.send(Event::Report(report)).is_ok();
-            match Link::start(address.clone(), self.clock, login, report) {
+            let started = match kind {
+                ServerKind::Store => {
+                    let login = Login { term: self.records.led_term(), ..self.login.clone() };
+                    Link::start(address.clone(), self.clock, login, report)
+                }
+                ServerKind::Redis => {
+                    let credentials = self.credentials.of(&address).cloned();
+                    redis_link::start(address.clone(), credentials, self.clock, report)
+                }
+            };
+            match started {
                 Ok(link) => drop(self.links.insert(address, link)),
                 Err(error) => self.note(&format!("no thread for {address}: {error}")),
             }

@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 
 use cluster::{
-    Address, GroupId,
+    Address, GroupId, ServerKind,
+    fence::Cause,
     migration::{CopyProgress, Migration, MoveStep, MoveView},
     plan::Move,
     slots::{Phase, SlotEvent},
 };
 
 use super::{Conductor, steps::Orders};
-use crate::{connection::command, link::Order, mover::Copying};
+use crate::{
+    connection::command,
+    link::Order,
+    mover::{Copying, End},
+};
 
 /// Slots that one command walks: a server answers nobody meanwhile.
 const WALKED_AT_ONCE: u16 = 16;
@@ -18,6 +23,8 @@ const WALKED_AT_ONCE: u16 = 16;
 const CLEARED_AT_ONCE: u32 = 500;
 /// Who gets the slots is told of it before the others; after so many milliseconds these are told in any case.
 const TOLD_FIRST_MS: u64 = 500;
+/// How long requests to a Redis wait at the proxies at most, once these have been heard, in milliseconds.
+const HELD_MAX_MS: u64 = 10_000;
 
 /// A range on its way.
 struct UnderWay {
@@ -79,6 +86,13 @@ impl Moves {
     pub(super) fn handle_paused(&mut self, first: u16, now: u64, until: u64) {
         if let Some(one) = self.all.get_mut(&first) {
             one.machine.handle_paused(now, until);
+        }
+    }
+
+    /// A Redis has nothing of a range any more.
+    pub(super) fn handle_all_cleared(&mut self, first: u16) {
+        if let Some(one) = self.all.values_mut().find(|one| one.clears_from == first) {
+            one.clears_from = one.machine.what().slots.last.saturating_add(1);
         }
     }
 
@@ -153,8 +167,31 @@ impl Conductor {
         if let Some((what, phase)) = moving.iter().find(|(_, phase)| *phase != Phase::Planned).or(moving.first()) {
             self.conduct_move(now, *what, *phase, orders);
         }
+        self.release_slots();
         self.moves.held =
             self.moves.all.values().filter(|one| one.machine.is_pausing()).map(|one| one.machine.what().from).collect();
+    }
+
+    /// Requests wait no longer on slots whose move does not need that (any more).
+    fn release_slots(&mut self) {
+        for first in self.fencing.held_for_moves() {
+            if !self.moves.all.get(&first).is_some_and(|one| one.machine.is_pausing()) {
+                self.fencing.fence.release(Cause::Move(first));
+            }
+        }
+    }
+
+    /// A server as what copies slots is told of it.
+    fn end_of(&self, address: Address) -> End {
+        let kind = self.kind_of(&address);
+        let credentials = self.credentials.of(&address).cloned();
+        End { address, kind, credentials }
+    }
+
+    /// What a server is.
+    pub(super) fn kind_of(&self, address: &Address) -> ServerKind {
+        let mut servers = self.records.cluster.servers();
+        servers.find(|(_, server)| server.address == *address).map_or(ServerKind::Store, |(_, server)| server.kind)
     }
 
     /// Who gets slots knows it before who gives them, so that clients are sent back and forth as little as can be.
@@ -188,7 +225,17 @@ impl Conductor {
         let (Some(source), Some(target)) = (master(what.from), master(what.to)) else { return };
         let seen = |group: GroupId, address: &Address| self.keepers.get(&group)?.fresh(address, now);
         let (from, to) = (seen(what.from, &source).cloned(), seen(what.to, &target).cloned());
-        let lease_until = self.keepers.get(&what.from).map_or(u64::MAX, |keeper| keeper.lease_until(cluster.epoch));
+        let kind = cluster.groups.get(&what.from).map_or(ServerKind::Store, cluster::Group::kind);
+        let lease_until = match kind {
+            ServerKind::Store => {
+                self.keepers.get(&what.from).map_or(u64::MAX, |keeper| keeper.lease_until(cluster.epoch))
+            }
+            // It has none: proxies are waited for instead.
+            ServerKind::Redis => now,
+        };
+        let patience = self.options.patience;
+        let is_changing = [what.from, what.to].iter().any(|group| self.fencing.fence.holds(Cause::Master(*group)));
+        let held_at = self.fencing.fence.done_at(Cause::Move(what.slots.first));
         let one = self.moves.all.entry(what.slots.first).or_insert_with(|| UnderWay {
             machine: Migration::new(what),
             copy: None,
@@ -202,16 +249,23 @@ impl Conductor {
         if !one.ending.is_empty() {
             return;
         }
+        if let Some(held_at) = held_at {
+            one.machine.handle_paused(held_at, held_at + HELD_MAX_MS);
+        }
         let progress = one.progress.clone();
         let view = MoveView {
             source: &source,
             target: &target,
-            both_serve: from.is_some() && to.is_some() && self.mover.is_some(),
+            both_serve: from.is_some() && to.is_some() && self.mover.is_some() && !is_changing,
             copy: progress.as_ref(),
             source_offset: from.as_ref().map(|seen| (seen.asked_at, seen.offset)),
             lease_left_ms: lease_until.saturating_sub(now),
+            fence_ms: if kind.is_store() { 0 } else { patience.lease_ms + patience.margin_ms },
         };
         let steps = one.machine.poll_steps(now, phase, &view);
+        if !kind.is_store() && self.fencing.fence.holds(Cause::Move(what.slots.first)) && held_at.is_none() {
+            orders.entry(source.clone()).or_default().push(Order::Unblock);
+        }
         for step in steps {
             self.conduct_step(what, step, orders);
         }
@@ -220,10 +274,15 @@ impl Conductor {
     fn conduct_step(&mut self, what: Move, step: MoveStep, orders: &mut Orders) {
         let slots = (what.slots.first, what.slots.last);
         let now = self.now();
+        let ends = match &step {
+            MoveStep::StartCopy { source, target } => Some((self.end_of(source.clone()), self.end_of(target.clone()))),
+            _ => None,
+        };
+        let source_kind = self.records.cluster.groups.get(&what.from).map_or(ServerKind::Store, cluster::Group::kind);
         let Some(one) = self.moves.all.get_mut(&what.slots.first) else { return };
         match step {
-            MoveStep::StartCopy { source, target } => {
-                let Some(mover) = &self.mover else { return };
+            MoveStep::StartCopy { .. } => {
+                let (Some(mover), Some((source, target))) = (&self.mover, ends) else { return };
                 match mover.start(&source, &target, what.slots) {
                     Ok(copy) => {
                         one.copy = Some(copy);
@@ -236,6 +295,13 @@ impl Conductor {
                 }
             }
             MoveStep::StopCopy => one.end_copy(),
+            MoveStep::Pause { source, .. } if source_kind == ServerKind::Redis => {
+                self.fencing.fence.hold(Cause::Move(what.slots.first), vec![what.slots], None);
+                orders.entry(source).or_default().push(Order::Unblock);
+            }
+            MoveStep::EndPause { .. } if source_kind == ServerKind::Redis => {
+                self.fencing.fence.release(Cause::Move(what.slots.first));
+            }
             MoveStep::Pause { source, ms } => {
                 orders.entry(source).or_default().push(Order::Pause { slots, ms });
             }
@@ -245,6 +311,10 @@ impl Conductor {
             MoveStep::Clear { source } => {
                 // What the copy would hand on is not removed.
                 if !one.ending.is_empty() {
+                    return;
+                }
+                if source_kind == ServerKind::Redis && one.clears_from <= slots.1 {
+                    orders.entry(source).or_default().push(Order::Clear { slots, count: CLEARED_AT_ONCE });
                     return;
                 }
                 let first = one.clears_from;
@@ -272,6 +342,8 @@ impl Conductor {
             Ok(()) => {
                 self.note(&text);
                 if event == SlotEvent::Switch {
+                    // The proxies hear of both at once.
+                    self.fencing.fence.release(Cause::Move(slots.first));
                     let target = self.records.cluster.groups.get(&to);
                     let first = target.map(|group| vec![group.master.clone()]).unwrap_or_default();
                     let now = self.now();

@@ -1,11 +1,11 @@
 //! What runs here is what the cluster says is to run here: after each change of it, by whomever, programs are started and ended.
 
-use cluster::{Address, Server};
+use cluster::{Address, Server, ServerKind};
 
 use super::Conductor;
 use crate::{
     beginning,
-    processes::{self, Declared, Program},
+    processes::{self, Declared},
 };
 
 impl Conductor {
@@ -55,16 +55,15 @@ impl Conductor {
     fn wanted(&self) -> Vec<Declared> {
         let (cluster, host) = (&self.records.cluster, self.options.host_name());
         let servers = cluster.servers().map(|(_, server)| server);
-        let stores = servers.filter(|server: &&Server| server.host == host).map(beginning::store);
+        let stores = servers.filter(|server: &&Server| server.host == host).map(beginning::program_of);
         let proxies = cluster.proxies.iter().filter(|proxy| proxy.host == host && !proxy.is_offline);
         proxies.map(|proxy| beginning::proxy(&proxy.address)).chain(stores).collect()
     }
 
-    /// Starts a store that belongs to no group yet.
-    pub(super) fn start_loose(&mut self, address: Address) -> Result<Declared, crate::AgentError> {
-        let server = beginning::server(address, self.options.host_name())?;
-        let declared = Declared { is_loose: true, ..beginning::store(&server) };
-        debug_assert_eq!(declared.program, Program::Store);
+    /// Starts a server that belongs to no group yet.
+    pub(super) fn start_loose(&mut self, address: Address, kind: ServerKind) -> Result<Declared, crate::AgentError> {
+        let server = Server { kind, ..beginning::server(address, self.options.host_name())? };
+        let declared = Declared { is_loose: true, ..beginning::program_of(&server) };
         self.processes.add(declared.clone());
         self.write_declared();
         Ok(declared)

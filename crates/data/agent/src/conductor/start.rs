@@ -19,11 +19,12 @@ use signal_hook::{
     flag,
 };
 
-use super::{Conductor, Event, figures, leading, moves, pending, requests, site};
+use super::{Conductor, Event, fencing, figures, leading, moves, pending, requests, site};
 use crate::{
     board::{Board, View},
     clock::Clock,
     connection::Login,
+    credentials::AllCredentials,
     error::AgentError,
     home,
     http::{self, Desk, Token},
@@ -91,7 +92,8 @@ pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&
         _lock: home.lock,
         events,
         sender,
-        told_proxies: None,
+        fencing: fencing::Fencing::new(options.patience, clock.now()),
+        credentials: AllCredentials::read(&options.folder.secrets())?,
         log,
         last_log: String::new(),
         figures: figures::Figures::default(),

@@ -5,7 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use cluster::{GroupId, SLOTS, Server, SlotState, keeper::Role};
+use cluster::{GroupId, SLOTS, Server, ServerKind, SlotState, fence::Cause, keeper::Role};
 use serde_json::{Value, json};
 
 use super::{Conductor, requests};
@@ -32,6 +32,11 @@ pub(super) fn group_serves(conductor: &Conductor, id: GroupId) -> bool {
         return false;
     };
     let seen = keeper.fresh(&group.master, now);
+    if group.kind() == ServerKind::Redis {
+        // It needs no lease; its proxies do, and these are told.
+        let is_held = conductor.fencing.fence.holds(Cause::Master(id));
+        return !is_held && seen.is_some_and(|seen| seen.role == Role::Master);
+    }
     let is_told = seen.is_some_and(|seen| seen.role == Role::Master && seen.epoch == conductor.records.cluster.epoch);
     is_told && seen.is_some_and(|seen| seen.serves)
 }
@@ -75,6 +80,7 @@ fn server_status(conductor: &Conductor, group: GroupId, server: &Server) -> Valu
         "address": address.to_string(),
         "id": server.id,
         "host": server.host,
+        "kind": server.kind,
         "role": if is_master { "master" } else { "replica" },
         "pid": running.as_ref().and_then(|running| running.pid),
         "state": state,
@@ -97,6 +103,7 @@ pub fn group(conductor: &Conductor, id: GroupId) -> Option<Value> {
     Some(json!({
         "id": id,
         "state": if group_serves(conductor, id) { "ok" } else { "down" },
+        "kind": group.kind(),
         "master": group.master.to_string(),
         "ack": group.ack,
         "config_epoch": group.config_epoch,

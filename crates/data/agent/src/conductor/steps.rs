@@ -4,12 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::{
     Address, GroupId,
-    keeper::{Keeper, Situation, Step},
+    fence::Cause,
+    keeper::{Keeper, Situation, Step, Wanted},
     nodes,
 };
 
 use super::Conductor;
 use crate::{connection::command, link::Order};
+
+/// How many seconds a replica of a Redis may be silent and count for `min-replicas-to-write`.
+const LAG_MAX_S: u32 = 5;
 
 /// Orders for servers, gathered in a turn.
 pub(super) type Orders = BTreeMap<Address, Vec<Order>>;
@@ -29,13 +33,34 @@ impl Conductor {
             let patience = self.options.patience;
             let keeper = self.keepers.entry(group).or_insert_with(|| Keeper::new(group, patience, now));
             keeper.hold_leases(is_held);
-            let situation = Situation {
-                cluster: &self.records.cluster,
-                in_sync: &in_sync,
-                incarnations: &self.records.incarnations,
+            let is_store = self.records.cluster.groups.get(&group).is_some_and(|group| group.kind().is_store());
+            let steps = if is_store {
+                let situation = Situation {
+                    cluster: &self.records.cluster,
+                    in_sync: &in_sync,
+                    incarnations: &self.records.incarnations,
+                };
+                keeper.poll_steps(now, situation)
+            } else {
+                let held_since = self.fencing.fence.done_at(Cause::Master(group));
+                let steps = keeper.poll_redis_steps(now, &self.records.cluster, &in_sync, held_since);
+                let wanted = keeper.wants_hold();
+                self.hold_group(group, wanted);
+                if let (Some(Wanted::HandOver), None, Some(found)) =
+                    (wanted, held_since, self.records.cluster.groups.get(&group))
+                {
+                    // What waits there for a key is under way otherwise, for as long as it likes.
+                    orders.entry(found.master.clone()).or_default().push(Order::Unblock);
+                }
+                steps
             };
-            for step in keeper.poll_steps(now, situation) {
+            for step in steps {
                 match step {
+                    step if !is_store
+                        && !matches!(step, Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. }) =>
+                    {
+                        self.order_redis(step, &mut orders);
+                    }
                     Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => decisions.push((group, step)),
                     step => wanted.push((group, step)),
                 }
@@ -92,6 +117,41 @@ impl Conductor {
             Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => return,
         };
         orders.entry(server).or_default().push(order);
+    }
+
+    /// The same for a Redis.
+    fn order_redis(&self, step: Step, orders: &mut Orders) {
+        let set_least = |count: u32| {
+            let (count, lag) = (count.to_string(), LAG_MAX_S.to_string());
+            let least = Order::Do(command(&["CONFIG", "SET", "min-replicas-to-write", &count]));
+            [Order::Do(command(&["CONFIG", "SET", "min-replicas-max-lag", &lag])), least]
+        };
+        let (server, todo) = match step {
+            Step::Follow { server, master } => {
+                let mut todo = Vec::new();
+                if let Some(credentials) = self.credentials.of(&master) {
+                    if let Some(user) = &credentials.user {
+                        todo.push(Order::Do(command(&["CONFIG", "SET", "masteruser", user])));
+                    }
+                    todo.push(Order::Do(command(&["CONFIG", "SET", "masterauth", &credentials.password])));
+                }
+                todo.push(Order::Do(command(&["REPLICAOF", master.host(), &master.port().to_string()])));
+                // What waited there is refused now, and goes to the new master.
+                todo.push(Order::Do(command(&["CLIENT", "UNPAUSE"])));
+                todo.extend(set_least(0));
+                (server, todo)
+            }
+            Step::Promote { server } => {
+                let mut todo: Vec<Order> = set_least(0).into();
+                todo.push(Order::Do(command(&["REPLICAOF", "NO", "ONE"])));
+                (server, todo)
+            }
+            Step::SetAck { server, ack } => (server, set_least(ack).into()),
+            Step::Pause { server, ms } => (server, vec![Order::Pause { slots: (0, cluster::SLOTS - 1), ms }]),
+            Step::EndPause { server } => (server, vec![Order::Do(command(&["CLIENT", "UNPAUSE"]))]),
+            Step::Tell { .. } | Step::Renew { .. } | Step::WriteInSync(_) | Step::Elect { .. } => return,
+        };
+        orders.entry(server).or_default().extend(todo);
     }
 
     fn decide(&mut self, group: GroupId, decision: Step) {

@@ -33,6 +33,11 @@ pub(super) struct HandOver {
 }
 
 impl HandOver {
+    /// Who becomes the master, when that was asked for, and since when the master's commands wait.
+    pub(super) fn parts(&self) -> (Address, u64, Option<u64>) {
+        (self.to.clone(), self.began_at, self.paused_at)
+    }
+
     pub(super) fn paused(&mut self, _server: &Address, now: u64, _until: u64) {
         self.paused_at.get_or_insert(now);
     }

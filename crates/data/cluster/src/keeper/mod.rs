@@ -21,6 +21,7 @@
 mod election;
 mod hand_over;
 mod in_sync;
+mod redis;
 mod votes;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ use crate::{
 };
 
 pub use hand_over::HandOverError;
+pub use redis::Wanted;
 
 /// How patient a keeper is, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -178,6 +180,9 @@ pub struct Keeper {
     is_asking: bool,
     /// The master gets no votes: slots are on their way.
     is_held: bool,
+    redis: redis::RedisState,
+    /// The master of a group of Redis servers.
+    redis_master: Option<Address>,
 }
 
 /// What the coordinator says, as far as a keeper has to know it.
@@ -207,6 +212,8 @@ impl Keeper {
             promises: votes::Promises::default(),
             is_asking: false,
             is_held: false,
+            redis: redis::RedisState::default(),
+            redis_master: None,
         }
     }
 

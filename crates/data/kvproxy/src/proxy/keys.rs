@@ -10,6 +10,9 @@ const NO_SERVER: &str = "ERR Connection refused (all servers of the pool are eje
 /// The same where servers are spread by slots, as Redis Cluster has it.
 const NOT_SERVED: &str = "CLUSTERDOWN Hash slot not served";
 
+/// The same while slots are about to get another server.
+const NOT_NOW: &str = "CLUSTERDOWN The keys' slots are about to have another server, for longer than requests wait";
+
 impl Proxy {
     /// The pool that a client came to.
     pub(super) fn pool_of(&self, index: usize) -> Option<&Pool> {
@@ -22,8 +25,10 @@ impl Proxy {
         let pool = self.clients.get(index).and_then(|client| self.pools.get_mut(client.pool));
         let Some(pool) = pool else { return Err(NO_SERVER.to_owned()) };
         if let Some(slots) = &pool.slots {
-            let server = slots.owner(cluster_slot(key));
-            return server.ok_or_else(|| NOT_SERVED.to_owned());
+            let slot = cluster_slot(key);
+            let server = slots.owner(slot).ok_or_else(|| NOT_SERVED.to_owned());
+            let is_barred = self.plain.is_active() && server.as_ref().is_ok_and(|server| self.is_barred(slot, *server));
+            return if is_barred { Err(NOT_NOW.to_owned()) } else { server };
         }
         let server = pool.ring.server_of(key);
         if server.is_none() {

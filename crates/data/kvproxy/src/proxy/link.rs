@@ -29,6 +29,8 @@ pub struct Link {
     pub scanner: FrameScanner,
     /// Who waits, in the order of the requests.
     pub waiting: VecDeque<Waiting>,
+    /// How many replies have been taken off since it is there.
+    pub taken: u64,
     /// When its opening began, in milliseconds.
     pub opened_at: u64,
     /// It stands among those that have something to be sent.
@@ -139,6 +141,7 @@ impl Link {
             input: Vec::new(),
             scanner: FrameScanner::default(),
             waiting: VecDeque::new(),
+            taken: 0,
             opened_at: 0,
             is_dirty: false,
             throttled: Vec::new(),
@@ -173,6 +176,7 @@ impl Link {
         self.input = Vec::new();
         self.scanner = FrameScanner::default();
         self.sent_ever = 0;
+        self.taken += self.waiting.len() as u64;
         self.kept_bytes = 0;
         std::mem::take(&mut self.waiting)
     }

@@ -18,6 +18,7 @@ mod link;
 mod local;
 mod merge;
 mod own;
+mod plain;
 mod pool;
 mod reads;
 mod redirect;
@@ -38,6 +39,7 @@ use slab::Slab;
 pub use client::Client;
 pub use health::PoolHealth;
 pub use link::{Link, LinkKind, LinkState};
+pub use plain::{Credentials, Lease, Orders, Plain};
 pub use pool::{Pool, PoolCounts, Server, ServerCounts};
 
 use crate::{nutcracker::PoolConfig, route::Routes};
@@ -69,6 +71,8 @@ pub struct Proxy {
     next_id: u64,
     /// Requests that are tried again.
     parked: Vec<Parked>,
+    /// What is known of servers that know no slots.
+    pub plain: Plain,
     /// Milliseconds of a clock that never goes back.
     now: u64,
     /// The same in microseconds.
@@ -136,6 +140,7 @@ impl Proxy {
             kept_max,
             next_id: 1,
             parked: Vec::new(),
+            plain: Plain::default(),
             now,
             now_micros: now.saturating_mul(1000),
             wall,
@@ -238,6 +243,9 @@ impl Proxy {
         if self.has_parked() {
             self.retry_parked();
         }
+        if self.plain.has_waiting() {
+            self.look_at_waiting();
+        }
     }
 
     fn is_late(&self, link: &Link) -> bool {
@@ -268,6 +276,11 @@ impl Proxy {
             }
             link.waiting.push_back(Waiting::Swallow);
         }
+        let server = pool.servers.get(link.server);
+        if let Some(credentials) = server.and_then(|server| server.credentials.as_ref()) {
+            resp::encode_command(&mut link.output, &credentials.words());
+            link.waiting.push_back(Waiting::Swallow);
+        }
         if link.kind.protocol == Protocol::Resp3 {
             resp::encode_command(&mut link.output, &["HELLO", "3"]);
             link.waiting.push_back(Waiting::Hello);
@@ -277,7 +290,8 @@ impl Proxy {
             resp::encode_command(&mut link.output, &[b"SELECT", db.to_string().as_bytes()]);
             link.waiting.push_back(Waiting::Swallow);
         }
-        if pool.slots.as_ref().is_some_and(|slots| !slots.of_one_server) {
+        let is_plain = server.is_some_and(|server| server.is_plain);
+        if !is_plain && pool.slots.as_ref().is_some_and(|slots| !slots.of_one_server) {
             resp::encode_command(&mut link.output, &["CLUSTER", "CONNECTION", "PROXY"]);
             link.waiting.push_back(Waiting::Probe);
             if link.kind.reads_replica {

@@ -9,6 +9,8 @@ pub struct Own {
     pub server: Option<usize>,
     /// What it is for.
     pub purpose: Purpose,
+    /// The slots of the keys that a transaction is about.
+    pub slots: Vec<u16>,
 }
 
 /// What a client's own connection is for.

@@ -1,6 +1,6 @@
 //! A pool: servers that are one to clients, and which of them are alive.
 
-use super::{breaker::Breaker, link::LinkKind, reads::Watch, slots::Slots};
+use super::{breaker::Breaker, link::LinkKind, plain::Credentials, reads::Watch, slots::Slots};
 use crate::{nutcracker::PoolConfig, ring::Ring};
 
 /// A pool at work.
@@ -32,6 +32,10 @@ pub struct Server {
     pub failures: u32,
     /// Until when its keys go to others, in milliseconds; 0 while they do not.
     pub ejected_until: u64,
+    /// It knows no slots: a Redis without a cluster of its own.
+    pub is_plain: bool,
+    /// What it lets clients in by, if not what its pool says.
+    pub credentials: Option<Credentials>,
     /// Requests to it may have keys of several slots.
     pub takes_many_slots: bool,
     /// Whether it may be read from as a replica.

@@ -14,7 +14,7 @@ use commands::table::Flags;
 use resp::{Progress, RequestParser};
 
 use super::{Proxy, Waiting, client::Pending, link::Kept, merge::Gathering, own::Purpose, requests::Request};
-use crate::route::Route;
+use crate::{nutcracker::Address, route::Route};
 
 /// Milliseconds until a request is tried again.
 const AGAIN_MS: u64 = 10;
@@ -38,6 +38,8 @@ pub struct Parked {
 /// What a server says instead of an answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Refusal<'a> {
+    /// A command that waited was ended by whoever looks after the server: its keys are about to have another one.
+    Unblocked,
     Moved(u16, &'a str, u16),
     Ask(&'a str, u16),
     NotNow,
@@ -56,6 +58,7 @@ fn refusal(reply: &[u8]) -> Option<Refusal<'_>> {
     match kind {
         "MOVED" => place().map(|(slot, host, port)| Refusal::Moved(slot, host, port)),
         "ASK" => place().map(|(_, host, port)| Refusal::Ask(host, port)),
+        "UNBLOCKED" => Some(Refusal::Unblocked),
         "TRYAGAIN" | "CLUSTERDOWN" | "READONLY" | "LOADING" | "MASTERDOWN" => Some(Refusal::NotNow),
         _ => None,
     }
@@ -65,7 +68,7 @@ impl Proxy {
     /// Whether requests wait to be tried again.
     #[must_use]
     pub fn has_parked(&self) -> bool {
-        !self.parked.is_empty()
+        !self.parked.is_empty() || self.plain.has_waiting()
     }
 
     /// Sends a request elsewhere, or again, if its reply says so. `false` if the reply is the answer.
@@ -73,6 +76,9 @@ impl Proxy {
     pub(super) fn is_redirected(&mut self, link: usize, asker: Asker, kept: &mut Kept, reply: &[u8]) -> bool {
         let Some((pool, own)) = self.links.get(link).map(|link| (link.pool, link.owner)) else { return false };
         let Some(refusal) = refusal(reply) else { return false };
+        if own.is_some() && refusal == Refusal::Unblocked {
+            return self.is_waiting_again(link, asker, kept, reply);
+        }
         let known = self.links.get(link).map(|link| (link.server, link.kind.reads_replica));
         if let Some((server, true)) = known {
             self.leave_out(pool, server);
@@ -92,23 +98,20 @@ impl Proxy {
         self.hold(asker);
         let kept = std::mem::take(kept);
         match refusal {
-            Refusal::Moved(slot, host, port) => {
-                match self.moved_to(link, host, port) {
-                    // A new master that does not know yet that it is one sends everybody to the one before.
-                    Some(server) if self.has_failed(pool, server) => {
-                        self.park(pool, asker, kept, reply);
-                        return true;
-                    }
-                    Some(server) => self.learn(pool, slot, server),
-                    None => {}
+            Refusal::Moved(slot, host, port) => match self.moved_to(link, host, port) {
+                // A new master that does not know yet that it is one sends everybody to the one before.
+                Some(server) if self.has_failed(pool, server) => self.park(pool, asker, kept, reply),
+                Some(server) => {
+                    self.learn(pool, slot, server);
+                    self.resend(pool, asker, kept, reply);
                 }
-                self.resend(pool, asker, kept, reply);
-            }
+                None => self.park(pool, asker, kept, reply),
+            },
             Refusal::Ask(host, port) => match self.moved_to(link, host, port) {
                 Some(server) => self.send_kept(pool, server, asker, kept, true),
                 None => self.park(pool, asker, kept, reply),
             },
-            Refusal::NotNow => self.park(pool, asker, kept, reply),
+            Refusal::NotNow | Refusal::Unblocked => self.park(pool, asker, kept, reply),
         }
         true
     }
@@ -123,9 +126,11 @@ impl Proxy {
         // A transaction's commands are told: it is the client's to begin again.
         let (Purpose::OneReply { may_wait: true }, Some(link)) = (own.purpose, own.link) else { return false };
         let Refusal::Moved(slot, host, port) = *refusal else { return false };
-        let Some(server) = self.moved_to(link, host, port).filter(|server| !self.has_failed(pool, *server)) else {
+        // A store sends to a Redis by way of a proxy: which one it is, the file says in a moment.
+        let Some(server) = self.moved_to(link, host, port) else { return self.waits_again(link, asker, kept, b"") };
+        if self.has_failed(pool, server) {
             return false;
-        };
+        }
         kept.tries += 1;
         if kept.tries > AT_ONCE_MAX {
             return false;
@@ -143,12 +148,41 @@ impl Proxy {
         true
     }
 
+    /// A command that waited at a server that knows no slots goes on waiting where its keys are then.
+    fn is_waiting_again(&mut self, link: usize, asker: Asker, kept: &mut Kept, reply: &[u8]) -> bool {
+        self.is_plain_link(link) && self.waits_again(link, asker, kept, reply)
+    }
+
+    fn waits_again(&mut self, link: usize, asker: Asker, kept: &mut Kept, reply: &[u8]) -> bool {
+        let (place, id, ..) = asker;
+        let is_its = |client: &&mut super::Client| {
+            client.id == id
+                && client.own.as_ref().is_some_and(|own| own.purpose == Purpose::OneReply { may_wait: true })
+        };
+        let Some(client) = self.clients.get_mut(place).filter(is_its) else { return false };
+        client.own = None;
+        client.holds = true;
+        let pool = client.pool;
+        self.release(Some(link));
+        let kept = Kept { since: self.now, tries: 0, ..std::mem::take(kept) };
+        self.park(pool, asker, kept, reply);
+        true
+    }
+
     fn moved_to(&mut self, link: usize, host: &str, port: u16) -> Option<usize> {
         let link = self.links.get(link)?;
         let pool = link.pool;
         // Without a host it is the one that was asked (manual: CLUSTER SLOTS, endpoints).
-        let asked = self.pools.get(pool)?.config.servers.get(link.server)?.address.host().to_owned();
-        self.server_at(pool, if host.is_empty() { &asked } else { host }, port)
+        let known = self.pools.get(pool)?;
+        let asked = known.config.servers.get(link.server)?.address.host().to_owned();
+        let host = if host.is_empty() { &asked } else { host };
+        let address = Address::Tcp { host: host.to_owned(), port };
+        // A file says all: an address that is not in it is a proxy's, this one's perhaps, which stores name for a Redis.
+        let says_all = known.slots.as_ref().is_some_and(|slots| slots.says_all);
+        if says_all && !known.config.servers.iter().any(|server| server.address == address) {
+            return None;
+        }
+        self.server_at(pool, host, port)
     }
 
     fn has_time(&self, pool: usize, kept: &Kept) -> bool {
@@ -262,6 +296,9 @@ impl Proxy {
             Route::Key(place) => self.server_of(asker.0, words.get(place).unwrap_or_default()),
             Route::Keys => self.server_of_all(asker.0, request, false),
             Route::First => self.first_server(asker.0),
+            Route::Blocking => {
+                return self.wait_again(pool, asker, Kept { bytes: bytes.clone(), ..kept }, (request, error));
+            }
             // The reply of this very server is wanted.
             _ => return self.complete(asker, error),
         };
@@ -269,6 +306,16 @@ impl Proxy {
         match server {
             Ok(server) => self.send_kept(pool, server, asker, kept, false),
             Err(_) => self.park(pool, asker, kept, error),
+        }
+    }
+
+    fn wait_again(&mut self, pool: usize, asker: Asker, kept: Kept, (request, error): (Request<'_>, &[u8])) {
+        let Ok(server) = self.server_of_all(asker.0, request, true) else {
+            return self.park(pool, asker, kept, error);
+        };
+        self.own_link(asker.0, server, Purpose::OneReply { may_wait: true });
+        if let Some(link) = self.clients.get(asker.0).and_then(|client| client.own.as_ref()?.link) {
+            self.send_again(link, asker, kept);
         }
     }
 

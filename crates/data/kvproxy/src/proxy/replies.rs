@@ -83,6 +83,7 @@ impl Proxy {
             server.counts.responses += 1;
             server.counts.response_bytes += frame.len() as u64;
         }
+        link.taken += 1;
         let at = (link.pool, link.server);
         match link.waiting.pop_front() {
             Some(Waiting::Answer { client, id, request, part, .. }) => {

@@ -129,6 +129,9 @@ impl Proxy {
             Cow::Owned(array)
         };
         let request = Request { bytes: &bytes, words, found };
+        if self.plain.is_active() && self.must_wait(index, request) {
+            return Taken::Later;
+        }
         match self.clients.get(index).and_then(|client| Some(client.own.as_ref()?.purpose)) {
             Some(Purpose::Transaction { .. }) => return self.within_transaction(index, request),
             Some(Purpose::Listening { .. }) => return self.while_listening(index, request),

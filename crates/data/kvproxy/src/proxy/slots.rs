@@ -32,6 +32,8 @@ pub struct Slots {
     pub retry_for: u64,
     /// All slots are always on one server, so keys of one command may have any.
     pub of_one_server: bool,
+    /// Whoever says which server has which slot knows all servers.
+    pub says_all: bool,
 }
 
 impl Slots {
@@ -47,6 +49,7 @@ impl Slots {
             watched_at: None,
             retry_for: u64::try_from(config.retry_for.as_millis()).unwrap_or(u64::MAX),
             of_one_server: config.of_one_server,
+            says_all: false,
         }
     }
 

@@ -365,3 +365,5 @@ proptest::proptest! {
         scene.settle();
     }
 }
+
+mod plain;

@@ -10,6 +10,7 @@
 //!
 //! Before a client changes from the shared connections to its own, and back, all its requests are answered: they run in its order.
 
+use keyspace::slot::cluster_slot;
 use resp::Protocol;
 
 use super::{
@@ -50,7 +51,7 @@ impl Proxy {
         if let Some(link) = self.links.get_mut(link) {
             link.owner = Some(owner);
         }
-        client.own = Some(Box::new(Own { link: Some(link), server: Some(server), purpose }));
+        client.own = Some(Box::new(Own { link: Some(link), server: Some(server), purpose, slots: Vec::new() }));
     }
 
     /// Sends by the client's own connection what it waits for.
@@ -148,9 +149,13 @@ impl Proxy {
                         "CROSSSLOT Keys in request don't hash to the same slot: keys of another server are watched already",
                     ),
                     Some((_, true)) => self.ok(index),
-                    Some(_) => self.send_own(index, request.bytes),
+                    Some(_) => {
+                        self.note_slots(index, request);
+                        self.send_own(index, request.bytes);
+                    }
                     None => {
                         self.own_link(index, server, Purpose::Watching { is_lost: false });
+                        self.note_slots(index, request);
                         self.send_own(index, request.bytes);
                     }
                 },
@@ -170,7 +175,7 @@ impl Proxy {
                 if let Some(client) = self.clients.get_mut(index) {
                     let is_lost = watching.is_some_and(|(_, is_lost)| is_lost);
                     let purpose = Purpose::Transaction { is_begun: false, is_refused: false, is_lost };
-                    let own = client.own.get_or_insert_with(|| Box::new(Own { link: None, server: None, purpose }));
+                    let own = client.own.get_or_insert_with(|| Box::new(Own { link: None, server: None, purpose, slots: Vec::new() }));
                     own.purpose = purpose;
                 }
                 self.ok(index);
@@ -220,6 +225,8 @@ impl Proxy {
                 let name = request.found.full_name();
                 self.refuse(index, &format!("ERR '{name}' within a transaction cannot go through a proxy"));
             }
+            // `EXEC` will say that nothing is executed.
+            _ if is_lost => self.answer(index, |reply| reply.simple("QUEUED")),
             _ => self.queue(index, request, known, is_begun),
         }
         Taken::Now
@@ -254,7 +261,23 @@ impl Proxy {
                 *is_begun = true;
             }
         }
+        self.note_slots(index, request);
         self.send_own(index, request.bytes);
+    }
+
+    /// Remembers what the keys of a transaction are about.
+    fn note_slots(&mut self, index: usize, request: Request<'_>) {
+        if !self.plain.is_there {
+            return;
+        }
+        let words: Vec<&[u8]> = request.words.iter().collect();
+        let places = request.found.command.key_places_of(&words);
+        let slots = places.iter().map(|place| cluster_slot(words.get(*place).copied().unwrap_or_default()));
+        if let Some(own) = self.clients.get_mut(index).and_then(|client| client.own.as_mut()) {
+            own.slots.extend(slots);
+            own.slots.sort_unstable();
+            own.slots.dedup();
+        }
     }
 
     fn end_transaction(&mut self, index: usize) {

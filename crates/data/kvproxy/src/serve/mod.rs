@@ -1,6 +1,7 @@
 //! The proxy with its sockets: threads that each have all pools, statistics, and the end.
 
 mod embedded;
+mod orders;
 mod resolve;
 mod sockets;
 mod statistics_port;
@@ -139,8 +140,12 @@ pub fn start(options: Options) -> Result<Running, ServeError> {
     shared.snapshots.lock().unwrap_or_else(PoisonError::into_inner).resize_with(workers, Snapshot::default);
     shared.healths.lock().unwrap_or_else(PoisonError::into_inner).resize_with(workers, || None);
     let mut teacher = topology.map(Teacher::new);
-    if let Some(topology) = teacher.as_mut().map(Teacher::learn).transpose()?.flatten() {
-        shared.set_topology(topology);
+    shared.done_orders.lock().unwrap_or_else(PoisonError::into_inner).resize(workers, 0);
+    if let Some(view) = teacher.as_mut().map(Teacher::learn).transpose()?.flatten() {
+        shared.set_view(view);
+    }
+    if let Some(teacher) = &teacher {
+        teacher.look_at_lease(&shared);
     }
     let listeners = listeners(&pools, workers)?;
     let statistics = statistics.map(|address| {

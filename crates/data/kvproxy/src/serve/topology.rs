@@ -14,8 +14,8 @@ use commands::cluster::Topology;
 use mio::Waker;
 use resp::{ReplyLimits, ReplyParser, ReplyProgress, Value};
 
-use super::worker::Shared;
-use crate::nutcracker::Address;
+use super::{orders, worker::Shared};
+use crate::{nutcracker::Address, proxy::Orders};
 
 /// How often is looked for changes when nobody asks for that.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -70,6 +70,15 @@ pub struct TopologyUnknown {
     reason: String,
 }
 
+/// How the cluster is.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Which server has which slots.
+    pub topology: Topology,
+    /// What is ordered about servers that know no slots; nothing where there cannot be any.
+    pub orders: Option<Orders>,
+}
+
 /// Learns it again and again.
 #[derive(Debug)]
 pub struct Teacher {
@@ -93,7 +102,7 @@ impl Teacher {
     ///
     /// # Errors
     /// Nobody can be asked, or what they say makes no sense.
-    pub fn learn(&mut self) -> Result<Option<Topology>, TopologyUnknown> {
+    pub fn learn(&mut self) -> Result<Option<View>, TopologyUnknown> {
         let outcome = match &self.source {
             Source::File(path) => {
                 let path = path.clone();
@@ -105,17 +114,18 @@ impl Teacher {
                 outcome.map(|topology| {
                     let nodes = topology.nodes.iter().filter(|node| !node.has_failed && !node.host.is_empty());
                     self.known = nodes.map(|node| Address::Tcp { host: node.host.clone(), port: node.port }).collect();
-                    Some(topology)
+                    Some(View { topology, orders: None })
                 })
             }
             Source::Sentinel { group, sentinels, with_replicas } => {
-                first_of(sentinels, |address| of_sentinel(address, group, *with_replicas)).map(Some)
+                first_of(sentinels, |address| of_sentinel(address, group, *with_replicas))
+                    .map(|topology| Some(View { topology, orders: None }))
             }
         };
         outcome.map_err(|reason| TopologyUnknown { place: self.source.to_string(), reason })
     }
 
-    fn learn_from_file(&mut self, path: &PathBuf) -> Result<Option<Topology>, String> {
+    fn learn_from_file(&mut self, path: &PathBuf) -> Result<Option<View>, String> {
         let failed = |error: std::io::Error| super::sockets::plain(&error);
         let metadata = fs::metadata(path).map_err(failed)?;
         let is = (metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.len());
@@ -126,11 +136,19 @@ impl Teacher {
             return Err(format!("it has more than {TEXT_MAX} bytes"));
         }
         let text = fs::read_to_string(path).map_err(failed)?;
-        let text: String =
-            text.lines().filter(|line| !line.starts_with("epoch ")).map(|line| format!("{line}\n")).collect();
-        let topology = Topology::parse(&text).map_err(|error| error.to_string())?;
+        let (orders, nodes) = orders::read(&text, path)?;
+        let topology = Topology::parse(&nodes).map_err(|error| error.to_string())?;
         self.read = Some(is);
-        Ok(Some(topology))
+        Ok(Some(View { topology, orders: Some(orders) }))
+    }
+
+    /// Looks until when servers that know no slots may be used, if there are any.
+    pub(super) fn look_at_lease(&self, shared: &Shared) {
+        if let Source::File(path) = &self.source
+            && shared.has_plain.load(Ordering::Relaxed)
+        {
+            *shared.lease.lock().unwrap_or_else(PoisonError::into_inner) = orders::read_lease(path);
+        }
     }
 
     /// Learns until the process ends, and tells all threads.
@@ -143,11 +161,13 @@ impl Teacher {
                 continue;
             }
             last = Instant::now();
-            match self.learn() {
+            let learned = self.learn();
+            self.look_at_lease(shared);
+            match learned {
                 Ok(None) => {}
-                Ok(Some(topology)) => {
+                Ok(Some(view)) => {
                     self.said = None;
-                    if shared.set_topology(topology) {
+                    if shared.set_view(view) {
                         wakers.iter().for_each(|waker| drop(waker.wake()));
                     }
                 }

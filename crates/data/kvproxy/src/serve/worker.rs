@@ -13,17 +13,19 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use commands::cluster::{SLOTS, Topology};
+use commands::cluster::SLOTS;
 use mio::{Events, Interest, Poll, Token, Waker, event::Event};
 
 use super::{
     embedded::Callers,
+    orders::machine_ms,
     resolve::{self, Places},
     sockets::{Listener, Stream, plain},
+    topology::View,
 };
 use crate::{
     nutcracker::PoolConfig,
-    proxy::{LinkFailure, LinkState, PoolHealth, Proxy},
+    proxy::{Lease, LinkFailure, LinkState, PoolHealth, Proxy},
     statistics::Snapshot,
 };
 
@@ -61,24 +63,38 @@ pub struct Shared {
     /// Which server has which slots is to be asked.
     pub refresh: AtomicBool,
     /// That, as it is known.
-    topology: Mutex<Option<Arc<Topology>>>,
+    view: Mutex<Option<Arc<View>>>,
     /// How often it has changed.
     topologies: AtomicU64,
+    /// There are servers that know no slots.
+    pub has_plain: AtomicBool,
+    /// Until when they may be used.
+    pub lease: Mutex<Lease>,
+    /// Which of the orders about them each thread has done.
+    pub done_orders: Mutex<Vec<u64>>,
 }
 
 impl Shared {
     /// Takes over which server has which slots. Returns whether that is anything new.
-    pub fn set_topology(&self, topology: Topology) -> bool {
-        let mut known = self.topology.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.as_ref().is_some_and(|known| known.nodes == topology.nodes) {
+    pub fn set_view(&self, view: View) -> bool {
+        let topology = &view.topology;
+        let mut known = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |known: &Arc<View>| known.topology.nodes == topology.nodes;
+        if known.as_ref().is_some_and(|known| is_same(known) && known.orders == view.orders) {
             return false;
+        }
+        self.has_plain.store(view.orders.as_ref().is_some_and(|orders| !orders.servers.is_empty()), Ordering::Relaxed);
+        if known.as_ref().is_some_and(is_same) {
+            *known = Some(Arc::new(view));
+            self.topologies.fetch_add(1, Ordering::Release);
+            return true;
         }
         let (servers, served) = (topology.nodes.len(), topology.assigned());
         let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         let have = if servers == 1 { "server has" } else { "servers have" };
         messages.push(format!("the cluster has changed: {servers} {have} {served} of {SLOTS} slots"));
         drop(messages);
-        *known = Some(Arc::new(topology));
+        *known = Some(Arc::new(view));
         self.topologies.fetch_add(1, Ordering::Release);
         true
     }
@@ -115,6 +131,10 @@ pub struct Worker {
     tick: Duration,
     /// How often the topology had changed when it was last looked at.
     topologies: u64,
+    /// The last orders about servers that know no slots are not done yet.
+    must_tell_orders: bool,
+    /// Until when those may be used.
+    lease: Lease,
     /// Clients without sockets, if the proxy is within another program.
     pub(super) callers: Option<Callers>,
 }
@@ -162,6 +182,8 @@ impl Worker {
             number,
             tick: Duration::from_millis(tick),
             topologies: 0,
+            must_tell_orders: false,
+            lease: Lease::default(),
             callers: None,
         };
         Ok((worker, waker))
@@ -182,7 +204,8 @@ impl Worker {
         self.proxy.preconnect();
         self.work();
         while !self.shared.stops.load(Ordering::Relaxed) {
-            let tick = if self.proxy.has_parked() { PARKED_TICK } else { self.tick };
+            let is_urgent = self.must_tell_orders || self.proxy.has_parked();
+            let tick = if is_urgent { PARKED_TICK } else { self.tick };
             let wait = if self.again.is_empty() && self.links_again.is_empty() { tick } else { Duration::ZERO };
             match self.poll.poll(&mut events, Some(wait)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -246,11 +269,31 @@ impl Worker {
         let count = self.shared.topologies.load(Ordering::Acquire);
         if count != self.topologies {
             self.topologies = count;
-            let topology = self.shared.topology.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Some(topology) = topology {
-                self.proxy.set_topology(0, &topology);
+            let view = self.shared.view.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            match view.as_deref() {
+                Some(View { topology, orders: Some(orders) }) => self.proxy.set_view(topology, orders),
+                Some(View { topology, orders: None }) => self.proxy.set_topology(0, topology),
+                None => {}
             }
+            self.must_tell_orders = true;
         }
+        if self.proxy.plain.is_there || self.must_tell_orders {
+            self.look_at_orders();
+        }
+    }
+
+    /// Looks until when servers that know no slots may be used, and says which orders about them are done.
+    fn look_at_orders(&mut self) {
+        let lease = *self.shared.lease.lock().unwrap_or_else(PoisonError::into_inner);
+        self.proxy.set_lease(lease, machine_ms());
+        self.lease = lease;
+        let done = self.proxy.done_orders();
+        let mut all = self.shared.done_orders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(done), Some(place)) = (done, all.get_mut(self.number)) {
+            *place = done;
+            self.must_tell_orders = false;
+        }
+        self.proxy.plain.acknowledged = all.iter().copied().min().unwrap_or(0);
     }
 
     /// Lets others see what has been counted, and what is to be said.
@@ -490,6 +533,13 @@ impl Worker {
     }
 
     fn flush_link(&mut self, index: usize) {
+        if self.proxy.plain.is_there && self.proxy.is_plain_link(index) && machine_ms() >= self.lease.until {
+            // The process may have been stopped since it looked.
+            let why = LinkFailure::Other("the proxy has no lease for it".into());
+            if self.proxy.links.get(index).is_some_and(|link| link.unsent() > 0) {
+                return self.proxy.link_failed(index, &why);
+            }
+        }
         let Some(connection) = self.links.get_mut(index).and_then(Option::as_mut) else { return };
         let Some(link) = self.proxy.links.get_mut(index).filter(|link| link.state == LinkState::Open) else { return };
         let before = link.unsent();

@@ -44,6 +44,15 @@ impl Target {
     ///
     /// Nobody listens there, or the password is wrong.
     pub fn connect(address: &str, password: Option<&str>) -> io::Result<Self> {
+        Self::connect_as(address, password.map(|password| (None, password)))
+    }
+
+    /// The same as a user.
+    ///
+    /// # Errors
+    ///
+    /// Nobody listens there, or the password is wrong.
+    pub fn connect_as(address: &str, login: Option<(Option<&str>, &str)>) -> io::Result<Self> {
         let stream: Box<dyn Connection> = if address.contains('/') {
             let stream = UnixStream::connect(Path::new(address))?;
             stream.set_read_timeout(Some(PATIENCE))?;
@@ -64,8 +73,9 @@ impl Target {
             refused: 0,
             reasons: Vec::new(),
         };
-        if let Some(password) = password {
-            target.send(&[b"AUTH", password.as_bytes()])?;
+        if let Some((user, password)) = login {
+            let words: Vec<&str> = ["AUTH"].into_iter().chain(user).chain([password]).collect();
+            target.send(&words)?;
         }
         target.send(&[b"PING"])?;
         target.finish()?;

@@ -40,10 +40,37 @@ pub struct Move {
     pub target: SocketAddr,
     /// The slots.
     pub slots: Vec<SlotRange>,
-    /// The password of both.
-    pub password: Option<String>,
+    /// What the source lets the mover in by.
+    pub source_login: Option<Login>,
+    /// What the target lets it in by.
+    pub target_login: Option<Login>,
+    /// The target is a Redis without a cluster of its own: it takes keys of any slot, and its keys are looked for one by one.
+    pub target_is_plain: bool,
     /// Since when the agent leads that has it done: the target takes nothing more from it when another one does.
     pub term: Option<u64>,
+}
+
+impl Move {
+    /// A move between two stores that let everybody in.
+    #[must_use]
+    pub fn between(source: SocketAddr, target: SocketAddr, slots: Vec<SlotRange>) -> Self {
+        Self { source, target, slots, source_login: None, target_login: None, target_is_plain: false, term: None }
+    }
+}
+
+/// A user, if it is not the default one, and a password.
+#[derive(Clone)]
+pub struct Login {
+    /// The user.
+    pub user: Option<String>,
+    /// The password.
+    pub password: String,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+    }
 }
 
 /// How far a move is.

@@ -77,8 +77,10 @@ pub(super) fn run(task: &Move, shared: &Arc<Shared>) -> Result<(), MoveError> {
     let filter = Filter::new(&task.slots);
     let mut stream = TcpStream::connect_timeout(&task.source, CONNECT).map_err(of_source)?;
     stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(TURN))).map_err(of_source)?;
-    let password = task.password.clone().map(String::into_bytes);
-    let options = LinkOptions { password, timeout_ms: SILENCE_MS, ..LinkOptions::default() };
+    let login = task.source_login.clone();
+    let (user, password) = login.map_or((None, None), |login| (login.user, Some(login.password)));
+    let (user, password) = (user.map(String::into_bytes), password.map(String::into_bytes));
+    let options = LinkOptions { user, password, timeout_ms: SILENCE_MS, ..LinkOptions::default() };
     // A history that nobody has: all keys are wanted.
     let history = ReplicationId::parse(&[b'0'; 40]).ok_or_else(|| MoveError::System("no name for a history".into()))?;
     let mut link = Link::new(options, Position { history, offset: Offset(0) }, clock::now());
@@ -145,7 +147,13 @@ fn is_early(error: &io::Error) -> bool {
 /// The target, with nothing of the slots: what a move that failed has left there is removed.
 fn open(task: &Move) -> Result<Target, MoveError> {
     let of_target = |error| MoveError::Target(task.target, error);
-    let mut target = Target::connect(&task.target.to_string(), task.password.as_deref()).map_err(of_target)?;
+    let login = task.target_login.as_ref();
+    let login = login.map(|login| (login.user.as_deref(), login.password.as_str()));
+    let mut target = Target::connect_as(&task.target.to_string(), login).map_err(of_target)?;
+    if task.target_is_plain {
+        empty(task, &mut target)?;
+        return Ok(target);
+    }
     target.ask(&["CLUSTER", "CONNECTION", "MOVER"]).map_err(of_target)?.map_err(|reason| {
         MoveError::Refused(format!("what moves slots ({reason}): is it a store with `cluster-enabled yes`?"))
     })?;
@@ -159,6 +167,9 @@ fn open(task: &Move) -> Result<Target, MoveError> {
 
 fn empty(task: &Move, target: &mut Target) -> Result<(), MoveError> {
     let of_target = |error| MoveError::Target(task.target, error);
+    if task.target_is_plain {
+        return empty_plain(task, target);
+    }
     for (first, last) in &task.slots {
         let (first, last) = (first.to_string(), last.to_string());
         loop {
@@ -170,6 +181,30 @@ fn empty(task: &Move, target: &mut Target) -> Result<(), MoveError> {
         }
     }
     Ok(())
+}
+
+/// Removes the keys of the slots from a Redis, which cannot be asked for them by slot.
+fn empty_plain(task: &Move, target: &mut Target) -> Result<(), MoveError> {
+    let of_target = |error| MoveError::Target(task.target, error);
+    let filter = Filter::new(&task.slots);
+    let mut cursor = b"0".to_vec();
+    loop {
+        let words: [&[u8]; 4] = [b"SCAN", &cursor, b"COUNT", REMOVED_AT_ONCE.as_bytes()];
+        let reply = target.ask(&words).map_err(of_target)?.map_err(MoveError::Refused)?;
+        let Some([next, keys]) = reply.as_slice() else {
+            return Err(MoveError::Refused("SCAN: its reply has not two parts".into()));
+        };
+        for key in keys.as_slice().unwrap_or_default().iter().filter_map(resp::Value::as_bytes) {
+            if filter.has(key) {
+                target.send(&[b"UNLINK", key]).map_err(of_target)?;
+            }
+        }
+        cursor = next.as_bytes().unwrap_or(b"0").to_vec();
+        if cursor == b"0" {
+            target.finish().map_err(of_target)?;
+            return check(target);
+        }
+    }
 }
 
 /// Does at the target what a piece of the source's log says of the slots.

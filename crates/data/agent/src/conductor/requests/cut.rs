@@ -37,6 +37,11 @@ fn cut(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
         return Err(Problem::Refused(format!("{server} is about to become a master: ask again in a moment")));
     }
     let groups = &conductor.records.cluster.groups;
+    if let Some((id, _)) = groups.iter().find(|(_, group)| !group.kind().is_store()) {
+        return Err(Problem::Refused(format!(
+            "group {id} is of Redis servers, which keep no log that could be copied up to a moment"
+        )));
+    }
     if let Some(id) = groups.keys().find(|id| !status::group_serves(conductor, **id)) {
         return Err(Problem::Refused(format!("group {id} has no master that serves: `cluster check` says why")));
     }

@@ -4,16 +4,24 @@ use cluster::{Address, Group, GroupId, Refusal, Server, ServerKind};
 use serde_json::{Value, json};
 
 use super::{
-    Conductor, GROUP, Handler, PLAN, Problem, Route, address, address_of, change_or_plan, group, group_number,
+    Conductor, GROUP, Handler, PLAN, Problem, Route, address, address_of, change_or_plan, group, group_number, redis,
 };
 use crate::{
     api::{Input, Kind, Parameter},
     beginning,
     conductor::status,
+    processes::Program,
 };
 
 const TAG: &str = "groups";
 const SERVER: Parameter = Parameter::required("server", Kind::Text, "The server, as host:port.");
+const REDIS: Parameter = Parameter::optional(
+    "redis",
+    Kind::Text,
+    "Redis servers that run already and become the group, as host:port,host:port.",
+);
+const USER: Parameter = Parameter::optional("user", Kind::Text, "As which user they let the agent and the proxies in.");
+const PASSWORD: Parameter = Parameter::optional("password", Kind::Text, "The password of running Redis servers.");
 /// Replicas of a group's master at most, so that a slip of the finger starts no thousand stores.
 const REPLICAS_MAX: u64 = 16;
 
@@ -29,6 +37,14 @@ pub(super) const ROUTES: &[Route] = &[
             Parameter::optional("group", Kind::Integer, "The group's number; the next free one if it is left out."),
             Parameter::optional("replicas", Kind::Integer, "How many replicas; as many as the other groups have."),
             Parameter::optional("ack", Kind::Integer, "How many of them must have a write; as in the other groups."),
+            REDIS,
+            Parameter::optional(
+                "program",
+                Kind::Text,
+                "redis-server: the agent starts Redis servers instead of stores.",
+            ),
+            USER,
+            PASSWORD,
             PLAN,
         ]),
     Route::change("DELETE", "/api/groups/{group}", Handler::Answer(remove_group))
@@ -39,6 +55,9 @@ pub(super) const ROUTES: &[Route] = &[
         .takes(&[
             GROUP,
             Parameter::optional("address", Kind::Text, "Where it listens; a free port if it is left out."),
+            Parameter::optional("redis", Kind::Flag, "A Redis listens at the address already, and joins."),
+            USER,
+            PASSWORD,
             PLAN,
         ]),
     Route::change("DELETE", "/api/groups/{group}/servers/{server}", Handler::Answer(remove_server))
@@ -75,30 +94,38 @@ fn add_group(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem>
     let next = groups.keys().max().map_or(1, |last| last.saturating_add(1));
     let id = input.maybe_integer("group").map_or(Ok(next), group_number)?;
     let usual = groups.values().map(|group| group.replicas().count() as u64).min().unwrap_or(0);
+    if let Some(list) = input.text("redis") {
+        return redis::take_group(conductor, id, list, input);
+    }
+    let kind = redis::kind_of_program(input.text("program"))?;
+    if kind == ServerKind::Redis {
+        conductor.may_run_redis()?;
+    }
     let replicas = input.maybe_integer("replicas").unwrap_or(usual);
     if replicas > REPLICAS_MAX {
         return Err(Problem::Wrong(format!("'replicas' is at most {REPLICAS_MAX}, not {replicas}")));
     }
     let ack = groups.values().map(|group| u64::from(group.ack)).min().unwrap_or(0).min(replicas);
     let ack = input.maybe_integer("ack").unwrap_or(ack);
-    begin_group(conductor, id, (replicas, ack), input.flag("plan"))
+    begin_group(conductor, (id, kind), (replicas, ack), input.flag("plan"))
 }
 
 /// Adds a group with so many replicas, of which so many must have a write.
 pub(super) fn begin_group(
     conductor: &mut Conductor,
-    id: GroupId,
+    (id, kind): (GroupId, ServerKind),
     (replicas, ack): (u64, u64),
     is_plan: bool,
 ) -> Result<Value, Problem> {
     let mut servers: Vec<Server> = Vec::new();
     for _ in 0..=replicas {
-        servers.push(conductor.new_store(None, None, &servers)?);
+        servers.push(Server { kind, ..conductor.new_store(None, None, &servers)? });
     }
     let names: Vec<String> = servers.iter().map(|server| server.address.to_string()).collect();
     let ack = u32::try_from(ack).unwrap_or(u32::MAX);
     let next = conductor.records.cluster.with_group(id, servers, ack)?;
-    let what = format!("group {id} is added with {}; its writes wait for {ack} replicas", names.join(", "));
+    let of = if kind.is_store() { "" } else { ", Redis servers that the agent runs" };
+    let what = format!("group {id} is added with {}{of}; its writes wait for {ack} replicas", names.join(", "));
     let done = change_or_plan(conductor, next, is_plan, json!({ "what": what, "group": id, "servers": names }))?;
     if !is_plan {
         conductor.note_grown(id);
@@ -122,6 +149,9 @@ pub(super) fn end_group(conductor: &mut Conductor, id: GroupId, is_plan: bool) -
 
 fn add_server(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
     let wanted = input.text("address").map(address).transpose()?;
+    if input.flag("redis") {
+        return redis::take_server(conductor, group(input)?, wanted, input);
+    }
     begin_server(conductor, group(input)?, wanted, input.flag("plan"))
 }
 
@@ -132,13 +162,18 @@ pub(super) fn begin_server(
     wanted: Option<Address>,
     is_plan: bool,
 ) -> Result<Value, Problem> {
-    let master = found(conductor, id)?.master.clone();
+    let (master, mut kind) = (found(conductor, id)?.master.clone(), found(conductor, id)?.kind());
     if let Some(wanted) = &wanted {
+        // One that was started by itself is what it is.
+        kind = conductor.loose_kind(wanted).unwrap_or(kind);
         // What it is already says more than that its port is taken.
-        let probe = Server { address: wanted.clone(), id: String::new(), host: String::new(), kind: ServerKind::Store };
+        let probe = Server { address: wanted.clone(), id: String::new(), host: String::new(), kind };
         conductor.records.cluster.with_server(id, probe)?;
     }
-    let server = conductor.new_store(wanted, Some(id), &[])?;
+    if kind == ServerKind::Redis {
+        conductor.may_run_redis()?;
+    }
+    let server = Server { kind, ..conductor.new_store(wanted, Some(id), &[])? };
     let name = server.address.to_string();
     let next = conductor.records.cluster.with_server(id, server)?;
     let what = format!("{name} is added to group {id} as a replica of {master}");
@@ -204,6 +239,12 @@ pub(super) fn hand_over(
 }
 
 impl Conductor {
+    /// What a program is that belongs to no group yet.
+    fn loose_kind(&self, address: &Address) -> Option<ServerKind> {
+        let found = self.processes.declared().find(|one| one.is_loose && one.address == *address)?;
+        Some(if found.program == Program::Redis { ServerKind::Redis } else { ServerKind::Store })
+    }
+
     /// A server that is to be a store of ours: at an address, or at a free port of a host that has none of the group's, nor of those
     /// that are thought of `beside` it.
     fn new_store(&self, wanted: Option<Address>, group: Option<GroupId>, beside: &[Server]) -> Result<Server, Problem> {
@@ -247,8 +288,9 @@ impl Conductor {
         beginning::free(address).map_err(|error| {
             let problem = match error.kind() {
                 std::io::ErrorKind::AddrInUse => format!(
-                    "{address} belongs to a program that this cluster has not started. Servers of others cannot join a group yet: leave \
-                     the address out and a new store is started; `redis-cli --rdb` and `tidegate store import` bring its keys"
+                    "{address} belongs to a program that this cluster has not started. If it is a Redis, it becomes a group of its own: \
+                     `server add-group --redis {address}`, or a replica in one: `server add GROUP {address} --redis`. Leave the address out \
+                     and a new server is started"
                 ),
                 _ => format!("nobody can listen on {address} here ({error}): name an address of the agent's machine"),
             };

@@ -8,6 +8,7 @@ mod overview;
 mod policy;
 mod proxies;
 mod reborn;
+mod redis;
 mod slots;
 
 use std::sync::LazyLock;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cluster::{Address, GroupId, Server, SlotState};
+use cluster::{Address, GroupId, Server, ServerKind, SlotState};
 use resp::Value as Reply;
 use serde_json::{Value, json};
 
@@ -158,7 +158,7 @@ pub(super) const ROUTES: &[Route] = &[
         .takes(&[ADDR]),
 ];
 
-const START_REDIS: &str = "Refused: groups consist of Tidegate stores.";
+const START_REDIS: &str = "Starts a redis-server that belongs to no group yet; adding a server of this address puts it into one of Redis servers.";
 const START_STORE: &str =
     "Starts a store that belongs to no group yet; adding a server of this address puts it into one.";
 const START_PROXY: &str = "Adds a proxy.";
@@ -222,7 +222,7 @@ fn one_group(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem>
 
 fn add_group(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
     // Servers are added one by one there, the first as the master.
-    groups::begin_group(conductor, id(input)?, (0, 0), false).map(|_| done())
+    groups::begin_group(conductor, (id(input)?, ServerKind::Store), (0, 0), false).map(|_| done())
 }
 
 fn remove_group(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
@@ -406,21 +406,23 @@ fn check_store(conductor: &Conductor, input: &Input) -> Result<Question, Problem
     question(conductor, address_of(input, "addr")?, &["PING"], |_, _| done())
 }
 
-fn start_redis(_: &mut Conductor, _: &Input) -> Result<Value, Problem> {
-    Err(Problem::Refused(
-        "groups consist of Tidegate stores; a redis-server in a group is not there yet: start_store starts a store"
-            .into(),
-    ))
+fn start_redis(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
+    conductor.may_run_redis()?;
+    start_server(conductor, input, ServerKind::Redis)
 }
 
 fn start_store(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
+    start_server(conductor, input, ServerKind::Store)
+}
+
+fn start_server(conductor: &mut Conductor, input: &Input, kind: ServerKind) -> Result<Value, Problem> {
     let address = address_of(input, "addr")?;
     if conductor.processes.declared().any(|one| one.address == address) {
         return Err(Problem::Refused(format!("{address} belongs to a program of this agent already (see /api/procs)")));
     }
     conductor.may_start_at(&address)?;
-    let declared = conductor.start_loose(address)?;
-    Ok(json!({ "id": declared.name, "type": "store", "addr": declared.address.to_string() }))
+    let declared = conductor.start_loose(address, kind)?;
+    Ok(json!({ "id": declared.name, "type": declared.program, "addr": declared.address.to_string() }))
 }
 
 fn start_proxy(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
@@ -438,7 +440,7 @@ fn stop(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
             found.name, found.address
         ))),
         (None, Program::Proxy) => proxies::end_proxy(conductor, &found.address, false),
-        (None, Program::Store) => {
+        (None, Program::Store | Program::Redis) => {
             let now = conductor.now();
             conductor.processes.stop(&found.address, now);
             conductor.write_declared();

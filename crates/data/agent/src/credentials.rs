@@ -1,0 +1,89 @@
+//! What Redis servers let the agent and the proxies in by: a file of the folder that only its owner can read. It is never a word of a
+//! command line, which everybody on the machine can read.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
+
+use cluster::Address;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    connection::{Command, command},
+    error::AgentError,
+};
+
+/// A user, if it is not the default one, and a password.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Credentials {
+    /// The user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The password.
+    pub password: String,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl Credentials {
+    /// `AUTH`.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        let words: Vec<&str> =
+            ["AUTH"].into_iter().chain(self.user.as_deref()).chain([self.password.as_str()]).collect();
+        command(&words)
+    }
+}
+
+/// Those of all servers that want them.
+#[derive(Clone, Debug, Default)]
+pub struct AllCredentials(BTreeMap<Address, Credentials>);
+
+impl AllCredentials {
+    /// Those of a file; none if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or makes no sense.
+    pub fn read(path: &Path) -> Result<Self, AgentError> {
+        match fs::read_to_string(path) {
+            Ok(text) => serde_json::from_str(&text).map(Self).map_err(|error| AgentError::Unreadable {
+                place: path.display().to_string(),
+                problem: error.to_string(),
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(source) => Err(AgentError::File { path: path.to_owned(), source }),
+        }
+    }
+
+    /// Those of a server.
+    #[must_use]
+    pub fn of(&self, server: &Address) -> Option<&Credentials> {
+        self.0.get(server)
+    }
+
+    /// Remembers those of some servers.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn add(&mut self, path: &Path, servers: &[Address], credentials: &Credentials) -> Result<(), AgentError> {
+        self.0.extend(servers.iter().map(|server| (server.clone(), credentials.clone())));
+        let new = path.with_extension("secrets-new");
+        let write = || {
+            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            file.write_all(&serde_json::to_vec(&self.0).unwrap_or_default())?;
+            file.sync_all()?;
+            fs::rename(&new, path)
+        };
+        write().map_err(|source| AgentError::File { path: path.to_owned(), source })
+    }
+}

@@ -1,0 +1,64 @@
+//! A thread for each proxy of the host: it asks which orders about Redis servers the proxy has done. Only asked while somebody waits for
+//! that.
+
+use std::{
+    io,
+    sync::mpsc::{self, Sender},
+    thread,
+    time::Duration,
+};
+
+use cluster::Address;
+
+use crate::connection::{Connection, command, text};
+
+/// What an answer may take.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// A proxy's thread, as others see it.
+#[derive(Debug)]
+pub struct ProxyLink {
+    questions: Sender<()>,
+    /// It has been asked and has not answered.
+    pub is_busy: bool,
+    /// When it was asked last, in milliseconds.
+    pub asked_at: u64,
+}
+
+impl ProxyLink {
+    /// Starts a proxy's thread. It ends when this goes. `report` gets the last orders that are done, if there is an answer.
+    ///
+    /// # Errors
+    ///
+    /// The system has no thread left.
+    pub fn start(proxy: Address, report: impl Fn(Option<u64>) -> bool + Send + 'static) -> io::Result<Self> {
+        let (questions, given) = mpsc::channel();
+        thread::Builder::new().name(format!("proxy {}", proxy.port())).spawn(move || {
+            let mut connection = None;
+            while given.recv().is_ok() {
+                let done = ask(&proxy, &mut connection);
+                if done.is_none() {
+                    connection = None;
+                }
+                if !report(done) {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { questions, is_busy: false, asked_at: 0 })
+    }
+
+    /// Asks.
+    pub fn ask(&mut self, now: u64) {
+        self.is_busy = self.questions.send(()).is_ok();
+        self.asked_at = now;
+    }
+}
+
+fn ask(proxy: &Address, connection: &mut Option<Connection>) -> Option<u64> {
+    if connection.is_none() {
+        *connection = Connection::open(proxy, PATIENCE).ok();
+    }
+    let reply = connection.as_mut()?.ask(&[command(&["INFO", "orders"])]).ok()?.pop()?;
+    text(&reply).lines().find_map(|line| line.strip_prefix("orders_done:")?.trim().parse().ok())
+}

@@ -1,0 +1,331 @@
+//! Who of a group of Redis servers is the master. They know no lease and no epoch, so the promise is weaker than a store's:
+//!
+//! - proxies are told to send nothing to a master that is given up, and are waited for (see [`crate::fence`]), before another one is made
+//!   the master. Whoever speaks to it without a proxy is not held up;
+//! - a write that a replica has not got is lost with its master. `ack` sets `min-replicas-to-write`, so a master that is cut off from its
+//!   replicas refuses writes after a while, and no more than that.
+//!
+//! Only a replica that followed the master while that was there last (`in sync`) takes its place: the one with the highest offset.
+
+use super::{Keeper, Role, Step};
+use crate::model::{Address, Cluster, Group, InSync};
+
+/// How long, in milliseconds, the best of all replicas is waited for when a master is gone.
+const BEST_MS: u64 = 300;
+/// How long a replica is looked for before a master that was started again, perhaps with less than it had, is taken back.
+const GIVE_UP_MS: u64 = 5_000;
+
+/// What a keeper knows of a group of Redis servers besides.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RedisState {
+    /// The master's process has ended, or is another one than before: its replicas may have more than it has.
+    began_anew_at: Option<u64>,
+    /// Requests to the group are to wait.
+    wanted: Option<Wanted>,
+}
+
+/// Why requests to a group are to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Its master is given up.
+    GivenUp,
+    /// Its master gives its place to a replica.
+    HandOver,
+}
+
+impl Keeper {
+    /// A Redis is another process than before, with what it had on its disk.
+    pub fn handle_restarted(&mut self, server: &Address, now: u64) {
+        if self.redis_master.as_ref() == Some(server) {
+            self.redis.began_anew_at.get_or_insert(now);
+        }
+    }
+
+    /// Whether requests to the group are to wait, and why.
+    #[must_use]
+    pub fn wants_hold(&self) -> Option<Wanted> {
+        self.redis.wanted
+    }
+
+    /// What is to be done now in a group of Redis servers. `held_since`: since when no proxy sends anything to it.
+    pub fn poll_redis_steps(
+        &mut self,
+        now: u64,
+        cluster: &Cluster,
+        in_sync: &InSync,
+        held_since: Option<u64>,
+    ) -> Vec<Step> {
+        let Some(group) = cluster.groups.get(&self.group) else { return Vec::new() };
+        self.members.retain(|address, _| group.server(address).is_some());
+        self.polled_at = now;
+        self.redis_master = Some(group.master.clone());
+        if self.config_epoch != group.config_epoch {
+            self.config_epoch = group.config_epoch;
+            self.hand_over = None;
+            self.redis = RedisState::default();
+        }
+        if let Some(exited) = self.members.get(&group.master).and_then(|member| member.exited_at) {
+            self.redis.began_anew_at.get_or_insert(exited);
+        }
+        let in_sync = in_sync.of(group);
+        let (mut steps, is_lost) = (Vec::new(), self.is_redis_lost(now, group, &in_sync));
+        self.redis.wanted = None;
+        if !is_lost {
+            self.steer_redis(now, group, &in_sync, &mut steps);
+            self.keep_redis_in_sync(now, group, &in_sync, &mut steps);
+        }
+        if is_lost {
+            self.hand_over = None;
+            self.redis.wanted = Some(Wanted::GivenUp);
+            self.elect_redis(now, group, &in_sync, held_since, &mut steps);
+        } else if self.hand_over.is_some() {
+            self.hand_redis_over(now, group, &in_sync, held_since, &mut steps);
+        }
+        steps
+    }
+
+    /// Whether the master is given up, and somebody may take its place.
+    fn is_redis_lost(&mut self, now: u64, group: &Group, in_sync: &InSync) -> bool {
+        if in_sync.members.is_empty() {
+            self.redis.began_anew_at = None;
+            return false;
+        }
+        if let Some(at) = self.redis.began_anew_at {
+            if now < at + GIVE_UP_MS {
+                return true;
+            }
+            self.redis.began_anew_at = None;
+        }
+        self.fresh(&group.master, now).is_none() && now >= self.began_at + self.patience.master_ms
+    }
+
+    fn steer_redis(&mut self, now: u64, group: &Group, in_sync: &InSync, steps: &mut Vec<Step>) {
+        let Some(master) = self.fresh(&group.master, now).cloned() else { return };
+        let wanted = group.ack.min(u32::try_from(in_sync.members.len()).unwrap_or(u32::MAX));
+        if master.ack != wanted {
+            steps.push(Step::SetAck { server: group.master.clone(), ack: wanted });
+        }
+        if master.role != Role::Master {
+            steps.push(Step::Promote { server: group.master.clone() });
+            return;
+        }
+        for server in group.replicas() {
+            let Some(seen) = self.fresh(&server.address, now) else { continue };
+            if !matches!(&seen.role, Role::Replica { master, .. } if *master == group.master) {
+                steps.push(Step::Follow { server: server.address.clone(), master: group.master.clone() });
+            }
+        }
+    }
+
+    fn keep_redis_in_sync(&mut self, now: u64, group: &Group, in_sync: &InSync, steps: &mut Vec<Step>) {
+        // While the master is silent those in sync may be needed to take its place.
+        if self.fresh(&group.master, now).is_none_or(|seen| seen.role != Role::Master) {
+            return;
+        }
+        let is_linked = |server: &Address| {
+            let seen = self.heard_within(server, now, self.patience.replica_ms);
+            seen.is_some_and(
+                |seen| matches!(&seen.role, Role::Replica { master, is_linked: true } if *master == group.master),
+            )
+        };
+        let members: Vec<Address> = group.replicas().map(|server| server.address.clone()).filter(is_linked).collect();
+        let is_same = members.len() == in_sync.members.len() && members.iter().all(|one| in_sync.members.contains(one));
+        if !is_same {
+            let serial = in_sync.serial + 1;
+            steps.push(Step::WriteInSync(InSync { config_epoch: group.config_epoch, members, serial }));
+        }
+    }
+
+    fn elect_redis(&self, now: u64, group: &Group, in_sync: &InSync, held_since: Option<u64>, steps: &mut Vec<Step>) {
+        let Some(held_since) = held_since else { return };
+        // What they said before may not be all that they have got of it.
+        let heard: Vec<(&Address, u64)> = in_sync
+            .members
+            .iter()
+            .filter_map(|member| self.fresh(member, now).map(|seen| (member, seen)))
+            .filter(|(_, seen)| seen.asked_at >= held_since && seen.role != Role::Master)
+            .map(|(member, seen)| (member, seen.offset))
+            .collect();
+        if heard.len() < in_sync.members.len() && now < held_since + BEST_MS {
+            return;
+        }
+        if let Some((best, offset)) = heard.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(a.0))) {
+            let what = if self.redis.began_anew_at.is_some() { "has ended" } else { "does not answer" };
+            let reason = format!("{} {what}; {best} has most of what it had (offset {offset})", group.master);
+            steps.push(Step::Elect { master: best.clone(), reason });
+        }
+    }
+
+    /// A master gives its place to a replica while both are well: proxies hold requests, others' writes wait by `CLIENT PAUSE`, the
+    /// replica gets what is left.
+    fn hand_redis_over(
+        &mut self,
+        now: u64,
+        group: &Group,
+        in_sync: &InSync,
+        held_since: Option<u64>,
+        steps: &mut Vec<Step>,
+    ) {
+        let Some((to, began_at, paused_at)) = self.hand_over.as_ref().map(super::hand_over::HandOver::parts) else {
+            return;
+        };
+        let is_too_late = now >= began_at + self.patience.hand_over_ms;
+        if is_too_late || self.fresh(&group.master, now).is_none() || !in_sync.members.contains(&to) {
+            self.hand_over = None;
+            steps.push(Step::EndPause { server: group.master.clone() });
+            return;
+        }
+        self.redis.wanted = Some(Wanted::HandOver);
+        let Some(held_since) = held_since else { return };
+        let Some(paused_at) = paused_at else {
+            let ms = self.patience.hand_over_ms + self.patience.margin_ms;
+            steps.push(Step::Pause { server: group.master.clone(), ms });
+            return;
+        };
+        let since = held_since.max(paused_at);
+        let goal = self.fresh(&group.master, now).filter(|seen| seen.asked_at >= since && seen.role == Role::Master);
+        if let (Some(goal), Some(seen)) = (goal, self.fresh(&to, now))
+            && seen.offset >= goal.offset
+        {
+            let reason = format!("{to} was asked for as the master");
+            steps.push(Step::Elect { master: to, reason });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        change::tests::redis,
+        keeper::{Observation, Patience},
+        model::ServerKind,
+    };
+
+    fn address(port: u16) -> Address {
+        Address::new("127.0.0.1", port)
+    }
+
+    fn cluster() -> Cluster {
+        let servers = vec![redis(1), redis(2), redis(3)];
+        let cluster = Cluster::default().with_group(1, servers, 1).unwrap();
+        assert_eq!(cluster.groups[&1].kind(), ServerKind::Redis);
+        cluster
+    }
+
+    fn says(keeper: &mut Keeper, port: u16, at: u64, role: Role, offset: u64) {
+        let seen = Observation {
+            asked_at: at,
+            answered_at: at,
+            role,
+            offset,
+            epoch: 1,
+            ack: if port == 1 { 1 } else { 0 },
+            run: "r".into(),
+            serves: true,
+        };
+        keeper.handle_observed(&address(port), seen);
+    }
+
+    fn follows(port: u16) -> Role {
+        Role::Replica { master: address(port), is_linked: true }
+    }
+
+    fn in_sync(members: &[u16]) -> InSync {
+        let members = members.iter().map(|port| address(*port)).collect();
+        InSync { config_epoch: 1, members, serial: 1 }
+    }
+
+    fn all_well(keeper: &mut Keeper, at: u64) {
+        says(keeper, 1, at, Role::Master, 100);
+        says(keeper, 2, at, follows(1), 90);
+        says(keeper, 3, at, follows(1), 95);
+    }
+
+    fn elected(steps: &[Step]) -> Option<Address> {
+        steps.iter().find_map(|step| match step {
+            Step::Elect { master, .. } => Some(master.clone()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn a_silent_master_is_replaced_by_the_replica_with_most_once_no_proxy_sends_to_it() {
+        let (cluster, mut keeper) = (cluster(), Keeper::new(1, Patience::default(), 0));
+        all_well(&mut keeper, 10);
+        let steps = keeper.poll_redis_steps(10, &cluster, &InSync::default(), None);
+        assert!(steps.contains(&Step::WriteInSync(in_sync(&[2, 3]))), "{steps:?}");
+        all_well(&mut keeper, 2_000);
+        assert_eq!(keeper.poll_redis_steps(2_000, &cluster, &in_sync(&[2, 3]), None), []);
+        assert_eq!(keeper.wants_hold(), None);
+        // It says nothing any more.
+        says(&mut keeper, 2, 3_100, follows(1), 101);
+        says(&mut keeper, 3, 3_100, follows(1), 99);
+        assert_eq!(keeper.poll_redis_steps(3_101, &cluster, &in_sync(&[2, 3]), None), []);
+        assert_eq!(keeper.wants_hold(), Some(Wanted::GivenUp));
+        // What the replicas said before the proxies had stopped does not count: they may have got more.
+        assert_eq!(keeper.poll_redis_steps(3_150, &cluster, &in_sync(&[2, 3]), Some(3_140)), []);
+        says(&mut keeper, 2, 3_160, follows(1), 101);
+        says(&mut keeper, 3, 3_160, follows(1), 103);
+        let steps = keeper.poll_redis_steps(3_161, &cluster, &in_sync(&[2, 3]), Some(3_140));
+        assert_eq!(elected(&steps), Some(address(3)));
+        // The new one is promoted, and the others follow it once it is the master.
+        let next = cluster.with_master(1, &address(3)).unwrap();
+        let steps = keeper.poll_redis_steps(3_170, &next, &in_sync(&[2, 3]), None);
+        assert_eq!(steps, [Step::Promote { server: address(3) }]);
+        assert_eq!(keeper.wants_hold(), None);
+        says(&mut keeper, 3, 3_200, Role::Master, 103);
+        says(&mut keeper, 1, 3_200, Role::Master, 120);
+        let steps = keeper.poll_redis_steps(3_201, &next, &in_sync(&[]), None);
+        for server in [1, 2] {
+            assert!(steps.contains(&Step::Follow { server: address(server), master: address(3) }), "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn a_master_that_was_started_again_does_not_empty_its_replicas() {
+        let (cluster, mut keeper) = (cluster(), Keeper::new(1, Patience::default(), 0));
+        all_well(&mut keeper, 2_000);
+        keeper.poll_redis_steps(2_000, &cluster, &in_sync(&[2, 3]), None);
+        keeper.handle_restarted(&address(1), 2_010);
+        says(&mut keeper, 1, 2_010, Role::Master, 0);
+        keeper.poll_redis_steps(2_010, &cluster, &in_sync(&[2, 3]), None);
+        assert_eq!(keeper.wants_hold(), Some(Wanted::GivenUp));
+        says(&mut keeper, 2, 2_030, Role::Replica { master: address(1), is_linked: false }, 90);
+        says(&mut keeper, 3, 2_030, Role::Replica { master: address(1), is_linked: false }, 95);
+        let steps = keeper.poll_redis_steps(2_031, &cluster, &in_sync(&[2, 3]), Some(2_025));
+        assert_eq!(elected(&steps), Some(address(3)));
+        // A group without a replica waits for its master.
+        let mut keeper = Keeper::new(1, Patience::default(), 0);
+        keeper.poll_redis_steps(2_000, &cluster, &in_sync(&[]), None);
+        keeper.handle_restarted(&address(1), 2_010);
+        keeper.poll_redis_steps(9_000, &cluster, &in_sync(&[]), None);
+        assert_eq!(keeper.wants_hold(), None);
+    }
+
+    #[test]
+    fn a_master_gives_its_place_when_the_replica_has_everything() {
+        let (cluster, mut keeper) = (cluster(), Keeper::new(1, Patience::default(), 0));
+        let group = cluster.groups[&1].clone();
+        all_well(&mut keeper, 2_000);
+        keeper.poll_redis_steps(2_000, &cluster, &in_sync(&[2, 3]), None);
+        keeper.hand_over(&address(2), &group, &in_sync(&[2, 3]), 2_000).unwrap();
+        assert_eq!(keeper.poll_redis_steps(2_001, &cluster, &in_sync(&[2, 3]), None), []);
+        assert_eq!(keeper.wants_hold(), Some(Wanted::HandOver));
+        let steps = keeper.poll_redis_steps(2_010, &cluster, &in_sync(&[2, 3]), Some(2_009));
+        assert!(matches!(steps.as_slice(), [Step::Pause { .. }]), "{steps:?}");
+        keeper.handle_paused(&address(1), 2_020, 5_000);
+        assert_eq!(keeper.poll_redis_steps(2_021, &cluster, &in_sync(&[2, 3]), Some(2_009)), []);
+        says(&mut keeper, 1, 2_030, Role::Master, 120);
+        says(&mut keeper, 2, 2_030, follows(1), 119);
+        assert_eq!(keeper.poll_redis_steps(2_031, &cluster, &in_sync(&[2, 3]), Some(2_009)), []);
+        says(&mut keeper, 2, 2_040, follows(1), 120);
+        let steps = keeper.poll_redis_steps(2_041, &cluster, &in_sync(&[2, 3]), Some(2_009));
+        assert_eq!(elected(&steps), Some(address(2)));
+        // One that takes too long is given up, and the master goes on.
+        let mut late = keeper.clone();
+        let steps = late.poll_redis_steps(2_900, &cluster, &in_sync(&[3]), Some(2_009));
+        assert!(steps.contains(&Step::EndPause { server: address(1) }), "{steps:?}");
+        assert_eq!(late.wants_hold(), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! Servers that know no slots: what a proxy sends them, and when it says that orders are done.
+
+use commands::cluster::Topology;
+
+use super::{super::plain::Lease, super::*, Scene, clustered};
+
+/// All slots are the Redis' of port 2.
+const FIRST: &str = "n1 127.0.0.1:2@0 master - 0 0 1 connected 0-16383\nn2 127.0.0.1:3@0 master - 0 0 1 connected\n";
+/// The slot of "a", 15495, is that of port 3.
+const SECOND: &str =
+    "n1 127.0.0.1:2@0 master - 0 0 1 connected 0-14999\nn2 127.0.0.1:3@0 master - 0 0 1 connected 15000-16383\n";
+
+fn view(scene: &mut Scene, lines: &str, stamp: u64, held: &[(u16, u16)]) {
+    let servers = [2, 3].map(|port| ("127.0.0.1".to_owned(), port, None)).into();
+    scene.proxy.set_view(&Topology::parse(lines).unwrap(), &Orders { stamp, servers, held: held.to_vec() });
+    scene.settle();
+}
+
+fn scene() -> Scene {
+    let mut scene = clustered(FIRST);
+    view(&mut scene, FIRST, 1, &[]);
+    scene.proxy.set_lease(Lease { stamp: 1, until: 1_000 }, 0);
+    scene
+}
+
+#[test]
+fn requests_on_slots_on_hold_wait_and_orders_are_done_when_what_was_under_way_is_answered() {
+    let mut scene = scene();
+    let (client, other) = (scene.client(), scene.client());
+    scene.ask(client, "INCR a");
+    assert_eq!(scene.sent(0), "INCR a", "nothing is said first to a server that knows no slots");
+    view(&mut scene, FIRST, 2, &[(15_000, 16_383)]);
+    assert_eq!(scene.proxy.done_orders(), None);
+    scene.ask(client, "INCR a");
+    scene.ask(other, "GET b");
+    assert_eq!(scene.sent(0), "GET b", "the slot of b is not on hold");
+    scene.reply(0, ":1\r\n");
+    assert_eq!(scene.proxy.done_orders(), Some(2));
+    assert_eq!(scene.said(client), ":1\r\n");
+    // The new owner is told of with the end of the hold.
+    view(&mut scene, SECOND, 3, &[]);
+    assert_eq!(scene.sent(1), "INCR a");
+    scene.reply(1, ":2\r\n");
+    assert_eq!(scene.said(client), ":2\r\n");
+    assert_eq!(scene.proxy.done_orders(), Some(3));
+}
+
+#[test]
+fn without_a_lease_nothing_is_sent_and_what_was_not_sent_goes_where_it_belongs_then() {
+    let mut scene = scene();
+    let (client, late) = (scene.client(), scene.client());
+    // It is still to be sent when the process is stopped.
+    scene.ask(client, "INCR a");
+    scene.proxy.set_lease(Lease { stamp: 1, until: 1_000 }, 1_000);
+    scene.settle();
+    scene.ask(late, "GET a");
+    scene.wait(20);
+    assert!(scene.proxy.links.iter().all(|(_, link)| link.unsent() == 0));
+    // A lease for later orders is none before these are known.
+    scene.proxy.set_lease(Lease { stamp: 2, until: 3_000 }, 1_100);
+    scene.wait(20);
+    assert!(scene.proxy.links.iter().all(|(_, link)| link.unsent() == 0));
+    view(&mut scene, SECOND, 2, &[]);
+    scene.proxy.set_lease(Lease { stamp: 2, until: 3_000 }, 1_200);
+    scene.wait(20);
+    let sent = scene.sent(1);
+    assert!(sent.contains("INCR a") && sent.contains("GET a"), "{sent}");
+    // Who waits for too long hears so.
+    scene.proxy.set_lease(Lease { stamp: 2, until: 3_000 }, 3_000);
+    let unlucky = scene.client();
+    scene.ask(unlucky, "GET a");
+    assert_eq!(scene.said(unlucky), "");
+    scene.wait(6_000);
+    assert!(scene.said(unlucky).starts_with("-CLUSTERDOWN "), "{:?}", scene.proxy.plain);
+}
+
+#[test]
+fn what_waits_at_a_server_goes_on_waiting_at_the_next_one() {
+    let mut scene = scene();
+    let client = scene.client();
+    scene.ask(client, "BLPOP a 0");
+    let own = scene.proxy.clients[client].own.as_ref().unwrap().link.unwrap();
+    assert_eq!(scene.sent(own), "BLPOP a 0");
+    scene.wait(60_000);
+    view(&mut scene, FIRST, 2, &[(15_000, 16_383)]);
+    assert_eq!(scene.proxy.done_orders(), None);
+    // Whoever looks after the server ends what waits there.
+    scene.reply(own, "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n");
+    assert_eq!(scene.proxy.done_orders(), Some(2));
+    view(&mut scene, SECOND, 3, &[]);
+    scene.wait(20);
+    let own = scene.proxy.clients[client].own.as_ref().unwrap().link.unwrap();
+    assert_eq!(scene.proxy.links[own].server, 1);
+    assert_eq!(scene.sent(own), "BLPOP a 0");
+    scene.reply(own, "*2\r\n$1\r\na\r\n$1\r\n7\r\n");
+    assert_eq!(scene.said(client), "*2\r\n$1\r\na\r\n$1\r\n7\r\n");
+}
+
+#[test]
+fn a_transaction_on_slots_on_hold_is_lost_and_others_are_not() {
+    let mut scene = scene();
+    let (moved, stays) = (scene.client(), scene.client());
+    for (client, key) in [(moved, "a"), (stays, "b")] {
+        scene.ask(client, &format!("WATCH {key}"));
+        let own = scene.proxy.clients[client].own.as_ref().unwrap().link.unwrap();
+        scene.sent(own);
+        scene.reply(own, "+OK\r\n");
+        scene.said(client);
+    }
+    view(&mut scene, FIRST, 2, &[(15_000, 16_383)]);
+    assert_eq!(scene.proxy.done_orders(), Some(2));
+    for client in [moved, stays] {
+        scene.ask(client, "MULTI");
+        scene.ask(client, "EXEC");
+    }
+    assert_eq!(scene.said(moved), "+OK\r\n*-1\r\n");
+    let own = scene.proxy.clients[stays].own.as_ref().unwrap().link.unwrap();
+    assert_eq!(scene.sent(own), "MULTI EXEC");
+}
+
+#[test]
+fn a_proxy_does_not_take_itself_for_a_server_because_a_store_names_it() {
+    let mut scene = scene();
+    let client = scene.client();
+    scene.ask(client, "GET a");
+    scene.reply(0, "-MOVED 15495 127.0.0.1:1\r\n");
+    assert_eq!(scene.proxy.pools[0].servers.len(), 2);
+    view(&mut scene, SECOND, 2, &[]);
+    scene.wait(20);
+    assert_eq!(scene.sent(1), "GET a");
+}

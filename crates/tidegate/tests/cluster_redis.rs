@@ -1,0 +1,296 @@
+//! Groups of real Redis servers in a cluster: slots move to them and from them, their masters die and are promoted, and one that was
+//! there before is taken over with what it has. Debian's redis-server, or what `REDIS_SERVER` names.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, thread, time::Duration};
+
+use rustix::process::Signal;
+use support::{
+    Redis, RedisClient, Store, Wire,
+    cluster::{Cluster, PATIENCE, Writer, nothing_is_lost},
+    signal_process, wait_within,
+};
+
+/// No master is given up because the machine is busy.
+const PATIENT: [&str; 2] = ["--failover-after", "20000"];
+/// Tags of keys, and the slots that they are: 3300, 15495.
+const TAGS: [&str; 2] = ["b", "a"];
+
+fn redis_program() -> String {
+    std::env::var("REDIS_SERVER").unwrap_or_else(|_| "/usr/bin/redis-server".into())
+}
+
+fn up(arguments: &[&str]) -> Cluster {
+    Cluster::up(&[arguments, &["--redis-server", &redis_program()]].concat())
+}
+
+fn add_redis_group(cluster: &Cluster) {
+    cluster.done(&["server", "add-group", "--program", "redis-server", "--replicas", "1", "--ack", "1"]);
+    cluster.wait_well();
+}
+
+fn replica_of(cluster: &Cluster, group: usize) -> String {
+    let status = cluster.status();
+    let servers = status["groups"][group]["servers"].as_array().unwrap();
+    servers.iter().find(|server| server["role"] == "replica").unwrap()["address"].as_str().unwrap().to_owned()
+}
+
+fn master_of(cluster: &Cluster, group: usize) -> String {
+    cluster.status()["groups"][group]["master"].as_str().unwrap().to_owned()
+}
+
+fn at(address: &str) -> RedisClient {
+    RedisClient::connect(address.parse().unwrap())
+}
+
+/// The writers end: nothing failed, nothing is lost.
+fn all_is_well(cluster: &Cluster, writers: Vec<(&'static str, Writer)>) {
+    for (tag, writer) in writers {
+        let (done, errors) = writer.end();
+        assert_eq!(errors, Vec::<String>::new(), "{}", cluster.log());
+        nothing_is_lost(cluster.address, tag, &done);
+    }
+}
+
+#[test]
+fn slots_move_to_redis_and_back_and_its_master_is_promoted_while_writes_go_on() {
+    let cluster = up(&["--groups", "1", "--replicas", "0", PATIENT[0], PATIENT[1]]);
+    add_redis_group(&cluster);
+    assert_eq!(cluster.status()["groups"][1]["kind"], "redis");
+    let store = cluster.master(0).0;
+    cluster.refused(&["server", "add", "1", &replica_of(&cluster, 1), "--redis"], "is in group 2");
+    let writers: Vec<_> = TAGS.iter().map(|tag| (*tag, Writer::start(cluster.address, tag))).collect();
+    let more = || writers.iter().for_each(|(_, writer)| writer.wait_more(30));
+    more();
+    // Somebody waits for a key, and somebody has watched one, while their slots go back and forth.
+    let mut waiting = RedisClient::connect(cluster.address);
+    waiting.send_command(&["BLPOP", "{b}:queue", "0"]);
+    cluster.done(&["slot", "migrate", "0", "16383", "2", "--yes"]);
+    more();
+    let redis = cluster.master(1).0;
+    assert_eq!(at(&redis).text(&["EXISTS", "{b}0", "{a}0"]), "2");
+    // Clients of Redis Cluster are sent to a Redis by a proxy: it would serve a slot also when that is another one's.
+    let moved = at(&store).text(&["GET", "{b}0"]);
+    assert_eq!(moved, format!("MOVED 3300 {}", cluster.address));
+    cluster.done(&["server", "promote", "2", &replica_of(&cluster, 1), "--yes"]);
+    more();
+    cluster.wait_well();
+    assert_eq!(replica_of(&cluster, 1), redis, "the former master is a replica now");
+    let mut watching = RedisClient::connect(cluster.address);
+    assert_eq!(watching.text(&["WATCH", "{b}watched"]), "OK");
+    cluster.done(&["slot", "migrate", "0", "8191", "1", "--yes"]);
+    more();
+    assert_eq!(watching.text(&["MULTI"]), "OK");
+    assert_eq!(watching.text(&["SET", "{b}watched", "1"]), "QUEUED");
+    let ended = watching.command(&["EXEC"]);
+    assert!(ended.as_slice().is_none(), "what was watched has another server, so nothing is executed: {ended:?}");
+    // What has left is removed there, and the replica has that too.
+    for address in [cluster.master(1).0, replica_of(&cluster, 1)] {
+        wait_within(PATIENCE, "nothing is left", || at(&address).text(&["EXISTS", "{b}0"]) == "0");
+    }
+    assert_eq!(RedisClient::connect(cluster.address).text(&["RPUSH", "{b}:queue", "x"]), "1");
+    assert_eq!(waiting.reply().unwrap().as_slice().unwrap().len(), 2, "who waited has it");
+    cluster.refused(&["backup", "--to", "/nowhere/at-all"], "group 2 is of Redis servers");
+    all_is_well(&cluster, writers);
+}
+
+#[test]
+fn a_redis_master_that_is_killed_is_replaced_and_comes_back_as_a_replica() {
+    let cluster = up(&["--groups", "1", "--replicas", "0"]);
+    add_redis_group(&cluster);
+    cluster.done(&["slot", "migrate", "0", "16383", "2", "--yes"]);
+    let mut client = RedisClient::connect(cluster.address);
+    for number in 0..200 {
+        assert_eq!(client.text(&["SET", &format!("key:{number}"), "1"]), "OK");
+    }
+    assert_eq!(at(&cluster.master(1).0).text(&["WAIT", "1", "10000"]), "1");
+    let writer = Writer::start(cluster.address, "b");
+    writer.wait_more(30);
+    for signal in [Signal::KILL, Signal::STOP] {
+        let (former, pid) = cluster.master(1);
+        signal_process(pid, signal);
+        wait_within(PATIENCE, "another master", || master_of(&cluster, 1) != former);
+        writer.wait_more(30);
+        if signal == Signal::STOP {
+            signal_process(pid, Signal::CONT);
+        }
+        cluster.wait_well();
+        assert_eq!(replica_of(&cluster, 1), former);
+    }
+    writer.end();
+    // What had reached the replica is there: one that is started again does not empty it.
+    assert_eq!(client.text(&["EXISTS", "key:0", "key:99", "key:199"]), "3");
+    let before = cluster.pids();
+    // The agent dies, and the next one finds all of them.
+    signal_process(cluster.agent.id(), Signal::KILL);
+    let mut cluster = cluster;
+    cluster.agent.wait().unwrap();
+    cluster.agent = Cluster::spawn(cluster.address, &cluster.folder, &["--redis-server", &redis_program()]);
+    cluster.wait_well();
+    assert_eq!(cluster.pids(), before, "{}", cluster.log());
+    assert_eq!(client.text(&["EXISTS", "key:0", "key:99", "key:199"]), "3");
+}
+
+/// A Redis with some of each kind, and what it says of them.
+fn filled(redis: &Redis, password: &str) -> RedisClient {
+    let mut client = redis.client();
+    assert_eq!(client.text(&["AUTH", password]), "OK");
+    for number in 0..300 {
+        client.text(&["SET", &format!("key:{number}"), &number.to_string()]);
+    }
+    client.text(&["HSET", "hash", "field", "value"]);
+    client.text(&["RPUSH", "list", "1", "2", "3"]);
+    client.text(&["ZADD", "sorted", "1.5", "member"]);
+    client.text(&["XADD", "stream", "1-1", "field", "value"]);
+    client.text(&["SET", "passes", "1", "PX", "100000000"]);
+    client
+}
+
+#[test]
+fn bring_what_you_have_a_running_redis_becomes_a_cluster_and_moves_to_stores() {
+    let redis = Redis::start(&["--requirepass", "secret-word"]);
+    let mut direct = filled(&redis, "secret-word");
+    let password = redis.folder.file("password", "secret-word\n").display().to_string();
+    let place = redis.address.to_string();
+    let cluster = Cluster::up(&[
+        "--redis",
+        &place,
+        "--password-file",
+        &password,
+        "--groups",
+        "1",
+        "--replicas",
+        "0",
+        PATIENT[0],
+        PATIENT[1],
+    ]);
+    let mut client = RedisClient::connect(cluster.address);
+    assert_eq!(client.text(&["DBSIZE"]), "305");
+    assert_eq!(client.text(&["GET", "key:7"]), "7");
+    let secrets = cluster.folder.0.join("topology.secrets");
+    assert_eq!(fs::metadata(secrets).unwrap().permissions().mode() & 0o777, 0o600);
+    let writers: Vec<_> = TAGS.iter().map(|tag| (*tag, Writer::start(cluster.address, tag))).collect();
+    writers.iter().for_each(|(_, writer)| writer.wait_more(20));
+    // Servers that do not fit.
+    let (stranger, emptier) = (Redis::start(&[]), Redis::start(&[]));
+    stranger.client().text(&["SET", "x", "1"]);
+    let stranger_place = stranger.address.to_string();
+    cluster.refused(
+        &["server", "add-group", "--redis", &stranger_place],
+        "1 keys, and their slots belong to other groups",
+    );
+    cluster.refused(&["server", "add", "1", &stranger_place, "--redis"], "has 1 keys, which it would lose");
+    cluster.refused(
+        &["server", "add", "2", &emptier.address.to_string(), "--redis"],
+        "is a redis, and the servers of group 2",
+    );
+    cluster.refused(&["server", "add-group", "--redis", &place], "is in group 1");
+    stranger.client().text(&["FLUSHALL"]);
+    stranger.client().command(&["SELECT", "3"]);
+    let mut third = stranger.client();
+    assert_eq!(third.text(&["SELECT", "3"]), "OK");
+    third.text(&["SET", "x", "1"]);
+    cluster.refused(&["server", "add-group", "--redis", &stranger_place], "it has keys in db3");
+    let store = Store::start(&[]);
+    cluster.refused(&["server", "add-group", "--redis", &store.address.to_string()], "it is a Tidegate store");
+    let nobody = support::free_address().to_string();
+    cluster.refused(&["server", "add-group", "--redis", &nobody], "refused");
+    let clustered = Redis::start(&["--cluster-enabled", "yes"]);
+    cluster.refused(&["server", "add-group", "--redis", &clustered.address.to_string()], "tidegate proxy --cluster");
+    // All of it moves to the stores while clients write, and the Redis is free.
+    cluster.done(&["slot", "rebalance", "--drain", "1", "--yes"]);
+    writers.iter().for_each(|(_, writer)| writer.wait_more(20));
+    all_is_well(&cluster, writers);
+    cluster.done(&["server", "remove-group", "1", "--yes"]);
+    assert_eq!(direct.text(&["DBSIZE"]), "0", "it runs on, and has nothing that is another one's");
+    for number in 0..300 {
+        assert_eq!(client.text(&["GET", &format!("key:{number}")]), number.to_string());
+    }
+    assert_eq!(client.text(&["HGET", "hash", "field"]), "value");
+    assert_eq!(client.command(&["LRANGE", "list", "0", "-1"]).as_slice().unwrap().len(), 3);
+    assert_eq!(client.text(&["ZSCORE", "sorted", "member"]), "1.5");
+    assert_eq!(client.text(&["XLEN", "stream"]), "1");
+    assert!(client.text(&["PTTL", "passes"]).parse::<u64>().unwrap() > 90_000_000);
+}
+
+/// Sends a request with the token, and gives what came.
+fn rest(cluster: &Cluster, method: &str, path: &str) -> String {
+    let site = cluster.status()["agent"]["page"].as_str().unwrap().to_owned();
+    let address = site.trim_start_matches("http://").trim_end_matches('/');
+    let token = fs::read_to_string(cluster.folder.0.join("api.token")).unwrap();
+    let head = format!("host: {address}\r\nauthorization: Bearer {}\r\ncontent-length: 0\r\n", token.trim());
+    Wire::connect(address.parse().unwrap()).ask(format!("{method} {path} HTTP/1.1\r\n{head}\r\n")).text()
+}
+
+#[test]
+fn a_redis_is_started_by_itself_and_stopped_in_words_of_reborndb() {
+    let cluster = up(&["--groups", "1", "--replicas", "0", PATIENT[0], PATIENT[1]]);
+    let address: SocketAddr = (cluster.address.ip(), cluster.address.port() + 40).into();
+    let said = rest(&cluster, "POST", &format!("/api/start_redis?addr={address}"));
+    assert!(said.contains("\"type\":\"redis\""), "{said}");
+    wait_within(PATIENCE, "it listens", || RedisClient::connect_if_listens(address));
+    let kept = RedisClient::connect(address).command(&["CONFIG", "GET", "appendonly"]);
+    assert_eq!(kept.as_slice().unwrap()[1].as_bytes(), Some(b"yes".as_slice()));
+    cluster.refused(&["server", "add", "1", &address.to_string()], "is a redis, and the servers of group 1");
+    assert!(rest(&cluster, "GET", "/api/procs").contains(&address.to_string()));
+    rest(&cluster, "DELETE", &format!("/api/stop?id={address}"));
+    wait_within(PATIENCE, "it has ended", || !support::listens(address));
+    assert!(!rest(&cluster, "GET", "/api/procs").contains(&address.to_string()));
+}
+
+#[test]
+#[ignore = "long: make test-redis-groups"]
+fn a_proxy_that_is_stopped_is_waited_out_and_sends_nothing_late() {
+    let cluster = up(&["--groups", "1", "--replicas", "0"]);
+    add_redis_group(&cluster);
+    cluster.done(&["slot", "migrate", "0", "16383", "2", "--yes"]);
+    cluster.done(&["proxy", "add", "--yes"]);
+    cluster.wait_well();
+    let proxy = cluster.status()["proxies"][1].clone();
+    let (second, pid) = (proxy["address"].as_str().unwrap().parse().unwrap(), proxy["pid"].as_u64().unwrap() as u32);
+    for group in ["1", "2", "1", "2"] {
+        let writers = [("b", Writer::start(cluster.address, "b")), ("a", Writer::start(second, "a"))];
+        writers.iter().for_each(|(_, writer)| writer.wait_more(20));
+        signal_process(pid, Signal::STOP);
+        cluster.done(&["slot", "migrate", "0", "16383", group, "--yes"]);
+        signal_process(pid, Signal::CONT);
+        writers.iter().for_each(|(_, writer)| writer.wait_more(20));
+        all_is_well(&cluster, writers.into());
+    }
+}
+
+#[test]
+#[ignore = "long: make test-redis-groups"]
+fn masters_of_redis_groups_die_again_and_again() {
+    let cluster = up(&["--groups", "1", "--replicas", "0"]);
+    add_redis_group(&cluster);
+    cluster.done(&["slot", "migrate", "0", "16383", "2", "--yes"]);
+    let (mut written, mut lost) = (0, 0);
+    for round in 0..20 {
+        let writer = Writer::start(cluster.address, if round % 2 == 0 { "even" } else { "odd" });
+        writer.wait_more(50);
+        let (former, pid) = cluster.master(1);
+        let signal = if round % 3 == 0 { Signal::STOP } else { Signal::KILL };
+        signal_process(pid, signal);
+        wait_within(PATIENCE, "another master", || master_of(&cluster, 1) != former);
+        writer.wait_more(50);
+        if signal == Signal::STOP {
+            signal_process(pid, Signal::CONT);
+        }
+        let (done, _) = writer.end();
+        let mut client = RedisClient::connect(cluster.address);
+        let tag = if round % 2 == 0 { "even" } else { "odd" };
+        written += done.len();
+        lost += done
+            .iter()
+            .filter(|number| client.text(&["GET", &format!("{{{tag}}}{number}")]) != number.to_string())
+            .count();
+        cluster.wait_well();
+        thread::sleep(Duration::from_millis(100));
+    }
+    println!("{written} writes were answered, {lost} of them are lost");
+    assert!(lost * 100 < written, "{lost} of {written} writes are lost: more than were under way");
+}
