@@ -13,6 +13,7 @@
 //! | [`home`] | opens the coordinator, of one machine or of many |
 //! | [`connection`] | a connection to a server |
 //! | [`link`] | a thread for each server: one round of commands after the other |
+//! | [`pending`] | what waits for a person |
 //! | [`processes`] | programs that run, as the folder says |
 //! | [`beginning`] | a new cluster: ports, groups, the first change |
 //! | [`figures`] | what a server says that it does and takes |
@@ -38,6 +39,7 @@ pub mod mover;
 pub mod options;
 pub mod page;
 pub mod peers;
+pub mod pending;
 pub mod processes;
 pub mod records;
 pub mod secrets;

@@ -99,11 +99,10 @@ pub(super) fn begin_group(
     let ack = u32::try_from(ack).unwrap_or(u32::MAX);
     let next = conductor.records.cluster.with_group(id, servers, ack)?;
     let what = format!("group {id} is added with {}; its writes wait for {ack} replicas", names.join(", "));
-    let done = change_or_plan(conductor, next, is_plan, json!({ "what": what, "group": id, "servers": names }))?;
     if !is_plan {
-        conductor.note_grown(id);
+        conductor.note_grown(id)?;
     }
-    Ok(done)
+    change_or_plan(conductor, next, is_plan, json!({ "what": what, "group": id, "servers": names }))
 }
 
 fn remove_group(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
