@@ -56,7 +56,7 @@ try {
     await browser.until("commands are counted", "return /[1-9]/.test(document.querySelector('.commands-tile b').textContent)");
     assert.equal(await browser.run("return document.querySelectorAll('.topology .address').length"), 4);
     assert.equal(await browser.run("return document.querySelectorAll('.group-head').length"), 2);
-    const heads = await browser.run("return [...document.querySelectorAll('.panel h2')].map((one) => one.textContent)");
+    const heads = await browser.run("return [...document.querySelectorAll('.panel:not([hidden]) h2')].map((one) => one.textContent)");
     assert.deepEqual(heads, ["Groups and servers", "Slots on their way", "Slots", "Proxies", "Events"]);
     const text = await browser.run("return document.querySelector('#live').textContent");
     for (const wrong of ["undefined", "NaN", "[object", "null"]) assert.ok(!text.includes(wrong), wrong);
@@ -108,6 +108,47 @@ try {
   await check("a refusal is shown", async () => {
     await browser.run("actions.plan({ title: 'Remove group 1', yes: 'Remove', method: 'DELETE', path: '/api/groups/1' })");
     await browser.until("the reason is shown", "return /still has to do with 8192 slots/.test(document.querySelector('#said').textContent)");
+  });
+
+  await check("what the policy has wait is confirmed and dismissed here", async () => {
+    const waiting = "document.querySelector('.waiting')";
+    const button = (name) => `${waiting}.querySelector('button[name=${name}]')`;
+    assert.equal(await browser.run(`return ${waiting}.hidden`), true);
+    await browser.press("y");
+    await browser.until("the policy is shown", "return document.querySelector('#policy[open] #policy-restart')");
+    await picture("policy");
+    await browser.run("const restart = document.querySelector('#policy-restart'); restart.value = 'ask'; restart.dispatchEvent(new Event('change'))");
+    await browser.until("a restart is asked about", "return page.live.policy.restart === 'ask'");
+    await browser.press(ESCAPE);
+    const replica = "page.live.groups[1].servers.find(({ role }) => role === 'replica')";
+    process.kill(await browser.run(`return ${replica}.pid`), "SIGKILL");
+    await browser.until("its restart waits", `return ${button("confirm")} && /has ended by itself/.test(${waiting}.textContent)`);
+    assert.match(await browser.run("return document.title"), /^\(1 to confirm\)/);
+    for (const [width, height] of [[390, 844], [1440, 1000]]) {
+      for (const colours of ["light", "dark"]) {
+        await size(width, height);
+        await scheme(colours);
+        await open();
+        await browser.until("it is shown", `return ${button("confirm")}`);
+        const wide = await browser.run("return document.documentElement.scrollWidth - window.innerWidth");
+        assert.ok(wide <= 0, `${wide} px too wide`);
+        await picture(`waits-${width}-${colours}`);
+      }
+    }
+    await scheme("light");
+    await browser.run(`${button("dismiss")}.click()`);
+    await browser.until("it is dismissed", `return /dismissed: it stays undone/.test(${waiting}.textContent) && !${button("dismiss")}`);
+    assert.equal(await browser.run(`return ${replica}.state`), "down");
+    // By keyboard, and without the token: it is asked for, and then it is done.
+    const token = await browser.run("const token = client.token; client.token = ''; return token");
+    await browser.press("c");
+    assert.equal(await browser.run("return document.activeElement.name"), "confirm");
+    await browser.run("document.activeElement.click()");
+    await browser.until("the token is asked for", "return document.querySelector('#ask-token[open]')");
+    await browser.run("document.querySelector('#token-text').value = arguments[0]; document.querySelector('#ask-token button[value=yes]').click()", token);
+    await browser.until("it runs again", `return ${replica}.state === 'up' && ${replica}.pid && ${waiting}.hidden`);
+    await browser.run("actions.act({ title: 'Policy', yes: '', method: 'POST', path: '/api/policy', body: { action: 'restart', mode: 'auto' } })");
+    await browser.until("all is as before", "return page.live.policy.restart === 'auto'");
   });
 
   await check("without the token it is asked for", async () => {

@@ -220,7 +220,7 @@ fn requests_that_make_no_sense_are_answered_so() {
 
 #[test]
 fn what_the_policy_leaves_to_a_person_waits_for_one() {
-    let cluster = Cluster::up(&["--groups", "1", "--replicas", "1", "--ack", "1"]);
+    let mut cluster = Cluster::up(&["--groups", "1", "--replicas", "1", "--ack", "1"]);
     cluster.refused(&["policy", "set", "fail-over", "ask"], "there are failover, restart, rejoin and rebalance");
     cluster.refused(&["policy", "set", "failover", "yes"], "is none of auto (by itself), ask");
     cluster.refused(&["action", "confirm", "1"], "nothing of number 1 waits for anybody");
@@ -233,13 +233,15 @@ fn what_the_policy_leaves_to_a_person_waits_for_one() {
     let (master, replica) = (server(&status, 0, "master"), server(&status, 0, "replica"));
     let (_, pid) = cluster.master(0);
     support::signal_process(pid, rustix::process::Signal::KILL);
-    let number = |action: &str| {
+    let number_in = |cluster: &Cluster, action: &str| {
         let status = cluster.status();
         let found = status["pending"].as_array().unwrap().iter().find(|one| one["action"] == action)?;
         Some((found["number"].to_string(), found["what"].as_str().unwrap().to_owned()))
     };
-    wait_within(PATIENCE, "both wait for a person", || number("failover").is_some() && number("restart").is_some());
-    let (failover, what) = number("failover").unwrap();
+    wait_within(PATIENCE, "both wait for a person", || {
+        number_in(&cluster, "failover").is_some() && number_in(&cluster, "restart").is_some()
+    });
+    let (failover, what) = number_in(&cluster, "failover").unwrap();
     assert!(what.contains(&format!("{replica} becomes the master")), "{what}");
     let said = cluster.command(&["check"]);
     assert!(String::from_utf8_lossy(&said.stdout).contains(&format!("action confirm {failover}")), "{said:?}");
@@ -250,12 +252,33 @@ fn what_the_policy_leaves_to_a_person_waits_for_one() {
     cluster.done(&["action", "confirm", &failover]);
     wait_within(PATIENCE, "the replica is the master", || server(&cluster.status(), 0, "master") == replica);
     assert_eq!(RedisClient::connect(cluster.address).text(&["SET", "b", "1"]), "OK");
-    let (restart, _) = number("restart").unwrap();
+    let (restart, _) = number_in(&cluster, "restart").unwrap();
     cluster.done(&["action", "confirm", &restart]);
-    wait_within(PATIENCE, "the former master waits to come back", || number("rejoin").is_some());
-    cluster.done(&["action", "confirm", &number("rejoin").unwrap().0]);
+    wait_within(PATIENCE, "the former master waits to come back", || number_in(&cluster, "rejoin").is_some());
+    cluster.done(&["action", "confirm", &number_in(&cluster, "rejoin").unwrap().0]);
     cluster.wait_well();
     assert_eq!(server(&cluster.status(), 0, "replica"), master);
+    // What waits, and what was said to it, outlives the agent.
+    let (_, pid) = cluster.master(0);
+    support::signal_process(pid, rustix::process::Signal::KILL);
+    wait_within(PATIENCE, "the restart waits", || {
+        number_in(&cluster, "failover").is_some() && number_in(&cluster, "restart").is_some()
+    });
+    let (waits, refused) = (number_in(&cluster, "restart").unwrap(), number_in(&cluster, "failover").unwrap().0);
+    cluster.done(&["action", "refuse", &refused]);
+    cluster.agent.kill().unwrap();
+    cluster.agent.wait().unwrap();
+    cluster.agent = Cluster::spawn(cluster.address, &cluster.folder, &[]);
+    wait_within(PATIENCE, "the agent answers", || cluster.try_status().is_some());
+    let kept = cluster.status();
+    let kept = kept["pending"].as_array().unwrap();
+    let state =
+        |number: &str| kept.iter().find(|one| one["number"].to_string() == number).map(|one| one["state"].clone());
+    assert_eq!((state(&waits.0), state(&refused)), (Some("waits".into()), Some("refused".into())), "{kept:?}");
+    wait_within(PATIENCE, "it is proposed again", || number_in(&cluster, "restart") == Some(waits.clone()));
+    cluster.done(&["action", "confirm", &waits.0]);
+    cluster.wait_well();
+    wait_within(PATIENCE, "nothing waits any more", || cluster.status()["pending"] == serde_json::json!([]));
     // The policy is a change like others, and is kept.
     let history = cluster.done(&["action", "history"]);
     assert!(history.contains("policy: rejoin is ask"), "{history}");

@@ -14,7 +14,7 @@ const actions = {
   // Shows the plan of a deed, and does it when that is confirmed.
   /** @param {Deed} deed */
   async plan(deed) {
-    const plan = await this.tried(deed, { ...deed.body, plan: true });
+    const plan = await this.tried(deed, { ...deed.body, plan: true }, () => this.plan(deed));
     if (!plan) return;
     const go = h("button", { type: "button", className: deed.grave ? "grave" : "", value: "yes" }, deed.yes);
     const no = h("button", { type: "button", value: "no" }, "Cancel");
@@ -31,7 +31,7 @@ const actions = {
   // Does it without a plan.
   /** @param {Deed} deed */
   async act(deed) {
-    const done = await this.tried(deed, deed.body);
+    const done = await this.tried(deed, deed.body, () => this.act(deed));
     if (!done) return;
     const left = [done.data].flat().filter(Boolean);
     page.say(`Done: ${done.what || deed.title}.${left.length ? ` The data is still there, and may be removed: ${left.join(", ")}.` : ""}`, "good");
@@ -39,11 +39,11 @@ const actions = {
   },
 
   // Asks, and gives nothing if it was refused; the reason is shown.
-  async tried(deed, body) {
+  async tried(deed, body, again) {
     try {
       return await client.ask(deed.method, deed.path, body || {});
     } catch (error) {
-      if (error.status === 401) this.token(error.message, () => this.plan(deed));
+      if (error.status === 401) this.token(error.message, again);
       else page.say(`${deed.title}: ${error.message}`, "bad");
       return null;
     }

@@ -52,6 +52,7 @@
  * @property {{online: number, migrating: number, offline: number}} slots
  * @property {Move[]} moves
  * @property {{address: string, pid: number | null, state: string}[]} proxies
+ * @property {Pending[]} pending
  * @property {{epoch: number, at: number, by: string, what: string}[]} changes
  * @property {Record<string, Figures | null>} figures
  * @property {{host: string, pid: number, dir: string}} agent

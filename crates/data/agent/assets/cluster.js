@@ -7,6 +7,8 @@ const KEYS = [
   ["g", "Add a group"],
   ["r", "Rebalance"],
   ["m", "Move slots"],
+  ["y", "What agents do by themselves"],
+  ["c", "To what waits for you"],
   ["l", "Slots by group or by load"],
   ["t", "Token"],
   ["d", "Dark or light"],
@@ -135,6 +137,7 @@ const page = {
   map: new SlotMap(),
   topology: new Topology(),
   lists: new Lists(),
+  waiting: new Waiting(),
   paused: false,
   call: 0,
   search: "",
@@ -165,6 +168,7 @@ const page = {
     this.map.update(live, rates);
     this.topology.update(live, this.search);
     this.lists.update(live);
+    this.waiting.update(live);
     const servers = sum(live.groups.map((group) => group.servers.length));
     setText(byId("fact-state"), live.state === "ok" ? "serves" : "does not serve all");
     setAttribute(byId("fact-state"), "class", live.state === "ok" ? "" : "some");
@@ -187,6 +191,9 @@ const page = {
     }
     for (const proxy of live.proxies) if (proxy.state === "down") found.push(["bad", `Proxy ${proxy.address} is down.`]);
     for (const { first, last, problem } of live.moves) if (problem) found.push(["bad", `Slots ${first} to ${last}: ${problem}. It is tried again.`]);
+    const waits = live.pending.filter(({ state }) => state === "waits").length;
+    const word = found.some(([kind]) => kind === "bad") ? "(trouble) " : waits ? `(${waits} to confirm) ` : "";
+    document.title = `${word}Tidegate cluster`;
     const said = JSON.stringify(found);
     if (this.warned === said) return;
     this.warned = said;
@@ -194,7 +201,6 @@ const page = {
     const shown = found.slice(0, most).map(([kind, text]) => h("p", { className: `notice ${kind}` }, mark(kind), " ", text));
     if (found.length > most) shown.push(h("p", { className: "notice bad" }, `and ${found.length - most} more`));
     byId("trouble").replaceChildren(...shown);
-    document.title = `${found.some(([kind]) => kind === "bad") ? "(trouble) " : ""}Tidegate cluster`;
   },
 
   // What came of something that was done here.
@@ -249,6 +255,8 @@ const page = {
       g: () => actions.addGroup(),
       r: () => actions.rebalance(),
       m: () => page.live && actions.migrate(),
+      y: () => actions.policy(),
+      c: () => page.waiting.focus(),
       l: () => page.map.colourBy(page.map.by === "group" ? "load" : "group"),
       t: () => actions.token(),
       d: () => page.setTheme(),
@@ -263,6 +271,7 @@ const page = {
 client.start();
 const side = h("div", { className: "board" }, page.lists.moves.element, page.map.element, page.lists.proxies.element, page.lists.events.element);
 byId("live").replaceChildren(h("h2", { className: "hidden" }, "The whole cluster"), page.tiles.element, h("div", { className: "boards" }, page.topology.element, side));
+byId("waiting").append(page.waiting.element);
 document.body.append(readout.element);
 theme.start(byId("theme"));
 byId("theme").addEventListener("click", () => page.live && page.take(page.live));
@@ -271,6 +280,7 @@ byId("help").addEventListener("click", () => page.help());
 byId("token").addEventListener("click", () => actions.token());
 byId("add-group").addEventListener("click", () => actions.addGroup());
 byId("rebalance").addEventListener("click", () => actions.rebalance());
+byId("policy-button").addEventListener("click", () => actions.policy());
 byId("move").addEventListener("click", () => page.live && actions.migrate());
 byId("search").addEventListener("input", (event) => {
   page.search = event.target.value;

@@ -31,6 +31,12 @@ pub struct Running {
     pub pid: Option<u32>,
     /// How often its agent has started it.
     pub starts: u64,
+    /// It has ended, and waits to be started again.
+    #[serde(default)]
+    pub is_held: bool,
+    /// The number of the last restart of it that a person has confirmed and that was done.
+    #[serde(default)]
+    pub released: u64,
 }
 
 /// A process that has ended.

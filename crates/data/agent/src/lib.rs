@@ -17,6 +17,7 @@
 //! | [`proxy_link`] | a thread for each proxy: what it has done of its orders |
 //! | [`credentials`] | what Redis servers let the agent and the proxies in by |
 //! | [`probe`] | what a running server is that is to join |
+//! | [`pending`] | what waits for a person |
 //! | [`processes`] | programs that run, as the folder says |
 //! | [`beginning`] | a new cluster: ports, groups, the first change |
 //! | [`figures`] | what a server says that it does and takes |
@@ -43,6 +44,7 @@ pub mod mover;
 pub mod options;
 pub mod page;
 pub mod peers;
+pub mod pending;
 pub mod probe;
 pub mod processes;
 pub mod proxy_link;

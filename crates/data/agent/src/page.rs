@@ -32,6 +32,7 @@ const ASSETS: &[Asset] = &[
             include_str!("../assets/slots.js"),
             include_str!("../assets/topology.js"),
             include_str!("../assets/actions.js"),
+            include_str!("../assets/waiting.js"),
             include_str!("../assets/cluster.js"),
         ),
     ),

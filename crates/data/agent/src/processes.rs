@@ -292,6 +292,18 @@ impl Processes {
         self.all.iter().filter(|one| matches!(one.state, State::Held)).map(|one| &one.what.address)
     }
 
+    /// One that does not run waits to be released before it is started.
+    pub fn hold(&mut self, address: &Address) {
+        let (folder, secret) = (&self.folder, &self.secret);
+        for one in self.all.iter_mut().filter(|one| one.what.address == *address) {
+            if matches!(one.state, State::Waiting { .. })
+                && running(&one.what.words(folder, secret), AGENT_SOCKET).is_none()
+            {
+                one.state = State::Held;
+            }
+        }
+    }
+
     /// One is started again, after its pause.
     pub fn release(&mut self, address: &Address, now: u64) {
         for one in self.all.iter_mut().filter(|one| one.what.address == *address) {

@@ -10,7 +10,7 @@ use cluster::{Cluster, Epoch, GroupId, ballot::Incarnation, leading::Leader, mod
 use coord::{CoordError, Coordinator, Revision, Transaction, keys::Keys};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::error::AgentError;
+use crate::{error::AgentError, pending::Record as PendingRecord};
 
 /// How the cluster is called in the coordinator.
 pub const CLUSTER: &str = "main";
@@ -82,6 +82,8 @@ pub struct Records {
     moving: Vec<(Move, Phase)>,
     version: Revision,
     in_sync: BTreeMap<GroupId, (InSync, Revision)>,
+    /// What waits for a person.
+    pending: (PendingRecord, Revision),
     /// The last changes that were read or made, the last first, without the clusters after them.
     last: VecDeque<Change>,
 }
@@ -119,6 +121,7 @@ impl Records {
             moving: Vec::new(),
             version: 0,
             in_sync: BTreeMap::new(),
+            pending: Default::default(),
             last: VecDeque::new(),
         };
         records.refresh()?;
@@ -132,7 +135,7 @@ impl Records {
     /// Those of [`Records::read`].
     pub fn refresh(&mut self) -> Result<(), AgentError> {
         let (revision, all) = self.coordinator.list(&self.keys.all())?;
-        (self.in_sync, self.leader) = (BTreeMap::new(), None);
+        (self.in_sync, self.leader, self.pending) = (BTreeMap::new(), None, Default::default());
         (self.incarnations, self.agents, self.last) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
         for (key, found) in all {
             self.take(&key, Some(&found.value), found.version)?;
@@ -173,6 +176,10 @@ impl Records {
                 && self.in_sync.get(&group).is_none_or(|(_, known)| version > *known)
             {
                 self.in_sync.insert(group, (parsed(key, value)?, version));
+            }
+        } else if key == keys.pending() {
+            if let Some(value) = value.filter(|_| version > self.pending.1) {
+                self.pending = (parsed(key, value)?, version);
             }
         } else if let Some(host) = name(&keys.voters_all()) {
             let known = self.incarnations.entry(host).or_default();
@@ -291,6 +298,25 @@ impl Records {
             .put(&key, json(&in_sync));
         let version = self.coordinator.commit(transaction)?;
         self.in_sync.insert(group, (in_sync, version));
+        Ok(())
+    }
+
+    /// What waits for a person.
+    #[must_use]
+    pub fn pending(&self) -> &PendingRecord {
+        &self.pending.0
+    }
+
+    /// Writes what waits for a person.
+    ///
+    /// # Errors
+    ///
+    /// Somebody else leads, or the coordinator does not answer.
+    pub fn write_pending(&mut self, record: PendingRecord) -> Result<(), AgentError> {
+        let key = self.keys.pending();
+        let transaction = self.guarded()?.if_version(&key, self.pending.1).put(&key, json(&record));
+        let version = self.coordinator.commit(transaction)?;
+        self.pending = (record, version);
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 //! | `/tidegate/NAME/state` | the cluster as it is: epoch, groups, slots, proxies |
 //! | `/tidegate/NAME/history/EPOCH` | the change that made an epoch: who, when, what, and the cluster after it; 20 digits, so names sort by number |
 //! | `/tidegate/NAME/in-sync/GROUP` | which replicas have all that was acknowledged; 10 digits |
+//! | `/tidegate/NAME/pending` | what waits for a person, and what was said to it |
 //! | `/tidegate/NAME/moves` | slots that are to move and have not yet |
 //! | `/tidegate/NAME/agents/HOST` | an agent that runs, by lease: where its REST is, its version |
 //! | `/tidegate/NAME/voters/HOST` | written by each start of an agent: the version is the number of that start |
@@ -61,6 +62,12 @@ impl Keys {
     #[must_use]
     pub fn in_sync(&self, group: u32) -> String {
         format!("{}/in-sync/{group:010}", self.root)
+    }
+
+    /// What waits for a person.
+    #[must_use]
+    pub fn pending(&self) -> String {
+        format!("{}/pending", self.root)
     }
 
     /// Slots that are to move.

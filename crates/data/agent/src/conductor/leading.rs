@@ -14,6 +14,7 @@ use super::Conductor;
 use crate::{
     board::{Ended, Running, View},
     error::AgentError,
+    pending::Pending,
     watching::Heard,
 };
 
@@ -86,6 +87,7 @@ impl Conductor {
             return;
         }
         self.leading.term = Some(term);
+        self.take_pending_over();
         if let Some(mover) = &self.mover {
             mover.lead(term);
         }
@@ -101,6 +103,7 @@ impl Conductor {
         self.links.clear();
         self.keepers.clear();
         self.silent.clear();
+        self.pending = Pending::default();
         self.moves = super::moves::Moves::default();
         let now = self.now();
         self.board.change(|board| board.leader_heard_at = now);
@@ -216,12 +219,14 @@ impl Conductor {
 
     /// Tells other agents which programs run here.
     pub(super) fn tell_of_programs(&mut self) {
+        let held: BTreeSet<&Address> = self.processes.held().collect();
         let programs: BTreeMap<String, Running> = self
             .processes
             .declared()
             .map(|one| {
                 let (pid, starts) = (self.processes.pid(&one.address), self.processes.starts(&one.address));
-                (one.address.to_string(), Running { pid, starts })
+                let released = self.released.get(&one.address).copied().unwrap_or_default();
+                (one.address.to_string(), Running { pid, starts, is_held: held.contains(&one.address), released })
             })
             .collect();
         if self.board.look().own.programs != programs {

@@ -6,7 +6,6 @@ mod figures;
 mod hosts;
 mod leading;
 mod moves;
-mod pending;
 mod policy;
 mod reconcile;
 mod requests;
@@ -43,6 +42,7 @@ use crate::{
     mover::Mover,
     options::Options,
     peers::Peers,
+    pending::Pending,
     processes::{self, Happening, Processes},
     records::Records,
     redis_link,
@@ -80,11 +80,9 @@ pub struct Conductor {
     /// Slots on their way.
     pub moves: moves::Moves,
     /// What waits for a person.
-    pub pending: pending::Pending,
-    /// Masters that were replaced and do not follow their successors yet.
-    replaced: BTreeSet<Address>,
-    /// A group that was added and has not got its share yet.
-    grown: Option<GroupId>,
+    pub pending: Pending,
+    /// Restarts that were confirmed and done, by number.
+    released: BTreeMap<Address, u64>,
     links: BTreeMap<Address, Link>,
     /// Why servers do not answer.
     pub silent: BTreeMap<Address, String>,
@@ -158,6 +156,7 @@ impl Conductor {
         self.note(&format!("agent {} looks after {}", std::process::id(), self.options.folder.path().display()));
         // What runs is known before anybody is answered.
         self.follow_record();
+        self.hold_what_waits();
         self.look_after_processes();
         let mut ready = Some(ready);
         while !self.is_ending && !stops.load(Ordering::Relaxed) {

@@ -1,7 +1,7 @@
 //! How an agent begins: the coordinator, its vote, its threads, and then the loop.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs::{self, File, OpenOptions},
     path::PathBuf,
     sync::{
@@ -19,7 +19,11 @@ use signal_hook::{
     flag,
 };
 
+<<<<<<< HEAD
 use super::{Conductor, Event, fencing, figures, leading, moves, pending, requests, site};
+=======
+use super::{Conductor, Event, figures, leading, moves, requests, site};
+>>>>>>> ready/pages
 use crate::{
     board::{Board, View},
     clock::Clock,
@@ -31,6 +35,7 @@ use crate::{
     mover::Mover,
     options::Options,
     peers::{Heard, Peers},
+    pending::Pending,
     processes::{self, Processes},
     records::{CLUSTER, Records, Registration, VoterRecord},
     voting::{self, Voting},
@@ -77,9 +82,8 @@ pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&
         processes: Processes::new(&options, declared),
         keepers: BTreeMap::new(),
         moves: moves::Moves::default(),
-        pending: pending::Pending::default(),
-        replaced: BTreeSet::new(),
-        grown: None,
+        pending: Pending::default(),
+        released: BTreeMap::new(),
         links: BTreeMap::new(),
         silent: BTreeMap::new(),
         mover,

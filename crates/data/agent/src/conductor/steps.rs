@@ -84,7 +84,7 @@ impl Conductor {
             }
         }
         self.give_share(now);
-        self.pending.forget(now);
+        self.keep_pending(now);
     }
 
     fn order(&self, step: Step, orders: &mut Orders) {
@@ -164,9 +164,11 @@ impl Conductor {
             }
             Step::Elect { master, reason } => {
                 let what = format!("group {group}: {master} is the master: {reason}");
+                let failover = self.failover_of(group);
                 let next = self.records.cluster.with_master(group, &master).map_err(Into::into);
                 let done = next.and_then(|next| self.records.change(next, "failover", &what)).map(|()| what);
                 if done.is_ok() {
+                    self.pending.done(&failover);
                     // Who hands over sends clients to its successor: that one is to know before.
                     let now = self.now();
                     self.moves.tell_first(vec![master], now);

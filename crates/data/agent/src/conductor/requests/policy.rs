@@ -21,7 +21,11 @@ pub(super) const ROUTES: &[Route] = &[
             Parameter::required("action", Kind::Text, "failover, restart, rejoin or rebalance."),
             Parameter::required("mode", Kind::Text, "auto, ask or off."),
         ]),
-    Route::read("/api/pending", Handler::Answer(pending)).named(TAG, "pending", "Actions that wait for a person."),
+    Route::read("/api/pending", Handler::Answer(pending)).named(
+        TAG,
+        "pending",
+        "Actions that wait for a person, with their numbers; state is waits, confirmed, refused or off.",
+    ),
     Route::change(
         "POST",
         "/api/pending/{number}/confirm",
@@ -62,15 +66,6 @@ fn pending(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
 }
 
 fn answer(conductor: &mut Conductor, input: &Input, is_confirmed: bool) -> Result<Value, Problem> {
-    let found = conductor.pending.answer(input.integer("number"), is_confirmed);
-    let (subject, what) = found.map_err(Problem::NotThere)?;
-    if is_confirmed && conductor.records.cluster.policy.mode(subject.action) == Mode::Off {
-        return Err(Problem::Refused(format!(
-            "the policy says that {0} is off: `tidegate cluster policy set {0} ask` lets it be confirmed",
-            subject.action
-        )));
-    }
-    let what = format!("{}: {what}", if is_confirmed { "confirmed" } else { "refused" });
-    conductor.note(&what);
+    let what = conductor.answer_pending(input.integer("number"), is_confirmed)?;
     Ok(json!({ "what": what }))
 }
