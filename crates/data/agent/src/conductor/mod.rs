@@ -17,7 +17,7 @@ mod steps;
 pub use start::run;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs::{self, File},
     io::Write as _,
     net::SocketAddr,

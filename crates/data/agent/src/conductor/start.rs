@@ -19,11 +19,7 @@ use signal_hook::{
     flag,
 };
 
-<<<<<<< HEAD
-use super::{Conductor, Event, fencing, figures, leading, moves, pending, requests, site};
-=======
-use super::{Conductor, Event, figures, leading, moves, requests, site};
->>>>>>> ready/pages
+use super::{Conductor, Event, fencing, figures, leading, moves, requests, site};
 use crate::{
     board::{Board, View},
     clock::Clock,

@@ -188,7 +188,11 @@ impl Membership {
         let Some(topology) = &self.topology else { return false };
         let Some(place) = topology.myself else { return false };
         let master = topology.master_of(place);
-        if master == place { self.may_serve(now) } else { topology.nodes.get(master).is_some_and(|node| !node.has_failed) }
+        if master == place {
+            self.may_serve(now)
+        } else {
+            topology.nodes.get(master).is_some_and(|node| !node.has_failed)
+        }
     }
 
     /// Whether a slot is this node's own, as a master.

@@ -182,7 +182,10 @@ fn what_a_replica_is_read_for_is_told_without_a_lease() {
     shard.ask(mover, "SET b 1");
     let replica = TWO.replace("myself,master - ", "myself,slave o ").replace(" 0-9999", "").replace("10000-", "0-");
     assert_eq!(shard.ask(mover, &format!("{} LEASE 0", told(1, &replica))), "+OK ");
-    assert!(shard.ask(mover, "CLUSTER INFO").starts_with("$") && shard.ask(mover, "CLUSTER INFO").contains("cluster_state:ok"));
+    assert!(
+        shard.ask(mover, "CLUSTER INFO").starts_with("$")
+            && shard.ask(mover, "CLUSTER INFO").contains("cluster_state:ok")
+    );
     assert_eq!(shard.ask(client, "GET b"), "-MOVED 3300 10.0.0.2:6379 ");
     assert_eq!(shard.ask(client, "READONLY"), "+OK ");
     assert_eq!(shard.ask(client, "GET b"), "$1 1 ");

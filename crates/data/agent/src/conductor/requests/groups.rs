@@ -124,13 +124,8 @@ pub(super) fn begin_group(
     let names: Vec<String> = servers.iter().map(|server| server.address.to_string()).collect();
     let ack = u32::try_from(ack).unwrap_or(u32::MAX);
     let next = conductor.records.cluster.with_group(id, servers, ack)?;
-<<<<<<< HEAD
     let of = if kind.is_store() { "" } else { ", Redis servers that the agent runs" };
     let what = format!("group {id} is added with {}{of}; its writes wait for {ack} replicas", names.join(", "));
-    let done = change_or_plan(conductor, next, is_plan, json!({ "what": what, "group": id, "servers": names }))?;
-=======
-    let what = format!("group {id} is added with {}; its writes wait for {ack} replicas", names.join(", "));
->>>>>>> ready/pages
     if !is_plan {
         conductor.note_grown(id)?;
     }
