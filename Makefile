@@ -11,6 +11,7 @@ help:
 	@echo 'make test       everything that CI runs; installs what it needs (Debian, root)'
 	@echo 'make test-model random commands on the store and on redis-server, for long (SEED=1 MINUTES=10)'
 	@echo 'make test-consistency  whether a cluster in which things die is one store to its clients, for long (SEED=1 MINUTES=60)'
+	@echo 'make test-cluster  slots that move while somebody dies, is stopped, or takes nothing more'
 	@echo 'make test-redis-groups  groups of real Redis servers whose masters die and whose proxies are stopped, for long'
 	@echo 'make test-hosts  three hosts of a cluster and what happens to them, over and over, and their simulation for long (ROUNDS=10 SEEDS=5000)'
 	@echo 'make build      the release binary, target/release/tidegate'
@@ -66,6 +67,9 @@ test-model:
 test-consistency:
 	SEED=$(or $(SEED),1) MINUTES=$(or $(MINUTES),60) $(CARGO) test --locked --workspace --test cluster_consistency -- --nocapture one_store
 
+# Moves of slots in which somebody dies, is stopped, or takes nothing more.
+test-cluster:
+	$(CARGO) test --locked --workspace --test cluster_moves -- --ignored --test-threads=1
 # Groups of real Redis servers: masters that die, proxies that are stopped.
 test-redis-groups:
 	$(CARGO) test --locked --workspace --test cluster_redis -- --nocapture --ignored --test-threads 1

@@ -80,6 +80,7 @@ fn export(arguments: &ExportArguments) -> Result<Exported, String> {
         Version::Ten => FileVersion::Ten,
     };
     let options = RdbOptions {
+        slots: None,
         without_keys: false,
         file: FileOptions { version, compress: !arguments.no_compression },
         without_functions: arguments.without_functions,

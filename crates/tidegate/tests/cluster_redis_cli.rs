@@ -235,7 +235,7 @@ fn who_is_no_empty_store_does_not_join() {
     let full = Lone::start(&["--cluster-enabled", "yes"]);
     // What moves slots writes where nobody serves yet.
     let mut client = full.client();
-    assert_eq!(client.text(&["CLUSTER", "CONNECTION", "MOVER"]), "OK");
+    assert_eq!(client.text(&["CLUSTER", "CONNECTION", "MOVER", "0", "16383", "0"]), "OK");
     assert_eq!(client.text(&["SET", "a", "1"]), "OK");
     let foreign = servers(&other).remove(0);
     for (address, reason) in [

@@ -225,7 +225,7 @@ fn slots_that_change_hands_cost_no_command() {
     }
     assert_eq!(second.client().text(&["SET", "c", "3"]).split(' ').next(), Some("MOVED"));
     let mut mover = second.client();
-    mover.text(&["CLUSTER", "CONNECTION", "MOVER"]);
+    mover.text(&["CLUSTER", "CONNECTION", "MOVER", "7000", "7999", "1"]);
     mover.text(&["SET", "c", "3"]);
     tell(&stores, 2, 5000);
     assert_eq!(first.client().text(&["CLUSTER", "DELKEYSINSLOT", "5000", "16383", "100"]), "1");
@@ -281,7 +281,7 @@ fn half_of_the_slots_move_to_a_new_store_under_load() {
     }
     let load = Load::on(proxy.address, 3);
     load.wait(300);
-    let task = store::slotmove::Move::between(first.address, second.address, vec![(8000, 16383)]);
+    let task = store::slotmove::Move::between(first.address, second.address, (8000, 16383));
     let mover = store::slotmove::start(task).unwrap();
     wait_within(LONG, "the mover follows", || match mover.progress().phase {
         store::slotmove::Phase::Failed(reason) => panic!("{reason}"),

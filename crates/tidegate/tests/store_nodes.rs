@@ -138,7 +138,7 @@ fn slots_that_change_hands_are_found() {
     let mut client = stores[0].client();
     assert_eq!(client.text(&["SET", "a", "1"]), "OK");
     let mut mover = stores[1].client();
-    mover.text(&["CLUSTER", "CONNECTION", "MOVER"]);
+    assert_eq!(mover.text(&["CLUSTER", "CONNECTION", "MOVER", "10000", "16383", "1"]), "OK");
     mover.text(&["SET", "a", "moved"]);
     tell(&stores, 2, ["0-4999", "5000-16383", ""]);
     assert_eq!(client.text(&["GET", "a"]), "moved");

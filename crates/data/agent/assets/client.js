@@ -26,7 +26,7 @@
  * @property {number} last
  * @property {number} from
  * @property {number} to
- * @property {"planned" | "copying" | "clearing"} phase
+ * @property {"planned" | "copying" | "clearing" | "undoing"} phase
  * @property {{keys: number, bytes: number, is_following: boolean, lag_bytes: number} | null} progress
  * @property {number | null} keys_per_second
  * @property {number} attempts

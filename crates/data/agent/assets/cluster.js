@@ -101,7 +101,7 @@ class Lists {
 
   /** @param {Live} live */
   update(live) {
-    setHidden(this.cancel, !live.moves.some(({ phase }) => phase !== "clearing"));
+    setHidden(this.cancel, !live.moves.some(({ phase }) => phase === "planned" || phase === "copying"));
     this.fill(this.moves.body, live.moves, (move) => this.move(move), "No slot is on its way.");
     this.fill(this.proxies.body, live.proxies, (proxy) => this.proxy(proxy), "There is no proxy.");
     this.fill(this.events.body, live.changes, (change) => this.event(change), "Nothing has been changed.");
@@ -109,7 +109,7 @@ class Lists {
 
   /** @param {Move} move */
   move({ first, last, from, to, phase, progress, keys_per_second: speed, attempts, problem }) {
-    const words = { planned: "waits", copying: progress?.is_following ? "follows changes" : "copies keys", clearing: "has moved; the rest is cleared" };
+    const words = { planned: "waits", copying: progress?.is_following ? "follows changes" : "copies keys", clearing: "has moved; the rest is cleared", undoing: "stays; the copy is cleared" };
     const parts = [words[phase]];
     if (progress && phase === "copying") parts.push(`${short(progress.keys)} keys, ${room(progress.bytes)}`);
     if (speed) parts.push(`${short(speed)} keys/s`);

@@ -51,6 +51,7 @@ pub mod proxy_link;
 pub mod records;
 pub mod redis_link;
 pub mod secrets;
+pub mod survey;
 pub mod voting;
 pub mod watching;
 

@@ -48,6 +48,17 @@ pub enum Order {
     Unblock,
 }
 
+/// A pause that a server has confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paused {
+    /// The first and the last slot.
+    pub slots: (u16, u16),
+    /// When it was asked.
+    pub asked_at: u64,
+    /// When it is over; it may be somewhat later.
+    pub until: u64,
+}
+
 /// What came of a round.
 #[derive(Debug)]
 pub struct Report {
@@ -57,8 +68,10 @@ pub struct Report {
     pub observation: Result<Observation, String>,
     /// Errors of what it was told.
     pub failures: Vec<String>,
-    /// Pauses that it has confirmed: the first slot, and until when.
-    pub paused: Vec<(u16, u64)>,
+    /// Pauses that it has confirmed.
+    pub paused: Vec<Paused>,
+    /// How long it took to answer, in microseconds.
+    pub round_trip_us: u64,
     /// Removals: the first slot, and how many keys.
     pub cleared: Vec<(u16, u64)>,
     /// What it does and takes, if it was asked.
@@ -76,6 +89,7 @@ impl Report {
             observation: Err(String::new()),
             failures: Vec::new(),
             paused: Vec::new(),
+            round_trip_us: 0,
             cleared: Vec::new(),
             figures: None,
             has_restarted: false,
@@ -167,12 +181,15 @@ fn go_round(
     let replies = open.ask(&commands).map_err(|error| error.to_string())?;
     let answered_at = now();
     let round_trip_us = begun.elapsed().as_micros() as u64;
+    round.round_trip_us = round_trip_us;
     let (done, answers) = replies.split_at(orders.len().min(replies.len()));
     for (order, reply) in orders.iter().zip(done) {
         match (order, reply.as_error()) {
             (_, Some(error)) => round.failures.push(format!("{}: {}", name_of(order), String::from_utf8_lossy(error))),
             // Counted from before it was asked: it is not over sooner.
-            (Order::Pause { slots, ms }, None) => round.paused.push((slots.0, asked_at + ms)),
+            (Order::Pause { slots, ms }, None) => {
+                round.paused.push(Paused { slots: *slots, asked_at, until: asked_at + ms });
+            }
             (Order::Clear { slots, .. }, None) => {
                 round
                     .cleared

@@ -2,9 +2,22 @@
 
 use std::fmt;
 
-use cluster::{Address, ServerKind, SlotRange, migration::CopyProgress};
+use cluster::{Address, Epoch, ServerKind, SlotRange, migration::CopyProgress};
 
 use crate::credentials::Credentials;
+
+/// What is to be copied.
+#[derive(Clone, Debug)]
+pub struct CopyTask {
+    /// The master of the group that has the slots.
+    pub source: End,
+    /// The master of the group that gets them.
+    pub target: End,
+    /// The slots.
+    pub slots: SlotRange,
+    /// The cluster that the agent knows: a target that knows more refuses the copy.
+    pub epoch: Epoch,
+}
 
 /// A copy that runs; it ends when this goes.
 pub trait Copying: Send {
@@ -14,6 +27,9 @@ pub trait Copying: Send {
     ///
     /// It has failed, and why.
     fn progress(&mut self) -> Result<CopyProgress, String>;
+
+    /// How many bytes a second it may copy from now on; nothing: as many as it can. Changes that follow the copy are not bound.
+    fn set_rate(&mut self, bytes_per_second: Option<u64>);
 
     /// Asks it to end.
     fn ask_to_end(&mut self);
@@ -39,12 +55,13 @@ pub trait Mover: Send {
     /// The agent leads since this term: copies that begin from now on go on only while no later one is known.
     fn lead(&self, term: u64);
 
-    /// Begins to copy slots from a master to another one.
+    /// Begins to copy slots from a master to another one. A copy of the same slots that somebody began before must not reach the target
+    /// any more once this one has.
     ///
     /// # Errors
     ///
     /// It cannot begin, and why.
-    fn start(&self, source: &End, target: &End, slots: SlotRange) -> Result<Box<dyn Copying>, String>;
+    fn start(&self, task: &CopyTask) -> Result<Box<dyn Copying>, String>;
 }
 
 impl fmt::Debug for dyn Mover {

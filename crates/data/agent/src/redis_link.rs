@@ -17,7 +17,7 @@ use crate::{
     connection::{Command, Connection, command, text},
     credentials::Credentials,
     figures::Figures,
-    link::{Link, Order, Report, number, role_of},
+    link::{Link, Order, Paused, Report, number, role_of},
 };
 
 /// What a round may take.
@@ -106,6 +106,7 @@ impl Seat {
             command(&["CONFIG", "GET", "min-replicas-to-write"]),
         ];
         let answers = self.ask(&questions)?;
+        round.round_trip_us = begun.elapsed().as_micros() as u64;
         if let Some(figures) = &mut round.figures {
             figures.round_trip_us = begun.elapsed().as_micros() as u64;
         }
@@ -144,7 +145,7 @@ impl Seat {
             Order::Pause { slots, ms } => {
                 let asked_at = self.now();
                 if self.tell(&["CLIENT", "PAUSE", &ms.to_string(), "WRITE"], round)?.as_error().is_none() {
-                    round.paused.push((slots.0, asked_at + ms));
+                    round.paused.push(Paused { slots: *slots, asked_at, until: asked_at + ms });
                 }
             }
             Order::Clear { slots, .. } => {

@@ -388,7 +388,7 @@ impl Cluster {
     pub fn moving(&self) -> Vec<(Move, crate::slots::Phase)> {
         let runs = self.slots.runs().into_iter();
         runs.filter_map(|run| match run.state {
-            SlotState::Migrating { from, to, phase } => Some((Move { slots: run.slots, from, to }, phase)),
+            SlotState::Migrating { from, to, phase, .. } => Some((Move { slots: run.slots, from, to }, phase)),
             _ => None,
         })
         .collect()

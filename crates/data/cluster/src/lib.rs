@@ -15,6 +15,7 @@
 //! | [`leading`] | who of the agents leads the others |
 //! | [`keeper`] | who of a group serves: leases, replicas in sync, failover, handing over |
 //! | [`migration`] | a range of slots on its way to another group |
+//! | [`pace`] | how fast slots move |
 
 pub mod ballot;
 pub mod change;
@@ -24,6 +25,7 @@ pub mod leading;
 pub mod migration;
 pub mod model;
 pub mod nodes;
+pub mod pace;
 pub mod plan;
 pub mod policy;
 pub mod slots;

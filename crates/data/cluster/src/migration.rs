@@ -57,10 +57,10 @@ pub enum MoveStep {
     },
     /// End the copy.
     StopCopy,
-    /// Remove some of what the former group has of the slots.
+    /// Remove some of what a group has of slots that are the other one's.
     Clear {
         /// Its master.
-        source: Address,
+        server: Address,
     },
 }
 
@@ -79,6 +79,8 @@ pub struct MoveView<'a> {
     pub source_offset: Option<(u64, u64)>,
     /// How much of the source's lease is left.
     pub lease_left_ms: u64,
+    /// Whether the source can pause: a server has one pause at a time.
+    pub may_pause: bool,
     /// How much longer than a store's pause the wait for proxies may take where the source is a Redis.
     pub fence_ms: u64,
 }
@@ -93,6 +95,32 @@ enum Stage {
     Pausing { since: u64 },
     /// It does.
     Paused { at: u64, until: u64 },
+    /// The target has the slots.
+    Switched,
+}
+
+/// Which moves are gone on with: one copy for each two groups, so many in all, in the order of their slots. What is to be removed is
+/// removed besides, one range of a group at a time, while the next range is copied.
+#[must_use]
+pub fn due(moving: &[(Move, Phase)], copies_max: usize) -> Vec<(Move, Phase)> {
+    let mut due: Vec<(Move, Phase)> = Vec::new();
+    // Copies that have begun go on before others begin.
+    for wanted in [Phase::Clearing, Phase::Undoing, Phase::Copying, Phase::Planned] {
+        for (one, phase) in moving.iter().filter(|(_, phase)| *phase == wanted) {
+            let is_copy = |phase: Phase| matches!(phase, Phase::Copying | Phase::Planned);
+            let copies = due.iter().filter(|(_, phase)| is_copy(*phase)).count();
+            let is_taken = match *phase {
+                Phase::Clearing => due.iter().any(|(other, phase)| *phase == Phase::Clearing && other.from == one.from),
+                // Each may have commands wait, which must end.
+                Phase::Undoing | Phase::Copying => false,
+                _ => due.iter().any(|(other, phase)| is_copy(*phase) && (other.from, other.to) == (one.from, one.to)),
+            };
+            if !is_taken && (*phase != Phase::Planned || copies < copies_max) {
+                due.push((*one, *phase));
+            }
+        }
+    }
+    due
 }
 
 /// One move. Volatile: what must last is the phase, which the coordinator has.
@@ -135,10 +163,24 @@ impl Migration {
         self.stage = Stage::Idle;
     }
 
-    /// The source has confirmed that commands wait until then.
+    /// The source has confirmed that commands wait until then; it was asked at `now`.
     pub fn handle_paused(&mut self, now: u64, until: u64) {
         if matches!(self.stage, Stage::Pausing { .. }) {
             self.stage = Stage::Paused { at: now, until };
+        }
+    }
+
+    /// The coordinator knows that the target has the slots: nobody waits because of this any more.
+    pub fn handle_switched(&mut self) {
+        self.stage = Stage::Switched;
+    }
+
+    /// When commands on the slots began to wait.
+    #[must_use]
+    pub fn paused_at(&self) -> Option<u64> {
+        match self.stage {
+            Stage::Paused { at, .. } => Some(at),
+            _ => None,
         }
     }
 
@@ -151,7 +193,12 @@ impl Migration {
             Phase::Clearing => {
                 let was_copying = std::mem::replace(&mut self.stage, Stage::Idle) != Stage::Idle;
                 let stop = was_copying.then_some(MoveStep::StopCopy);
-                stop.into_iter().chain([MoveStep::Clear { source: view.source.clone() }]).collect()
+                stop.into_iter().chain([MoveStep::Clear { server: view.source.clone() }]).collect()
+            }
+            Phase::Undoing => {
+                let mut steps = self.begin_anew(view);
+                steps.push(MoveStep::Clear { server: view.target.clone() });
+                steps
             }
         }
     }
@@ -170,7 +217,7 @@ impl Migration {
             return self.begin_anew(view);
         }
         let is_close = view.copy.is_some_and(|copy| copy.is_following && copy.lag_bytes <= LAG_MAX);
-        if !is_close || !view.both_serve {
+        if !is_close || !view.both_serve || !view.may_pause {
             return Vec::new();
         }
         self.stage = Stage::Pausing { since: now };
@@ -202,5 +249,116 @@ impl Migration {
             Stage::Pausing { since } if now >= since + CATCH_UP_MS + view.fence_ms => self.begin_anew(view),
             _ => Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slots::SlotRange;
+
+    fn one(first: u16, from: u32, to: u32) -> Move {
+        Move { slots: SlotRange::new(first, first + 9).unwrap(), from, to }
+    }
+
+    #[test]
+    fn pairs_move_at_once_and_ranges_of_a_pair_one_after_the_other() {
+        use Phase::{Clearing, Copying, Planned, Undoing};
+        for (moving, most, expected) in [
+            (&[(0, 1, 3, Planned), (10, 1, 3, Planned), (20, 2, 3, Planned)][..], 4, &[0, 20][..]),
+            (&[(0, 1, 3, Planned), (20, 2, 3, Planned)], 1, &[0]),
+            // What has begun is gone on with first.
+            (&[(0, 1, 3, Planned), (10, 1, 3, Copying), (20, 2, 3, Planned)], 1, &[10]),
+            // The next range is copied while the last one is cleared.
+            (&[(0, 1, 3, Clearing), (10, 1, 3, Clearing), (20, 1, 3, Planned)], 4, &[0, 20]),
+            (&[(0, 1, 3, Undoing), (10, 1, 3, Undoing), (20, 1, 2, Undoing)], 1, &[0, 10, 20]),
+            (&[], 4, &[]),
+        ] {
+            let moving: Vec<(Move, Phase)> =
+                moving.iter().map(|(first, from, to, phase)| (one(*first, *from, *to), *phase)).collect();
+            let found: Vec<u16> = due(&moving, most).iter().map(|(one, _)| one.slots.first).collect();
+            assert_eq!(found, expected, "{moving:?} {most}");
+        }
+    }
+
+    /// A source and a target that both serve; the copy is where it is said to be.
+    struct Scene {
+        source: Address,
+        target: Address,
+        copy: Option<CopyProgress>,
+        asked_at: u64,
+        may_pause: bool,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let (source, target) = (Address::new("s", 1), Address::new("t", 2));
+            Self { source, target, copy: None, asked_at: 0, may_pause: true }
+        }
+
+        fn poll(&self, machine: &mut Migration, now: u64, phase: Phase) -> Vec<MoveStep> {
+            let view = MoveView {
+                source: &self.source,
+                target: &self.target,
+                both_serve: true,
+                copy: self.copy.as_ref(),
+                source_offset: Some((self.asked_at, 100)),
+                lease_left_ms: 1_000,
+                may_pause: self.may_pause,
+                fence_ms: 0,
+            };
+            machine.poll_steps(now, phase, &view)
+        }
+
+        fn copied(&mut self, offset: u64) {
+            self.copy =
+                Some(CopyProgress { is_following: true, offset, lag_bytes: 100 - offset, ..CopyProgress::default() });
+        }
+    }
+
+    #[test]
+    fn a_move_copies_pauses_and_switches() {
+        let (mut scene, mut machine) = (Scene::new(), Migration::new(one(0, 1, 2)));
+        assert_eq!(scene.poll(&mut machine, 0, Phase::Planned), [MoveStep::Write(SlotEvent::Start)]);
+        assert!(matches!(scene.poll(&mut machine, 1, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
+        assert!(scene.poll(&mut machine, 2, Phase::Copying).is_empty());
+        scene.copied(90);
+        // Another range of the source pauses.
+        scene.may_pause = false;
+        assert!(scene.poll(&mut machine, 3, Phase::Copying).is_empty());
+        scene.may_pause = true;
+        assert!(matches!(scene.poll(&mut machine, 4, Phase::Copying)[..], [MoveStep::Pause { ms: 2_000, .. }]));
+        machine.handle_paused(4, 2_004);
+        assert!(scene.poll(&mut machine, 5, Phase::Copying).is_empty(), "the source's end is not known yet");
+        scene.asked_at = 4;
+        assert!(scene.poll(&mut machine, 6, Phase::Copying).is_empty(), "the target does not have all");
+        scene.copied(100);
+        assert_eq!(scene.poll(&mut machine, 7, Phase::Copying), [MoveStep::Write(SlotEvent::Switch)]);
+        machine.handle_switched();
+        assert!(!machine.is_pausing());
+        let last = scene.poll(&mut machine, 8, Phase::Clearing);
+        assert_eq!(last, [MoveStep::StopCopy, MoveStep::Clear { server: scene.source.clone() }]);
+    }
+
+    #[test]
+    fn what_is_not_sure_to_be_safe_begins_anew() {
+        let (mut scene, mut machine) = (Scene::new(), Migration::new(one(0, 1, 2)));
+        scene.poll(&mut machine, 1, Phase::Copying);
+        scene.copied(90);
+        scene.poll(&mut machine, 2, Phase::Copying);
+        machine.handle_paused(2, 2_002);
+        // The target did not get the rest in time.
+        let steps = scene.poll(&mut machine, 2 + CATCH_UP_MS, Phase::Copying);
+        assert_eq!(steps, [MoveStep::EndPause { source: scene.source.clone() }, MoveStep::StopCopy]);
+        scene.copy = None;
+        assert!(matches!(scene.poll(&mut machine, 1_600, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
+        // The target has another master.
+        scene.target = Address::new("t", 3);
+        assert_eq!(scene.poll(&mut machine, 1_601, Phase::Copying), [MoveStep::StopCopy]);
+        assert!(matches!(scene.poll(&mut machine, 1_602, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
+        // It is cancelled: what the target has got is removed.
+        let steps = scene.poll(&mut machine, 1_603, Phase::Undoing);
+        assert_eq!(steps, [MoveStep::StopCopy, MoveStep::Clear { server: scene.target.clone() }]);
+        assert_eq!(scene.poll(&mut machine, 1_604, Phase::Undoing), [MoveStep::Clear { server: scene.target.clone() }]);
     }
 }

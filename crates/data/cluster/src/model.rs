@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{policy::Policy, slots::SlotMap};
+use crate::{pace::MoveBounds, policy::Policy, slots::SlotMap};
 
 pub use crate::slots::GroupId;
 
@@ -168,6 +168,9 @@ pub struct Cluster {
     /// The proxies.
     #[serde(default)]
     pub proxies: Vec<Proxy>,
+    /// How fast slots move.
+    #[serde(default)]
+    pub moves: MoveBounds,
     /// What agents do by themselves.
     #[serde(default, skip_serializing_if = "Policy::is_usual")]
     pub policy: Policy,

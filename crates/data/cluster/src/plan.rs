@@ -75,18 +75,38 @@ fn shares(counts: &BTreeMap<GroupId, u16>, slots: usize) -> BTreeMap<GroupId, us
     shares
 }
 
-/// The moves after which groups have the same weight of slots, or nearly. With weights that are all the same, no group has more than
-/// one slot more than another, and no plan moves fewer slots.
+/// What groups are to have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Goal {
+    /// How much of the whole a group is to have beside the others, where that is not [`Goal::ONE`]; 0: nothing.
+    pub shares: BTreeMap<GroupId, u64>,
+    /// By how many thousandths a group may miss its share. The closer, the more moves.
+    pub tolerance: u64,
+}
+
+impl Goal {
+    /// The share of a group of which nothing was said.
+    pub const ONE: u64 = 1_000;
+
+    fn share(&self, group: GroupId) -> u64 {
+        self.shares.get(&group).copied().unwrap_or(Self::ONE)
+    }
+}
+
+/// The moves after which groups have their shares of the weight of all slots, or nearly. A group gives or gets, never both, and gives
+/// its heaviest slots that fit: so few slots move. With weights that are all the same shares are exact, and no plan moves fewer.
 ///
 /// # Errors
 ///
-/// Slots are on their way, or there is no group.
-pub fn rebalance(cluster: &Cluster, weight: impl Fn(u16) -> u64) -> Result<Vec<Move>, Refusal> {
+/// Slots are on their way, or there is no group that is to have any.
+pub fn rebalance(cluster: &Cluster, weight: impl Fn(u16) -> u64, goal: &Goal) -> Result<Vec<Move>, Refusal> {
     if let Some((one, _)) = cluster.moving().first() {
         return Err(Refusal::MovesUnderWay(one.slots));
     }
-    let count = cluster.groups.len() as u64;
-    if count == 0 {
+    if let Some(group) = goal.shares.keys().find(|group| !cluster.groups.contains_key(group)) {
+        return Err(Refusal::NoGroup(*group));
+    }
+    if cluster.groups.keys().all(|group| goal.share(*group) == 0) {
         return Err(Refusal::NoGroups);
     }
     let mut slots: BTreeMap<GroupId, Vec<u16>> = cluster.groups.keys().map(|id| (*id, Vec::new())).collect();
@@ -95,32 +115,80 @@ pub fn rebalance(cluster: &Cluster, weight: impl Fn(u16) -> u64) -> Result<Vec<M
             owned.push(slot);
         }
     }
-    let mut loads: BTreeMap<GroupId, u64> =
+    let loads: BTreeMap<GroupId, u64> =
         slots.iter().map(|(id, slots)| (*id, slots.iter().map(|slot| weight(*slot)).sum())).collect();
+    let goals = goals(&loads, goal);
+    let wanted = |id: GroupId| goals.get(&id).copied().unwrap_or(0);
+    let slack = |id: GroupId| (u128::from(wanted(id)) * u128::from(goal.tolerance) / 1_000) as u64;
+    let is_to_be_empty = |id: GroupId| goal.share(id) == 0 && cluster.slots.count_of(id) > 0;
+    let mut givers: Vec<(GroupId, u64)> = Vec::new();
+    let mut takers: Vec<(GroupId, u64)> = Vec::new();
+    for (id, load) in &loads {
+        let wanted = wanted(*id);
+        if *load > wanted + slack(*id) || is_to_be_empty(*id) {
+            givers.push((*id, load - wanted));
+        } else if goal.share(*id) > 0 && *load <= wanted {
+            takers.push((*id, wanted - load));
+        }
+    }
+    // Nobody has too much, but somebody too little: the others give.
+    if givers.is_empty() && takers.iter().any(|(id, missing)| *missing > slack(*id)) {
+        givers = loads
+            .iter()
+            .filter(|(id, load)| **load > wanted(**id))
+            .map(|(id, load)| (*id, load - wanted(*id)))
+            .collect();
+    }
     let mut moving = Vec::new();
-    // Each step takes the last slot of the group with the most and gives it to the one with the least, while that helps. A group that
-    // has given never gets, and the other way round, so no slot moves twice.
-    loop {
-        let most =
-            loads.iter().max_by_key(|(id, load)| (**load, std::cmp::Reverse(**id))).map(|(id, load)| (*id, *load));
-        let least = loads.iter().min_by_key(|(id, load)| (**load, **id)).map(|(id, load)| (*id, *load));
-        let (Some((from, most)), Some((to, least))) = (most, least) else { break };
-        let candidate =
-            slots.get(&from).and_then(|owned| owned.iter().rposition(|slot| fits(weight(*slot), most - least)));
-        let Some(place) = candidate else { break };
-        let Some(slot) = slots.get_mut(&from).map(|owned| owned.remove(place)) else { break };
-        let moved = weight(slot);
-        moving.push((slot, from, to));
-        loads.entry(from).and_modify(|load| *load -= moved);
-        loads.entry(to).and_modify(|load| *load += moved);
+    for (from, mut excess) in givers {
+        let mut owned = slots.remove(&from).unwrap_or_default();
+        // The heaviest first; of those that weigh the same the last, so that runs stay together.
+        owned.sort_by_key(|slot| (std::cmp::Reverse(weight(*slot)), std::cmp::Reverse(*slot)));
+        for (to, missing) in &mut takers {
+            owned.retain(|slot| {
+                let own = weight(*slot);
+                let fits = own > 0 && own <= excess && own <= *missing;
+                if fits {
+                    moving.push((*slot, from, *to));
+                    (excess, *missing) = (excess - own, *missing - own);
+                }
+                !fits
+            });
+        }
+        if goal.share(from) == 0 {
+            // What is left goes to those who miss most, whatever it weighs; if nobody misses anything, to those with the fewest slots.
+            let mut counts: BTreeMap<GroupId, u16> =
+                takers.iter().map(|(id, _)| (*id, cluster.slots.count_of(*id))).collect();
+            for slot in owned.into_iter().rev() {
+                let count = |id: &GroupId| counts.get(id).copied().unwrap_or(0);
+                let most = takers.iter_mut().max_by_key(|(id, missing)| (*missing, std::cmp::Reverse(count(id))));
+                let Some((to, missing)) = most else { break };
+                counts.entry(*to).and_modify(|count| *count += 1);
+                moving.push((slot, from, *to));
+                *missing = missing.saturating_sub(weight(slot));
+            }
+        }
     }
     moving.sort_unstable();
     Ok(joined(moving))
 }
 
-/// Whether moving a weight makes a difference smaller.
-fn fits(weight: u64, difference: u64) -> bool {
-    weight > 0 && weight < difference
+/// What each group is to have, in whole numbers: what is left over goes to those who have most already.
+fn goals(loads: &BTreeMap<GroupId, u64>, goal: &Goal) -> BTreeMap<GroupId, u64> {
+    let total: u64 = loads.values().sum();
+    let shares: u64 = loads.keys().map(|id| goal.share(*id)).sum();
+    let part = |id: &GroupId| (u128::from(total) * u128::from(goal.share(*id)) / u128::from(shares.max(1))) as u64;
+    let mut goals: BTreeMap<GroupId, u64> = loads.keys().map(|id| (*id, part(id))).collect();
+    let mut left = total - goals.values().sum::<u64>();
+    let mut by_load: Vec<(u64, GroupId)> = loads.iter().map(|(id, load)| (*load, *id)).collect();
+    by_load.sort_unstable();
+    for (_, id) in by_load.into_iter().rev().filter(|(_, id)| goal.share(*id) > 0) {
+        if let Some(goal) = goals.get_mut(&id).filter(|_| left > 0) {
+            *goal += 1;
+            left -= 1;
+        }
+    }
+    goals
 }
 
 /// Slots behind each other with the same way become one move, up to a size.
@@ -162,14 +230,14 @@ mod tests {
     #[test]
     fn a_new_group_gets_its_share_and_no_slot_more_moves() {
         let cluster = two_groups().with_group(3, vec![server(5)], 0).unwrap();
-        let moves = rebalance(&cluster, |_| 1).unwrap();
+        let moves = rebalance(&cluster, |_| 1, &Goal::default()).unwrap();
         let moved: u16 = moves.iter().map(|one| one.slots.count()).sum();
         assert!(moves.iter().all(|one| one.to == 3));
         assert_eq!(moved, 5_461);
         let after = done(cluster, &moves);
         let counts: Vec<u16> = [1, 2, 3].iter().map(|id| after.slots.count_of(*id)).collect();
         assert_eq!(counts, [5_461, 5_462, 5_461]);
-        assert!(rebalance(&after, |_| 1).unwrap().is_empty());
+        assert!(rebalance(&after, |_| 1, &Goal::default()).unwrap().is_empty());
         assert!(moves.len() < 16, "{}", moves.len());
     }
 
@@ -178,24 +246,62 @@ mod tests {
         let cluster = two_groups();
         // All that is heavy is in group 1.
         let weight = |slot: u16| if slot < 4 { 1_000 } else { 1 };
-        let after = done(cluster.clone(), &rebalance(&cluster, weight).unwrap());
+        let after = done(cluster.clone(), &rebalance(&cluster, weight, &Goal::default()).unwrap());
         let load = |id| (0..SLOTS).filter(|slot| after.slots.owner(*slot) == Some(id)).map(weight).sum::<u64>();
         assert!(load(1).abs_diff(load(2)) <= 1, "{} {}", load(1), load(2));
     }
 
     #[test]
+    fn shares_tolerance_and_few_moves() {
+        let cluster = two_groups().with_group(3, vec![server(5)], 0).unwrap();
+        let by =
+            |shares: &[(GroupId, u64)], tolerance: u64| Goal { shares: shares.iter().copied().collect(), tolerance };
+        let heavy = |slot: u16| u64::from(slot < 100) * 50;
+        for (goal, weight, loads, slots_max) in [
+            (by(&[], 0), &(|_| 1_u64) as &dyn Fn(u16) -> u64, [5_461, 5_462, 5_461], 5_461),
+            (by(&[(3, 2_000)], 0), &|_| 1_u64, [4_096, 4_096, 8_192], 8_192),
+            (by(&[(1, 0)], 0), &|_| 1_u64, [0, 8_192, 8_192], 8_192),
+            // All that weighs something is in slots 0 to 99 of group 1: of them alone some move.
+            (by(&[], 0), &heavy, [1_700, 1_650, 1_650], 66),
+            // As few as bring everybody near enough.
+            (
+                by(&[], 50),
+                &|slot: u16| if slot == 0 { 1_000 } else { u64::from(slot < 11) * 100 },
+                [1_000, 600, 400],
+                10,
+            ),
+            (by(&[(3, 0)], 300), &|_| 1_u64, [8_192, 8_192, 0], 0),
+        ] {
+            let moves = rebalance(&cluster, weight, &goal).unwrap();
+            let moved: u16 = moves.iter().map(|one| one.slots.count()).sum();
+            let after = done(cluster.clone(), &moves);
+            let found =
+                [1, 2, 3].map(|id| (0..SLOTS).filter(|slot| after.slots.owner(*slot) == Some(id)).map(weight).sum());
+            let is_near = |(found, wanted): (u64, u64)| found.abs_diff(wanted) <= 50 + wanted * goal.tolerance / 1_000;
+            assert!(found.into_iter().zip(loads).all(is_near), "{goal:?}: {found:?}, not {loads:?}");
+            assert!(moved <= slots_max, "{goal:?}: {moved} slots move");
+            assert!(rebalance(&after, weight, &goal).unwrap().is_empty(), "{goal:?}: it comes to rest");
+        }
+        assert!(matches!(rebalance(&cluster, |_| 1, &by(&[(9, 1)], 0)), Err(Refusal::NoGroup(9))));
+        assert!(rebalance(&cluster, |_| 1, &by(&[(1, 0), (2, 0), (3, 0)], 0)).is_err());
+        // A group with share 0 gives its empty slots too.
+        let drained = done(cluster.clone(), &rebalance(&cluster, |_| 0, &by(&[(1, 0)], 0)).unwrap());
+        assert_eq!([1, 2, 3].map(|id| drained.slots.count_of(id)), [0, 8_192, 8_192]);
+    }
+
+    #[test]
     fn two_rebalances_at_once_are_refused() {
         let cluster = two_groups().with_group(3, vec![server(5)], 0).unwrap();
-        let moves = rebalance(&cluster, |_| 1).unwrap();
+        let moves = rebalance(&cluster, |_| 1, &Goal::default()).unwrap();
         let under_way = cluster.with_moves(&moves).unwrap();
-        assert!(matches!(rebalance(&under_way, |_| 1), Err(Refusal::MovesUnderWay(_))));
+        assert!(matches!(rebalance(&under_way, |_| 1, &Goal::default()), Err(Refusal::MovesUnderWay(_))));
         assert!(matches!(to_group(&under_way, moves[0].slots, 2), Err(Refusal::Slot { .. })));
     }
 
     #[test]
     fn a_group_is_drained_into_the_others() {
         let cluster = two_groups().with_group(3, vec![server(5)], 0).unwrap();
-        let spread = done(cluster.clone(), &rebalance(&cluster, |_| 1).unwrap());
+        let spread = done(cluster.clone(), &rebalance(&cluster, |_| 1, &Goal::default()).unwrap());
         let moves = drain(&spread, 3).unwrap();
         assert!(moves.iter().all(|one| one.from == 3) && moves.len() < 16, "{moves:?}");
         let after = done(spread, &moves);

@@ -4,11 +4,12 @@
 //!            assign              begin              start              switch             cleared
 //!  Offline ----------> Online(a) ------> Planned ----------> Copying ----------> Clearing --------> Online(b)
 //!     ^                 |    ^              | cancel            | cancel
-//!     |     release     |    |              |                   |
-//!     +-----------------+    +--------------+-------------------+
+//!     |     release     |    |              |                   v        cleared
+//!     +-----------------+    +--------------+                Undoing ----------------------------> Online(a)
 //! ```
 //!
-//! Up to the switch the slot is served by the group that it comes from, after it by the one that it goes to. The switch is one
+//! Ranges that begin to move together stay apart by their `part`, the first slot of each: neighbours are moved one after the other,
+//! or at once, and never as one. Up to the switch the slot is served by the group that it comes from, after it by the one that it goes to. The switch is one
 //! change of the cluster, so there is no moment at which it is both's or nobody's. All states are kept by the coordinator: what dies
 //! in the middle is gone on with, or cancelled.
 
@@ -99,6 +100,8 @@ pub enum Phase {
     Copying,
     /// It has moved; what the former group has of it is removed.
     Clearing,
+    /// It stays; what the other group has got of it is removed.
+    Undoing,
 }
 
 /// What is with a slot.
@@ -121,6 +124,9 @@ pub enum SlotState {
         to: GroupId,
         /// How far it is.
         phase: Phase,
+        /// The first slot of the range that it moves with.
+        #[serde(default)]
+        part: u16,
     },
 }
 
@@ -137,7 +143,7 @@ pub enum SlotEvent {
     Start,
     /// It has moved.
     Switch,
-    /// The former group has nothing of it any more.
+    /// The group that does not have it has nothing of it any more.
     Cleared,
     /// It stays where it is.
     Cancel,
@@ -205,13 +211,19 @@ impl SlotState {
             (S::Online { group }, E::Assign(_)) => return Err(NoStep::Served(group)),
             (S::Online { .. } | S::Offline, E::Release) => S::Offline,
             (S::Online { group }, E::Begin(to)) if group == to => return Err(NoStep::There(to)),
-            (S::Online { group }, E::Begin(to)) => S::Migrating { from: group, to, phase: P::Planned },
+            (S::Online { group }, E::Begin(to)) => S::Migrating { from: group, to, phase: P::Planned, part: 0 },
             (S::Offline, E::Begin(_)) => return Err(NoStep::Offline),
-            (S::Migrating { from, to, phase: P::Planned }, E::Start) => S::Migrating { from, to, phase: P::Copying },
-            (S::Migrating { from, to, phase: P::Copying }, E::Switch) => S::Migrating { from, to, phase: P::Clearing },
+            (S::Migrating { from, to, phase: P::Planned, part }, E::Start) => {
+                S::Migrating { from, to, phase: P::Copying, part }
+            }
+            (S::Migrating { from, to, phase: P::Copying, part }, E::Switch) => {
+                S::Migrating { from, to, phase: P::Clearing, part }
+            }
             (S::Migrating { to, phase: P::Clearing, .. }, E::Cleared) => S::Online { group: to },
+            (S::Migrating { from, phase: P::Undoing, .. }, E::Cleared) => S::Online { group: from },
             (S::Migrating { to, phase: P::Clearing, .. }, E::Cancel) => return Err(NoStep::Moved(to)),
-            (S::Migrating { from, .. }, E::Cancel) => S::Online { group: from },
+            (S::Migrating { from, phase: P::Planned, .. }, E::Cancel) => S::Online { group: from },
+            (S::Migrating { from, to, part, .. }, E::Cancel) => S::Migrating { from, to, phase: P::Undoing, part },
             (S::Migrating { from, to, .. }, _) => return Err(NoStep::Moving { from, to }),
             (_, E::Start | E::Switch | E::Cleared | E::Cancel) => return Err(NoStep::NotMoving),
         })
@@ -263,6 +275,9 @@ impl SlotMap {
         for slot in slots.iter() {
             if let Some(state) = map.0.get_mut(usize::from(slot)) {
                 *state = state.after(event).map_err(|problem| (slot, problem))?;
+                if let (SlotState::Migrating { part, .. }, SlotEvent::Begin(_)) = (state, event) {
+                    *part = slots.first;
+                }
             }
         }
         Ok(map)
@@ -341,10 +356,15 @@ mod tests {
             .collect();
         assert_eq!(owners, [Some(1), Some(1), Some(1), Some(2), Some(2)]);
         assert_eq!(state.after(SlotEvent::Begin(2)), Err(NoStep::There(2)));
-        let moving = SlotState::Migrating { from: 1, to: 2, phase: Phase::Clearing };
+        let moving = SlotState::Migrating { from: 1, to: 2, phase: Phase::Clearing, part: 0 };
         assert_eq!(moving.after(SlotEvent::Cancel), Err(NoStep::Moved(2)));
-        let copying = SlotState::Migrating { from: 1, to: 2, phase: Phase::Copying };
-        assert_eq!(copying.after(SlotEvent::Cancel), Ok(SlotState::Online { group: 1 }));
+        let planned = SlotState::Migrating { from: 1, to: 2, phase: Phase::Planned, part: 0 };
+        assert_eq!(planned.after(SlotEvent::Cancel), Ok(SlotState::Online { group: 1 }));
+        // What the target has got already is removed first.
+        let copying = SlotState::Migrating { from: 1, to: 2, phase: Phase::Copying, part: 0 };
+        let undoing = copying.after(SlotEvent::Cancel).unwrap();
+        assert_eq!((undoing.owner(), undoing.after(SlotEvent::Cancel)), (Some(1), Ok(undoing)));
+        assert_eq!(undoing.after(SlotEvent::Cleared), Ok(SlotState::Online { group: 1 }));
         assert_eq!(copying.after(SlotEvent::Release), Err(NoStep::Moving { from: 1, to: 2 }));
     }
 
@@ -358,5 +378,20 @@ mod tests {
         assert!(text.starts_with(r#"[{"first":0,"last":4,"state":"online","group":1},"#), "{text}");
         assert_eq!(serde_json::from_str::<SlotMap>(&text).unwrap(), moving);
         assert!(serde_json::from_str::<SlotMap>(r#"[{"first":5,"last":4,"state":"offline"}]"#).is_err());
+    }
+
+    #[test]
+    fn neighbours_that_move_stay_apart() {
+        let range = |first, last| SlotRange::new(first, last).unwrap();
+        let mut map = SlotMap::default().after(SlotRange::ALL, SlotEvent::Assign(1)).unwrap();
+        for slots in [range(0, 9), range(10, 19)] {
+            map = map.after(slots, SlotEvent::Begin(2)).unwrap();
+        }
+        assert_eq!(map.runs().len(), 3);
+        let read: SlotMap = serde_json::from_str(&serde_json::to_string(&map).unwrap()).unwrap();
+        assert_eq!(read, map);
+        // A record of before says nothing of parts.
+        let before = r#"[{"first":0,"last":9,"state":"migrating","from":1,"to":2,"phase":"copying"}]"#;
+        assert_eq!(serde_json::from_str::<SlotMap>(before).unwrap().owner(3), Some(1));
     }
 }

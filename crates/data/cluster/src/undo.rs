@@ -134,7 +134,9 @@ fn undo_slots(before: &Cluster, after: &Cluster, now: &Cluster) -> Result<Option
         match now.slots.state(slot) {
             SlotState::Online { group } if group == from => {}
             SlotState::Online { group } if group == to => back.push((slot, to, from)),
-            SlotState::Migrating { from: source, to: target, phase }
+            SlotState::Migrating { from: source, to: target, phase: Phase::Undoing, .. }
+                if (source, target) == (from, to) => {}
+            SlotState::Migrating { from: source, to: target, phase, .. }
                 if (source, target) == (from, to) && phase != Phase::Clearing =>
             {
                 cancelled.push(slot);

@@ -276,6 +276,7 @@ fn play(arguments: &RestoreArguments, part: &Part, work: &Path, into: &str, is_f
         without_keys: false,
         file: export::FileOptions { version: export::FileVersion::Ten, compress: true },
         without_functions: !is_first,
+        slots: None,
         auxiliary: Vec::new(),
     };
     export::export_to_file(&dir, &options, &file).map_err(|error| text(&error))?;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{
     ActionCommand, LOOK_EACH, PolicyCommand, ProxyArguments, ProxyCommand, ServerCommand, WhichArguments, ask,
-    confirm::Consent, get, show, shown,
+    confirm::Consent, get, pace::Bars, show, shown,
 };
 
 /// How long a promotion may take.
@@ -170,16 +170,15 @@ pub fn moved(which: &WhichArguments, consent: Consent, path: &str, body: &Value)
 
 /// Waits until nothing is on its way any more.
 fn wait_for_moves(which: &WhichArguments) -> Result<(), String> {
-    let mut last = String::new();
+    let mut bars = Bars::new();
     loop {
         let moves = get(which, "/api/migrations")?;
         if moves.as_array().is_none_or(Vec::is_empty) {
+            bars.end();
             return Ok(());
         }
-        let line = show::progress(&moves);
-        if line != last && !which.json {
-            eprintln!("{line}");
-            last = line;
+        if !which.json {
+            bars.show(&moves);
         }
         std::thread::sleep(LOOK_EACH);
     }

@@ -3,6 +3,7 @@
 mod backup;
 mod change;
 mod confirm;
+mod pace;
 mod show;
 mod slot_mover;
 
@@ -314,6 +315,9 @@ enum SlotCommand {
         last: u16,
         /// Where they go.
         group: u32,
+        /// How fast slots move from now on, as with `slot rate`.
+        #[arg(long, value_name = "BYTES", value_parser = pace::rate_of)]
+        rate: Option<u64>,
         #[command(flatten)]
         consent: Consent,
         #[command(flatten)]
@@ -321,6 +325,18 @@ enum SlotCommand {
     },
     /// Move slots so that all groups have the same share, with the fewest moves.
     Rebalance {
+        /// What is shared: slots, keys, bytes, or load (what commands on them take now).
+        #[arg(long, default_value = "slots", value_parser = ["slots", "keys", "bytes", "load"])]
+        by: String,
+        /// How much a group is to have beside the others, such as 3=2; 0: nothing. May be given several times.
+        #[arg(long, value_name = "GROUP=N")]
+        weight: Vec<String>,
+        /// By how many percent a group may miss its share (2; 0 with slots).
+        #[arg(long, value_name = "PERCENT")]
+        threshold: Option<f64>,
+        /// How fast slots move from now on, as with `slot rate`.
+        #[arg(long, value_name = "BYTES", value_parser = pace::rate_of)]
+        rate: Option<u64>,
         /// A group that is to have none: its slots are spread over the others.
         #[arg(long, value_name = "GROUP")]
         drain: Option<u32>,
@@ -329,6 +345,8 @@ enum SlotCommand {
         #[command(flatten)]
         which: WhichArguments,
     },
+    /// Show or set how fast slots move, also while they do.
+    Rate(pace::RateArguments),
     /// Let slots stay where they are whose move has not been completed.
     Cancel(WhichArguments),
 }
@@ -575,12 +593,17 @@ fn slot(command: &SlotCommand) -> Result<String, String> {
         SlotCommand::Info(which) => Ok(shown(which, &get(which, "/api/status")?, show::slots)),
         SlotCommand::Set { slot, group, which } => set(which, *slot, *slot, *group),
         SlotCommand::RangeSet { first, last, group, which } => set(which, *first, *last, *group),
-        SlotCommand::Migrate { first, last, group, consent, which } => {
+        SlotCommand::Rate(arguments) => pace::rate(arguments),
+        SlotCommand::Migrate { first, last, group, rate, consent, which } => {
+            pace::set_rate(which, *rate)?;
             let body = json!({ "first": first, "last": last, "group": group });
             change::moved(which, *consent, "/api/migrations", &body)
         }
-        SlotCommand::Rebalance { drain, consent, which } => {
-            change::moved(which, *consent, "/api/rebalance", &json!({ "drain": drain }))
+        SlotCommand::Rebalance { by, weight, threshold, rate, drain, consent, which } => {
+            pace::set_rate(which, *rate)?;
+            let tolerance = threshold.map(|percent| (percent * 10.0).round().clamp(0.0, 1_000.0) as u64);
+            let body = json!({ "drain": drain, "by": by, "weights": weight.join(","), "tolerance": tolerance });
+            change::moved(which, *consent, "/api/rebalance", &body)
         }
         SlotCommand::Cancel(which) => {
             let done = ask(which, "DELETE", "/api/migrations", &Value::Null)?;

@@ -8,8 +8,8 @@ use std::{
     },
 };
 
-use agent::mover::{Copying, End, Mover};
-use cluster::{Address, SlotRange, migration::CopyProgress};
+use agent::mover::{CopyTask, Copying, End, Mover};
+use cluster::{Address, migration::CopyProgress};
 use store::slotmove::{self, Login, Move, Phase};
 
 /// Copies slots between stores.
@@ -43,14 +43,15 @@ impl Mover for SlotMover {
         self.term.store(term, Ordering::Relaxed);
     }
 
-    fn start(&self, source: &End, target: &End, slots: SlotRange) -> Result<Box<dyn Copying>, String> {
+    fn start(&self, task: &CopyTask) -> Result<Box<dyn Copying>, String> {
         let task = Move {
-            source: place(&source.address)?,
-            target: place(&target.address)?,
-            slots: vec![(slots.first, slots.last)],
-            source_login: self.login(source),
-            target_login: self.login(target),
-            target_is_plain: !target.kind.is_store(),
+            source: place(&task.source.address)?,
+            target: place(&task.target.address)?,
+            slots: (task.slots.first, task.slots.last),
+            epoch: task.epoch,
+            source_login: self.login(&task.source),
+            target_login: self.login(&task.target),
+            target_is_plain: !task.target.kind.is_store(),
             term: Some(self.term.load(Ordering::Relaxed)).filter(|term| *term > 0),
         };
         let mover = slotmove::start(task).map_err(|error| error.to_string())?;
@@ -71,6 +72,10 @@ impl Copying for Copy {
             lag_bytes: 0,
             offset: progress.applied,
         })
+    }
+
+    fn set_rate(&mut self, bytes_per_second: Option<u64>) {
+        self.0.set_rate(bytes_per_second);
     }
 
     fn ask_to_end(&mut self) {

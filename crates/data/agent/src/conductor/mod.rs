@@ -110,6 +110,8 @@ pub struct Conductor {
     last_log: String,
     /// What servers do and take.
     pub figures: figures::Figures,
+    /// What slots were found to have last, and when.
+    measured: Option<(u64, crate::survey::Measured)>,
     /// Where REST and the page are.
     pub site: Option<SocketAddr>,
     /// The epoch whose programs run.
@@ -278,9 +280,12 @@ impl Conductor {
             self.note(&format!("{server} refuses {failure}"));
         }
         let Some(group) = self.records.cluster.group_of(&server) else { return };
-        for (first, until) in report.paused {
-            self.moves.handle_paused(first, now, until);
-            self.keeper(group, now).handle_paused(&server, now, until);
+        self.moves.handle_answered(&server, report.round_trip_us);
+        for paused in report.paused {
+            let is_of_all = paused.slots == (0, cluster::SLOTS - 1);
+            if !self.moves.handle_paused(group, paused) || is_of_all {
+                self.keeper(group, now).handle_paused(&server, now, paused.until);
+            }
         }
         let is_store = self.kind_of(&server).is_store();
         for (first, count) in report.cleared {

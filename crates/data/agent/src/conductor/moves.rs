@@ -1,11 +1,12 @@
-//! Slots on their way: each range by a machine of its own, one at a time for each pair of groups.
+//! Slots on their way: each range by a machine of its own. Several groups at once, and of two groups one range after the other.
 
 use std::collections::BTreeMap;
 
 use cluster::{
-    Address, GroupId, ServerKind,
+    Address, Epoch, GroupId, ServerKind,
     fence::Cause,
-    migration::{CopyProgress, Migration, MoveStep, MoveView},
+    migration::{CopyProgress, Migration, MoveStep, MoveView, due},
+    pace::{Pacer, Seen, Slowed},
     plan::Move,
     slots::{Phase, SlotEvent},
 };
@@ -13,8 +14,8 @@ use cluster::{
 use super::{Conductor, steps::Orders};
 use crate::{
     connection::command,
-    link::Order,
-    mover::{Copying, End},
+    link::{Order, Paused},
+    mover::{CopyTask, Copying, End},
 };
 
 /// Slots that one command walks: a server answers nobody meanwhile.
@@ -26,6 +27,9 @@ const TOLD_FIRST_MS: u64 = 500;
 /// How long requests to a Redis wait at the proxies at most, once these have been heard, in milliseconds.
 const HELD_MAX_MS: u64 = 10_000;
 
+/// How long the end of a pause is looked for.
+const PAUSE_WATCHED_MS: u64 = 5_000;
+
 /// A range on its way.
 struct UnderWay {
     machine: Migration,
@@ -36,18 +40,29 @@ struct UnderWay {
     failure: Option<String>,
     /// When the copy began: its speed is counted from there.
     began_at: u64,
-    /// The first slot of which the former group may still have keys.
+    /// The first slot of which the group that does not have them may still have keys.
     clears_from: u16,
+    pace: Pacer,
+    /// When the pace was decided on, and how many bytes there were.
+    measured: (u64, u64),
+    bytes_per_second: u64,
+    slowed: Option<Slowed>,
 }
 
 /// All that is on its way, by the first slot.
 #[derive(Default)]
 pub struct Moves {
     all: BTreeMap<u16, UnderWay>,
-    /// Who is told of a change before others, and until when they wait for that.
-    first: Option<(Vec<Address>, u64)>,
+    /// Who is told of which change before others, and until when they wait for that.
+    first: Option<(Vec<(Address, Epoch)>, u64)>,
     held: Vec<GroupId>,
     is_waiting: Vec<Address>,
+    /// The longest answer of servers since it was looked at, in microseconds.
+    latencies: BTreeMap<Address, u64>,
+    /// A pause that ends when the server knows of this epoch: it began then.
+    pauses: Vec<(Address, Epoch, u64)>,
+    /// The longest pause of slots so far, in milliseconds.
+    pub longest_pause_ms: u64,
 }
 
 /// How far a range is, for people and programs.
@@ -59,8 +74,14 @@ pub struct Shown {
     pub phase: Phase,
     /// The copy.
     pub progress: Option<CopyProgress>,
+    /// Keys that there are to be copied, about.
+    pub keys_about: u64,
     /// Keys that it has copied each second.
     pub keys_per_second: Option<u64>,
+    /// Bytes that it copies each second.
+    pub bytes_per_second: Option<u64>,
+    /// What it is slowed down by.
+    pub slowed: Option<Slowed>,
     /// Times that a copy began.
     pub attempts: u32,
     /// Why it does not go on, or went wrong last.
@@ -78,15 +99,32 @@ impl Moves {
         !self.is_waiting.contains(server)
     }
 
-    /// Has servers be told of the last change before others, until a time at the latest.
-    pub(super) fn tell_first(&mut self, servers: Vec<Address>, now: u64) {
-        self.first = Some((servers, now + TOLD_FIRST_MS));
+    /// Has servers be told of a change before others, for a time at most. Of several that are told at once each is told first.
+    pub(super) fn tell_first(&mut self, servers: Vec<Address>, epoch: Epoch, now: u64) {
+        let mut first = self.first.take().map(|(first, _)| first).unwrap_or_default();
+        first.extend(servers.into_iter().map(|server| (server, epoch)));
+        self.first = Some((first, now + TOLD_FIRST_MS));
     }
 
-    pub(super) fn handle_paused(&mut self, first: u16, now: u64, until: u64) {
-        if let Some(one) = self.all.get_mut(&first) {
-            one.machine.handle_paused(now, until);
+    /// Returns whether it is the pause of a move.
+    pub(super) fn handle_paused(&mut self, group: GroupId, paused: Paused) -> bool {
+        let found = self.all.get_mut(&paused.slots.0).filter(|one| {
+            let what = one.machine.what();
+            what.from == group && what.slots.last == paused.slots.1
+        });
+        match found {
+            Some(one) => {
+                one.machine.handle_paused(paused.asked_at, paused.until);
+                true
+            }
+            None => false,
         }
+    }
+
+    /// A server has answered, after so many microseconds.
+    pub(super) fn handle_answered(&mut self, server: &Address, took_us: u64) {
+        let longest = self.latencies.entry(server.clone()).or_default();
+        *longest = took_us.max(*longest);
     }
 
     /// A Redis has nothing of a range any more.
@@ -107,6 +145,22 @@ impl Moves {
 }
 
 impl UnderWay {
+    fn new(what: Move, now: u64) -> Self {
+        Self {
+            machine: Migration::new(what),
+            copy: None,
+            ending: Vec::new(),
+            progress: None,
+            failure: None,
+            began_at: now,
+            clears_from: what.slots.first,
+            pace: Pacer::default(),
+            measured: (now, 0),
+            bytes_per_second: 0,
+            slowed: None,
+        }
+    }
+
     /// Takes over how far the copy is, and whether those that are to end have ended.
     fn look_at_copy(&mut self, source_offset: Option<u64>) {
         self.ending.retain(|copy| !copy.has_ended());
@@ -149,12 +203,25 @@ impl Conductor {
                 what,
                 phase,
                 progress: one.and_then(|one| one.progress.clone()),
+                keys_about: self.size_about(what).0,
                 keys_per_second: one.and_then(|one| one.keys_per_second(self.now())),
+                bytes_per_second: one.filter(|one| one.copy.is_some()).map(|one| one.bytes_per_second),
+                slowed: one.filter(|one| one.copy.is_some()).and_then(|one| one.slowed),
                 attempts: one.map_or(0, |one| one.machine.attempts),
                 problem: one.and_then(|one| one.failure.clone()).or(absent),
             }
         };
         self.records.moving().iter().copied().map(shown).collect()
+    }
+
+    /// Keys and bytes of some slots, if all slots of their group have the same.
+    pub(super) fn size_about(&self, what: Move) -> (u64, u64) {
+        let cluster = &self.records.cluster;
+        let Some(group) = cluster.groups.get(&what.from) else { return (0, 0) };
+        let (keys, bytes) = self.figures.size(&group.master);
+        let owned = u64::from(cluster.slots.count_of(what.from)).max(1);
+        let share = |all: u64| all * u64::from(what.slots.count()) / owned;
+        (share(keys), share(bytes))
     }
 
     pub(super) fn conduct_moves(&mut self, now: u64, orders: &mut Orders) {
@@ -163,13 +230,78 @@ impl Conductor {
             moving.iter().any(|(what, _)| what.slots.first == *first && one.machine.what() == *what)
         });
         self.note_who_is_told_first(now);
-        // One range at a time: the others wait for their turn.
-        if let Some((what, phase)) = moving.iter().find(|(_, phase)| *phase != Phase::Planned).or(moving.first()) {
-            self.conduct_move(now, *what, *phase, orders);
+        self.note_pauses(now);
+        let parallel = usize::from(self.records.cluster.moves.parallel.max(1));
+        for (what, phase) in due(&moving, parallel) {
+            self.conduct_move(now, what, phase, orders);
+            self.moves.held = self.pausing();
         }
         self.release_slots();
-        self.moves.held =
-            self.moves.all.values().filter(|one| one.machine.is_pausing()).map(|one| one.machine.what().from).collect();
+        self.set_paces(now);
+    }
+
+    /// Whether commands wait for slots: what is not about these has time.
+    fn is_hurried(&self) -> bool {
+        self.moves.first.is_some()
+            || !self.moves.pauses.is_empty()
+            || self.moves.all.values().any(|one| one.machine.is_pausing())
+    }
+
+    /// Groups whose commands on some slots wait because of a move.
+    fn pausing(&self) -> Vec<GroupId> {
+        let pausing = self.moves.all.values().filter(|one| one.machine.is_pausing());
+        pausing.map(|one| one.machine.what().from).collect()
+    }
+
+    /// Copies are as fast as they may be.
+    fn set_paces(&mut self, now: u64) {
+        let cluster = &self.records.cluster;
+        let copies = self.moves.all.values().filter(|one| one.copy.is_some()).count();
+        let master = |group| cluster.groups.get(&group).map(|group| &group.master);
+        let Moves { all, latencies, .. } = &mut self.moves;
+        let mut has_decided = false;
+        for one in all.values_mut().filter(|one| one.copy.is_some()) {
+            if one.pace.is_due(now) {
+                let what = one.machine.what();
+                let servers = [master(what.from), master(what.to)].into_iter().flatten();
+                let latency_us = servers.filter_map(|server| latencies.get(server)).max().copied().unwrap_or(0);
+                let bytes = one.progress.as_ref().map_or(0, |progress| progress.bytes);
+                let passed = now.saturating_sub(one.measured.0).max(1);
+                one.bytes_per_second = bytes.saturating_sub(one.measured.1) * 1_000 / passed;
+                one.measured = (now, bytes);
+                one.pace.decide(now, Seen { bytes_per_second: one.bytes_per_second, latency_us }, &cluster.moves);
+                has_decided = true;
+            }
+            let (rate, slowed) = one.pace.rate(&cluster.moves, copies);
+            one.slowed = slowed;
+            if let Some(copy) = &mut one.copy {
+                copy.set_rate(rate);
+            }
+        }
+        if has_decided || copies == 0 {
+            latencies.clear();
+        }
+    }
+
+    /// Whether a server knows of an epoch.
+    fn knows(&self, address: &Address, epoch: u64, now: u64) -> bool {
+        let group = self.records.cluster.group_of(address);
+        let keeper = group.and_then(|group| self.keepers.get(&group));
+        keeper.and_then(|keeper| keeper.fresh(address, now)).is_some_and(|seen| seen.epoch >= epoch)
+    }
+
+    /// Pauses are over when the server knows who has the slots now.
+    fn note_pauses(&mut self, now: u64) {
+        let pauses = std::mem::take(&mut self.moves.pauses);
+        let (over, rest): (Vec<_>, Vec<_>) =
+            pauses.into_iter().partition(|(server, epoch, _)| self.knows(server, *epoch, now));
+        // One that has died says nothing of its pause.
+        self.moves.pauses = rest.into_iter().filter(|(_, _, since)| now < since + PAUSE_WATCHED_MS).collect();
+        for (server, _, since) in over {
+            let took = now.saturating_sub(since);
+            self.moves.longest_pause_ms = self.moves.longest_pause_ms.max(took);
+            self.note(&format!("commands on slots of {server} waited for {took} ms at most"));
+        }
     }
 
     /// Requests wait no longer on slots whose move does not need that (any more).
@@ -196,21 +328,13 @@ impl Conductor {
 
     /// Who gets slots knows it before who gives them, so that clients are sent back and forth as little as can be.
     fn note_who_is_told_first(&mut self, now: u64) {
-        let epoch = self.records.cluster.epoch;
-        let knows = |conductor: &Self, address: &Address| {
-            let group = conductor.records.cluster.group_of(address);
-            let keeper = group.and_then(|group| conductor.keepers.get(&group));
-            keeper.and_then(|keeper| keeper.fresh(address, now)).is_some_and(|seen| seen.epoch >= epoch)
-        };
-        let is_over = self
-            .moves
-            .first
-            .as_ref()
-            .is_none_or(|(first, until)| now >= *until || first.iter().all(|address| knows(self, address)));
+        let is_over = self.moves.first.as_ref().is_none_or(|(first, until)| {
+            now >= *until || first.iter().all(|(address, epoch)| self.knows(address, *epoch, now))
+        });
         self.moves.is_waiting = match &self.moves.first {
             Some((first, _)) if !is_over => {
                 let all = self.records.cluster.servers().map(|(_, server)| server.address.clone());
-                all.filter(|address| !first.contains(address)).collect()
+                all.filter(|address| !first.iter().any(|(told, _)| told == address)).collect()
             }
             _ => Vec::new(),
         };
@@ -225,26 +349,24 @@ impl Conductor {
         let (Some(source), Some(target)) = (master(what.from), master(what.to)) else { return };
         let seen = |group: GroupId, address: &Address| self.keepers.get(&group)?.fresh(address, now);
         let (from, to) = (seen(what.from, &source).cloned(), seen(what.to, &target).cloned());
+        let keeper = self.keepers.get(&what.from);
         let kind = cluster.groups.get(&what.from).map_or(ServerKind::Store, cluster::Group::kind);
         let lease_until = match kind {
-            ServerKind::Store => {
-                self.keepers.get(&what.from).map_or(u64::MAX, |keeper| keeper.lease_until(cluster.epoch))
-            }
+            ServerKind::Store => keeper.map_or(u64::MAX, |keeper| keeper.lease_until(cluster.epoch)),
             // It has none: proxies are waited for instead.
             ServerKind::Redis => now,
         };
+        let is_handing_over = keeper.is_some_and(|keeper| keeper.handing_over_to().is_some());
+        // Proxies hold any number of ranges.
+        let is_other_pausing = kind.is_store()
+            && self.moves.all.values().any(|one| {
+                let other = one.machine.what();
+                one.machine.is_pausing() && other.from == what.from && other != what
+            });
         let patience = self.options.patience;
         let is_changing = [what.from, what.to].iter().any(|group| self.fencing.fence.holds(Cause::Master(*group)));
         let held_at = self.fencing.fence.done_at(Cause::Move(what.slots.first));
-        let one = self.moves.all.entry(what.slots.first).or_insert_with(|| UnderWay {
-            machine: Migration::new(what),
-            copy: None,
-            ending: Vec::new(),
-            progress: None,
-            failure: None,
-            began_at: now,
-            clears_from: what.slots.first,
-        });
+        let one = self.moves.all.entry(what.slots.first).or_insert_with(|| UnderWay::new(what, now));
         one.look_at_copy(from.as_ref().map(|seen| seen.offset));
         if !one.ending.is_empty() {
             return;
@@ -260,33 +382,48 @@ impl Conductor {
             copy: progress.as_ref(),
             source_offset: from.as_ref().map(|seen| (seen.asked_at, seen.offset)),
             lease_left_ms: lease_until.saturating_sub(now),
+            may_pause: !is_handing_over && !is_other_pausing,
             fence_ms: if kind.is_store() { 0 } else { patience.lease_ms + patience.margin_ms },
         };
+        let paused_at = one.machine.paused_at();
         let steps = one.machine.poll_steps(now, phase, &view);
         if !kind.is_store() && self.fencing.fence.holds(Cause::Move(what.slots.first)) && held_at.is_none() {
             orders.entry(source.clone()).or_default().push(Order::Unblock);
         }
         for step in steps {
+            if let (MoveStep::Write(SlotEvent::Switch), Some(since)) = (&step, paused_at) {
+                self.moves.pauses.push((source.clone(), self.records.cluster.epoch + 1, since));
+            }
             self.conduct_step(what, step, orders);
         }
     }
 
     fn conduct_step(&mut self, what: Move, step: MoveStep, orders: &mut Orders) {
         let slots = (what.slots.first, what.slots.last);
-        let now = self.now();
-        let ends = match &step {
-            MoveStep::StartCopy { source, target } => Some((self.end_of(source.clone()), self.end_of(target.clone()))),
+        let (now, epoch) = (self.now(), self.records.cluster.epoch);
+        let is_hurried = self.is_hurried();
+        let task = match &step {
+            MoveStep::StartCopy { source, target } => {
+                let (source, target) = (self.end_of(source.clone()), self.end_of(target.clone()));
+                Some(CopyTask { source, target, slots: what.slots, epoch })
+            }
             _ => None,
         };
         let source_kind = self.records.cluster.groups.get(&what.from).map_or(ServerKind::Store, cluster::Group::kind);
+        let cleared_kind = match &step {
+            MoveStep::Clear { server } => self.kind_of(server),
+            _ => ServerKind::Store,
+        };
         let Some(one) = self.moves.all.get_mut(&what.slots.first) else { return };
         match step {
+            // Each change is told to everybody: it waits until those know what they need to know.
+            MoveStep::Write(SlotEvent::Start) if is_hurried => {}
             MoveStep::StartCopy { .. } => {
-                let (Some(mover), Some((source, target))) = (&self.mover, ends) else { return };
-                match mover.start(&source, &target, what.slots) {
+                let (Some(mover), Some(task)) = (&self.mover, task) else { return };
+                match mover.start(&task) {
                     Ok(copy) => {
                         one.copy = Some(copy);
-                        one.began_at = now;
+                        (one.began_at, one.measured) = (now, (now, 0));
                     }
                     Err(problem) => {
                         one.machine.handle_copy_failed();
@@ -308,13 +445,13 @@ impl Conductor {
             MoveStep::EndPause { source } => {
                 orders.entry(source).or_default().push(Order::Do(command(&["CLUSTER", "PAUSE", "END"])));
             }
-            MoveStep::Clear { source } => {
-                // What the copy would hand on is not removed.
-                if !one.ending.is_empty() {
+            MoveStep::Clear { server } => {
+                // What the copy would hand on is not removed, and nobody who waits for slots waits for this.
+                if !one.ending.is_empty() || is_hurried {
                     return;
                 }
-                if source_kind == ServerKind::Redis && one.clears_from <= slots.1 {
-                    orders.entry(source).or_default().push(Order::Clear { slots, count: CLEARED_AT_ONCE });
+                if cleared_kind == ServerKind::Redis && one.clears_from <= slots.1 {
+                    orders.entry(server).or_default().push(Order::Clear { slots, count: CLEARED_AT_ONCE });
                     return;
                 }
                 let first = one.clears_from;
@@ -322,7 +459,7 @@ impl Conductor {
                     self.write_move(what, SlotEvent::Cleared);
                 } else {
                     let slots = (first, slots.1.min(first + (WALKED_AT_ONCE - 1)));
-                    orders.entry(source).or_default().push(Order::Clear { slots, count: CLEARED_AT_ONCE });
+                    orders.entry(server).or_default().push(Order::Clear { slots, count: CLEARED_AT_ONCE });
                 }
             }
             MoveStep::Write(event) => self.write_move(what, event),
@@ -334,7 +471,11 @@ impl Conductor {
         let text = match event {
             SlotEvent::Start => format!("slots {slots}: the copy from group {from} to group {to} begins"),
             SlotEvent::Switch => format!("slots {slots} have moved from group {from} to group {to}"),
-            SlotEvent::Cleared => format!("slots {slots}: group {from} has nothing of them any more"),
+            SlotEvent::Cleared => {
+                let owner = self.records.cluster.slots.owner(slots.first);
+                let other = if owner == Some(from) { to } else { from };
+                format!("slots {slots}: group {other} has nothing of them any more")
+            }
             _ => format!("slots {slots}: {event:?}"),
         };
         let next = self.records.cluster.with_slots(slots, event).map_err(Into::into);
@@ -342,12 +483,15 @@ impl Conductor {
             Ok(()) => {
                 self.note(&text);
                 if event == SlotEvent::Switch {
+                    if let Some(one) = self.moves.all.get_mut(&slots.first) {
+                        one.machine.handle_switched();
+                        one.end_copy();
+                    }
                     // The proxies hear of both at once.
                     self.fencing.fence.release(Cause::Move(slots.first));
-                    let target = self.records.cluster.groups.get(&to);
-                    let first = target.map(|group| vec![group.master.clone()]).unwrap_or_default();
-                    let now = self.now();
-                    self.moves.tell_first(first, now);
+                    let target = self.records.cluster.groups.get(&to).map(|group| group.master.clone());
+                    let (now, epoch) = (self.now(), self.records.cluster.epoch);
+                    self.moves.tell_first(target.into_iter().collect(), epoch, now);
                 }
             }
             Err(error) => {

@@ -94,6 +94,7 @@ pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&
         sender,
         fencing: fencing::Fencing::new(options.patience, clock.now()),
         credentials: AllCredentials::read(&options.folder.secrets())?,
+        measured: None,
         log,
         last_log: String::new(),
         figures: figures::Figures::default(),

@@ -273,7 +273,10 @@ pub fn moves(conductor: &Conductor) -> Value {
             "to": shown.what.to,
             "phase": shown.phase,
             "progress": shown.progress,
+            "keys_about": shown.keys_about,
             "keys_per_second": shown.keys_per_second,
+            "bytes_per_second": shown.bytes_per_second,
+            "slowed": shown.slowed,
             "attempts": shown.attempts,
             "problem": shown.problem,
         })

@@ -171,7 +171,8 @@ impl Conductor {
                     self.pending.done(&failover);
                     // Who hands over sends clients to its successor: that one is to know before.
                     let now = self.now();
-                    self.moves.tell_first(vec![master], now);
+                    let epoch = self.records.cluster.epoch;
+                    self.moves.tell_first(vec![master], epoch, now);
                 }
                 done
             }

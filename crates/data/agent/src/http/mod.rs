@@ -11,7 +11,10 @@ mod token;
 use cluster::Address;
 use serde_json::Value;
 
-use crate::connection::Command;
+use crate::{
+    connection::Command,
+    survey::{Measured, Survey},
+};
 
 pub use client::{ask, ask_at, ask_leader, token_in};
 pub use serve::{Desk, listen, listen_tcp};
@@ -28,6 +31,8 @@ pub struct Request {
     pub query: String,
     /// With what; null if nothing.
     pub body: Value,
+    /// What servers have said of their slots, for a request that needs to know it.
+    pub measured: Option<Measured>,
     /// Another agent has passed it on: it is not passed on again.
     pub is_passed_on: bool,
 }
@@ -44,6 +49,8 @@ pub enum Response {
     },
     /// What a server says to this.
     Ask(Question),
+    /// The request is to come again, with what servers say of their slots.
+    Measure(Survey),
     /// The same is asked again, with what this server says of itself (`found`).
     Look(Address),
     /// What the agent that leads says to it.

@@ -207,7 +207,7 @@ fn request_of(message: Message) -> io::Result<Request> {
         json => serde_json::from_slice(json).map_err(|error| bad(&format!("its body is no JSON: {error}")))?,
     };
     let is_passed_on = message.header(PASSED_ON).is_some();
-    Ok(Request { method: method.clone(), path: path.to_owned(), query, body, is_passed_on })
+    Ok(Request { method: method.clone(), path: path.to_owned(), query, body, is_passed_on, measured: None })
 }
 
 fn answered(desk: &Desk, request: Request) -> Response {
@@ -220,6 +220,10 @@ fn answered(desk: &Desk, request: Request) -> Response {
             }
             handed_over(desk, again)
         }
+        Response::Measure(survey) => match survey.run(&desk.login) {
+            Ok(measured) => handed_over(desk, Request { measured: Some(measured), ..again }),
+            Err(problem) => Response::refused(502, format!("what slots have cannot be learned: {problem}")),
+        },
         said @ (Response::Said { .. } | Response::PassOn { .. }) => said,
     }
 }
@@ -260,6 +264,7 @@ fn refusal(no: No, has_body: bool) -> Vec<u8> {
 fn bytes_of(response: Response, has_body: bool) -> Vec<u8> {
     let (status, body) = match response {
         Response::Said { status, body } => (status, body),
+        Response::Measure(_) => (502, serde_json::json!({ "error": "what slots have was not asked" })),
         Response::Ask(Question { server, .. }) | Response::Look(server) => {
             (502, serde_json::json!({ "error": format!("{server} was not asked") }))
         }

@@ -4,10 +4,12 @@
 //! serves what both allow, and sends clients elsewhere as Redis Cluster does (manual: reference/cluster-spec, redirections).
 
 mod lease;
+mod mover;
 mod redirect;
 mod topology;
 
 pub use lease::{Vote, Votes};
+pub use mover::MoverPass;
 pub use redirect::Redirect;
 pub use topology::{Node, SLOTS, SlotRange, Topology, TopologyError};
 
@@ -20,7 +22,10 @@ pub enum Peer {
     /// A proxy: its commands may have keys of several slots, as long as all are this node's.
     Proxy,
     /// What fills slots that are not this node's yet.
-    Mover,
+    Mover {
+        /// The number by which it may ([`Membership::admit_mover`]).
+        pass: u64,
+    },
 }
 
 /// What a session has said of itself to a node.
@@ -64,6 +69,14 @@ pub struct Membership {
     pub votes: Votes,
     /// Since when the agent leads that was heard last.
     pub term: u64,
+    /// Who fills which slots.
+    pub movers: Vec<MoverPass>,
+    /// What commands on each slot took; empty before the first.
+    pub load: Vec<u64>,
+    /// The slot of the command that is being run.
+    pub routed: std::cell::Cell<Option<u16>>,
+    /// Connections that have ever been let fill slots.
+    pub mover_count: u64,
     /// The socket of the agent that looks after it, if it was not started with one.
     pub agent: Option<String>,
     /// It has just become a master: until then commands wait for its first lease, which is on its way.
@@ -104,6 +117,9 @@ pub enum MembershipError {
         /// Since when this one did.
         told: u64,
     },
+    /// Slots are to be filled that are served.
+    #[error("STALEMOVER slot {0} is this node's own: nobody fills it any more")]
+    OwnSlot(u16),
     /// The lines are not right.
     #[error("ERR the topology is refused: {0}")]
     Unreadable(#[from] TopologyError),
@@ -138,6 +154,7 @@ impl Membership {
         if self.master_since() != before {
             self.forget_votes();
         }
+        self.end_movers_of_own();
         self.lease = lease_until.map(|until| until.max(self.lease.unwrap_or(0))).or(self.lease);
         Ok(())
     }
@@ -192,6 +209,19 @@ impl Membership {
             self.may_serve(now)
         } else {
             topology.nodes.get(master).is_some_and(|node| !node.has_failed)
+        }
+    }
+
+    /// Counts what the command took that was routed last.
+    #[inline]
+    pub fn count_load(&mut self, took_us: u64) {
+        let Some(slot) = self.routed.take() else { return };
+        if self.load.is_empty() {
+            self.load = vec![0; SLOTS];
+        }
+        if let Some(load) = self.load.get_mut(usize::from(slot)) {
+            // What takes less than a microsecond takes something.
+            *load += took_us.max(1);
         }
     }
 

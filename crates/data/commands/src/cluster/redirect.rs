@@ -19,6 +19,11 @@ pub enum Redirect {
     },
     /// Nobody has it.
     NotServed,
+    /// A connection that fills slots must not any more: a later one does, or they are this node's own.
+    Fenced {
+        /// The slot.
+        slot: u16,
+    },
     /// It would write all keys, and this is a replica.
     ReadOnly,
     /// This node must not serve now: it knows no cluster yet, or nobody has said that it still may.
@@ -32,6 +37,9 @@ impl Redirect {
         match self {
             Self::CrossSlot => Failure::text("CROSSSLOT Keys in request don't hash to the same slot"),
             Self::Moved { slot, place } => Failure::owned(format!("MOVED {slot} {place}")),
+            Self::Fenced { slot } => Failure::owned(format!(
+                "STALEMOVER slot {slot} is filled by somebody else by now, or is this node's own"
+            )),
             Self::NotServed => Failure::text("CLUSTERDOWN Hash slot not served"),
             Self::ReadOnly => Failure::text("READONLY You can't write against a read only replica."),
             Self::Down => Failure::text("CLUSTERDOWN The cluster is down"),
@@ -63,7 +71,8 @@ impl Membership {
             first = first.or(Some(slot));
         }
         // What has no keys and writes is about all of them.
-        if first.is_none() && flags.contains(Flags::WRITE) && standing.peer != Peer::Mover && !self.may_serve(now) {
+        let is_mover = matches!(standing.peer, Peer::Mover { .. });
+        if first.is_none() && flags.contains(Flags::WRITE) && !is_mover && !self.may_serve(now) {
             let is_replica = self
                 .topology
                 .as_ref()
@@ -74,8 +83,8 @@ impl Membership {
     }
 
     fn route_slot(&self, slot: u16, flags: Flags, standing: Standing, now: u64) -> Result<(), Redirect> {
-        if standing.peer == Peer::Mover {
-            return Ok(());
+        if let Peer::Mover { pass } = standing.peer {
+            return if self.may_fill(slot, pass) { Ok(()) } else { Err(Redirect::Fenced { slot }) };
         }
         let Some((topology, myself)) = self.topology.as_ref().and_then(|known| Some((known, known.myself?))) else {
             return Err(Redirect::NotServed);
@@ -123,10 +132,10 @@ r 127.0.0.1:5@6 slave m 0 0 1 connected
 
     #[test]
     fn keys_go_to_their_owner() {
-        let node = told(TEXT, None);
+        let mut node = told(TEXT, None);
         let client = Standing::default();
         let proxy = Standing { peer: Peer::Proxy, ..client };
-        let mover = Standing { peer: Peer::Mover, ..client };
+        let mover = Standing { peer: Peer::Mover { pass: node.admit_mover((15_000, 15_999), 1).unwrap() }, ..client };
         for (keys, standing, expected) in [
             (&["b"][..], client, "Some(3300)"),
             (&["a"], client, "MOVED 15495 127.0.0.1:3"),
@@ -135,6 +144,7 @@ r 127.0.0.1:5@6 slave m 0 0 1 connected
             (&["b", "a"], proxy, "MOVED 15495 127.0.0.1:3"),
             (&["{b}1", "{b}2"], client, "Some(3300)"),
             (&["a"], mover, "Some(15495)"),
+            (&["b"], mover, "STALEMOVER slot 3300 is filled by somebody else by now, or is this node's own"),
             (&[], client, "None"),
             (&["foo{bar}1x"], client, "Some(5061)"),
             // Slot 16058 is nobody's.

@@ -206,6 +206,8 @@ fn replconf(context: &mut Context<'_>) -> Result<(), Failure> {
                     return Err(Failure::quoting(&[&text]));
                 }
             };
+        } else if context.words.is(at, "TIDEGATE-SLOTS") {
+            traits.slots = Some(slots_of(value).ok_or(Failure::text("ERR slots are told as first-last, up to 16383"))?);
         } else if context.words.is(at, "TIDEGATE-ACKS") {
             traits.is_eager = true;
         } else if !context.words.is(at, "VERSION") {
@@ -214,6 +216,13 @@ fn replconf(context: &mut Context<'_>) -> Result<(), Failure> {
     }
     context.reply.ok();
     Ok(())
+}
+
+/// `first-last`.
+fn slots_of(value: &[u8]) -> Option<(u16, u16)> {
+    let (first, last) = std::str::from_utf8(value).ok()?.split_once('-')?;
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last && usize::from(last) < crate::cluster::SLOTS).then_some((first, last))
 }
 
 fn timeout(context: &Context<'_>, place: usize) -> Result<i64, Failure> {

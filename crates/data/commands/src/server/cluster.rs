@@ -62,9 +62,10 @@ impl Shared {
         let places = found.command.key_places_of(words);
         let keys = places.into_iter().filter_map(|place| words.get(place).copied());
         let slot = membership.route(keys, flags, self.standing_for(session, found), self.stopwatch())?;
+        membership.routed.set(slot);
         // Who reads from a replica takes what it has: that is told without a lease.
         let is_own = slot.is_some_and(|slot| membership.owns(slot));
-        Ok(session.standing.peer != Peer::Mover && (is_own || flags.contains(Flags::WRITE)))
+        Ok(!matches!(session.standing.peer, Peer::Mover { .. }) && (is_own || flags.contains(Flags::WRITE)))
     }
 
     /// All commands of a transaction, again: slots may have moved since they were queued.

@@ -44,13 +44,31 @@ fn clients_are_sent_to_the_owner() {
     assert_eq!(shard.ask(client, "SELECT 1"), "-ERR SELECT is not allowed in cluster mode ");
     assert_eq!(shard.ask(client, &told(0, TWO)), "-STALEEPOCH this node knows epoch 1, and was told of epoch 0 ");
     assert!(shard.ask(client, "CLUSTER MEET nowhere 1").starts_with("-ERR Invalid node address specified"));
+    let statistics = shard.ask(client, "CLUSTER SLOT-STATS SLOTSRANGE 3299 3300");
+    assert!(statistics.starts_with("*2 *2 :3299 *6 $9 key-count :0 $12 memory-bytes :0 $8 cpu-usec :0 *2 :3300 *6 $9 key-count :1 $12 memory-bytes :"), "{statistics}");
+    let load = shard.ask(client, "CLUSTER SLOT-STATS SLOTSRANGE 3300 3300 METRIC cpu-usec");
+    assert!(load.starts_with("*1 *2 :3300 *2 $8 cpu-usec :") && !load.contains(":0"), "{load}");
+    assert_eq!(shard.ask(client, "CLUSTER SLOT-STATS SLOTSRANGE 12000 12001"), "*0 ", "they are another node's");
+    assert!(shard.ask(client, "CLUSTER SLOT-STATS ORDERBY key-count LIMIT 5").starts_with("-ERR syntax"));
     let proxy = shard.client();
     assert_eq!(shard.ask(proxy, "CLUSTER CONNECTION PROXY"), "+OK ");
     assert_eq!(shard.ask(proxy, "MGET b c"), "*2 $1 1 $-1 ");
     assert_eq!(shard.ask(proxy, "MGET b a"), "-MOVED 15495 10.0.0.2:6379 ");
     let mover = shard.client();
-    shard.ask(mover, "CLUSTER CONNECTION MOVER");
+    assert_eq!(shard.ask(mover, "CLUSTER CONNECTION MOVER 15000 16000 1"), "+OK ");
     assert_eq!(shard.ask(mover, "SET a moved"), "+OK ");
+    // Of two that fill a slot the last counts.
+    let later = shard.client();
+    assert!(shard.ask(later, "CLUSTER CONNECTION MOVER 15495 15495 0").starts_with("-STALEEPOCH"));
+    assert!(shard.ask(later, "CLUSTER CONNECTION MOVER 3300 3300 1").starts_with("-STALEMOVER"));
+    assert!(shard.ask(later, "CLUSTER CONNECTION MOVER").starts_with("-ERR syntax"));
+    assert_eq!(shard.ask(later, "CLUSTER CONNECTION MOVER 15495 15495 2"), "+OK ");
+    assert!(shard.ask(mover, "SET a late").starts_with("-STALEMOVER slot 15495"));
+    assert!(shard.ask(mover, "CLUSTER DELKEYSINSLOT 15495 15495 10").starts_with("-STALEMOVER"));
+    assert_eq!(shard.ask(later, "GET a"), "$5 moved ");
+    // Whoever looks after the cluster removes what came, and nothing more comes.
+    assert_eq!(shard.ask(client, "CLUSTER DELKEYSINSLOT 15495 15495 10"), ":1 ");
+    assert!(shard.ask(later, "SET a late").starts_with("-STALEMOVER"));
 }
 
 #[test]

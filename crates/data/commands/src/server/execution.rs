@@ -204,6 +204,9 @@ impl Server {
                 }
             }
         }
+        if let Some(membership) = &mut self.shared.cluster {
+            membership.count_load(elapsed_us);
+        }
         if elapsed_us >= self.shared.slow.from_us && !blocked {
             self.note_slow(session, (words, words_len), found, elapsed_us);
         }

@@ -13,6 +13,8 @@ pub struct ReplicaTraits {
     pub copy_only: bool,
     /// It wants functions alone.
     pub functions_only: bool,
+    /// It wants keys of these slots alone.
+    pub slots: Option<(u16, u16)>,
     /// It says how far it is whenever that changes.
     pub is_eager: bool,
     /// It is being given the log by now.

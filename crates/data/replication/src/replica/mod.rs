@@ -48,6 +48,8 @@ pub struct LinkOptions {
     pub address: Option<String>,
     /// The other end is a replica of this one that has all of its log: it is asked to be the master.
     pub hands_over: bool,
+    /// Of all keys those of these slots are wanted alone. A master that does not know of that gives all.
+    pub slots: Option<(u16, u16)>,
     /// After so many milliseconds without a byte the master is given up.
     pub timeout_ms: i64,
 }
@@ -146,6 +148,7 @@ pub enum LinkError {
 const PORT: &str = "REPLCONF listening-port";
 const ADDRESS: &str = "REPLCONF ip-address";
 const CAPABILITIES: &str = "REPLCONF capa";
+const SLOTS: &str = "REPLCONF tidegate-slots";
 const EAGER: &str = "REPLCONF tidegate-acks";
 const AUTH: &str = "AUTH";
 
@@ -488,6 +491,10 @@ impl Link {
         }
         resp::encode_command(out, &["REPLCONF", "capa", "eof", "capa", "psync2"]);
         awaited.push_back(CAPABILITIES);
+        if let Some((first, last)) = self.options.slots {
+            resp::encode_command(out, &["REPLCONF", "tidegate-slots", &format!("{first}-{last}")]);
+            awaited.push_back(SLOTS);
+        }
         resp::encode_command(out, &["REPLCONF", "tidegate-acks", "yes"]);
         awaited.push_back(EAGER);
         self.state = State::Introducing(awaited);

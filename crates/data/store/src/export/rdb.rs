@@ -29,6 +29,8 @@ pub struct RdbOptions {
     pub without_functions: bool,
     /// No keys: functions alone.
     pub without_keys: bool,
+    /// Keys of these slots alone.
+    pub slots: Option<(u16, u16)>,
     /// What the file says of itself besides, in order: names and values.
     pub auxiliary: Vec<(&'static str, String)>,
 }
@@ -60,7 +62,7 @@ pub fn write_rdb(
         return writer.finish().map_err(failed);
     }
     let source = Rc::new(Source::new(Rc::new(Frozen(Arc::clone(tables)))));
-    let slots = slots(&**tables)?;
+    let slots = slots(&**tables, options.slots.unwrap_or((0, u16::MAX)))?;
     for (db, disk) in databases(&**tables)? {
         if let Some(slots) = slots.get(&disk) {
             database(&**tables, (db, disk, slots), &source, &mut writer)?;
@@ -100,11 +102,11 @@ fn count(tables: &dyn engine::Records, db: usize, name: &[u8]) -> Result<u64, St
 
 /// The slots that have keys, by the number that the tables have for their database: records stand by their slots first, and a file
 /// has one database after another.
-fn slots(tables: &dyn engine::Records) -> Result<BTreeMap<u8, Vec<u16>>, StoreError> {
+fn slots(tables: &dyn engine::Records, wanted: (u16, u16)) -> Result<BTreeMap<u8, Vec<u16>>, StoreError> {
     let mut found: BTreeMap<u8, Vec<u16>> = BTreeMap::new();
-    let mut slot = 0;
+    let mut slot = wanted.0;
     // Most slots of few keys are empty, so they are not looked at.
-    while let Some(next) = occupied(tables, slot)? {
+    while let Some(next) = occupied(tables, slot)?.filter(|next| *next <= wanted.1) {
         slot = next + 1;
         let mut bounds = record::range::kind(next, Kind::Key);
         while let Some(record) = tables.scan(&bounds, Direction::Forward).next() {

@@ -6,7 +6,7 @@ mod aof;
 pub(crate) mod rdb;
 pub(crate) mod source;
 pub(crate) mod target;
-mod value;
+pub mod value;
 
 use std::{
     fs::{self, File},

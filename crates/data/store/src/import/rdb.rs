@@ -54,6 +54,50 @@ pub fn begin<R: BufRead>(source: &mut Source<R>) -> Result<(), Problem> {
 ///
 /// The file is damaged, or has what is not there.
 pub fn next<R: BufRead>(source: &mut Source<R>) -> Result<Option<Entry>, Problem> {
+    loop {
+        match next_head(source)? {
+            None => return Ok(None),
+            Some(Head::Other(entry)) => return Ok(Some(entry)),
+            Some(Head::Key { name, expires, form }) => {
+                source.begin_copy(form);
+                value::skip(form, source)?;
+                return Ok(Some(Entry::Key { name, expires, payload: payload(source.end_copy()) }));
+            }
+        }
+    }
+}
+
+/// What `RESTORE` takes, of a value with its form in front.
+#[must_use]
+pub fn payload(mut value: Vec<u8>) -> Vec<u8> {
+    value.extend_from_slice(&PAYLOAD_VERSION.to_le_bytes());
+    let sum = crc64(&value);
+    value.extend_from_slice(&sum.to_le_bytes());
+    value
+}
+
+/// What stands before a key's value, or an entry that is no key.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Head {
+    /// A value of this form follows.
+    Key {
+        /// The key.
+        name: Vec<u8>,
+        /// When it expires, in milliseconds since 1970.
+        expires: Option<u64>,
+        /// How the value is written.
+        form: u8,
+    },
+    /// Something else, which is whole.
+    Other(Entry),
+}
+
+/// The next entry up to its value, which is to be read next; nothing at the end, whose checksum is right.
+///
+/// # Errors
+///
+/// Those of [`next`].
+pub fn next_head<R: BufRead>(source: &mut Source<R>) -> Result<Option<Head>, Problem> {
     let mut expires = None;
     loop {
         let [code] = source.array()?;
@@ -64,7 +108,7 @@ pub fn next<R: BufRead>(source: &mut Source<R>) -> Result<Option<Entry>, Problem
                 let value = source.string()?;
                 let db = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
                 if let Some(db) = db.filter(|_| name == b"repl-stream-db") {
-                    return Ok(Some(Entry::StreamDatabase(db)));
+                    return Ok(Some(Head::Other(Entry::StreamDatabase(db))));
                 }
             }
             // How large tables are to be, and slots.
@@ -75,21 +119,15 @@ pub fn next<R: BufRead>(source: &mut Source<R>) -> Result<Option<Entry>, Problem
             248 => drop(source.number()?),
             252 => expires = Some(u64::from_le_bytes(source.array()?)),
             253 => expires = Some(u64::from(u32::from_le_bytes(source.array()?)) * 1000),
-            254 => return source.number().map(Entry::Database).map(Some),
-            245 => return source.string().map(Entry::Library).map(Some),
+            254 => return source.number().map(|db| Some(Head::Other(Entry::Database(db)))),
+            245 => return source.string().map(|code| Some(Head::Other(Entry::Library(code)))),
             255 => return end(source).map(|()| None),
             246 | 247 => {
                 return Err(Problem::Format(source.at, "what a module, or a test version of Redis, has written"));
             }
             form => {
                 let name = source.string()?;
-                source.begin_copy(form);
-                value::skip(form, source)?;
-                let mut payload = source.end_copy();
-                payload.extend_from_slice(&PAYLOAD_VERSION.to_le_bytes());
-                let sum = crc64(&payload);
-                payload.extend_from_slice(&sum.to_le_bytes());
-                return Ok(Some(Entry::Key { name, expires, payload }));
+                return Ok(Some(Head::Key { name, expires, form }));
             }
         }
     }

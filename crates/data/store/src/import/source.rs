@@ -31,6 +31,11 @@ impl<R: BufRead> Source<R> {
         self.copy = Some(vec![first]);
     }
 
+    /// How long it is by now.
+    pub fn copy_len(&self) -> usize {
+        self.copy.as_ref().map_or(0, Vec::len)
+    }
+
     /// Ends it.
     pub fn end_copy(&mut self) -> Vec<u8> {
         self.copy.take().unwrap_or_default()

@@ -23,14 +23,35 @@ const NAME_MAX: usize = 60;
 trait Connection: io::Read + io::Write + Send {}
 impl<T: io::Read + io::Write + Send> Connection for T {}
 
+/// What is told of a command that is refused: its name and its key. It is made into text only then.
+struct Name(Vec<u8>);
+
+impl Name {
+    fn of<A: AsRef<[u8]>>(words: &[A]) -> Self {
+        let word = |index: usize| words.get(index).map(AsRef::as_ref).unwrap_or_default();
+        let short = |word| <[u8]>::get(word, ..NAME_MAX).unwrap_or(word);
+        // A password is not told.
+        let second = if word(0) == b"AUTH" { b"" } else { short(word(1)) };
+        Self([short(word(0)), b" ", second].concat())
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0).trim_end().escape_debug().to_string()
+    }
+}
+
 /// A connection to a store.
 pub struct Target {
     stream: Box<dyn Connection>,
     batch: Vec<u8>,
     /// The commands of the batch, as they are told of.
-    names: Vec<String>,
+    names: Vec<Name>,
+    /// Those of a batch that was sent and is not answered yet: the store works on it while the next one is gathered.
+    awaited: Vec<Name>,
     parser: ReplyParser,
     received: Vec<u8>,
+    /// What of it is understood.
+    understood: usize,
     /// How many were refused, and what of the first ones.
     pub refused: u64,
     /// What of the first ones.
@@ -53,23 +74,37 @@ impl Target {
     ///
     /// Nobody listens there, or the password is wrong.
     pub fn connect_as(address: &str, login: Option<(Option<&str>, &str)>) -> io::Result<Self> {
-        let stream: Box<dyn Connection> = if address.contains('/') {
+        if address.contains('/') {
             let stream = UnixStream::connect(Path::new(address))?;
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
-            Box::new(stream)
+            Self::greet(Box::new(stream), login)
         } else {
-            let stream = TcpStream::connect(address)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            Box::new(stream)
-        };
+            Self::over(TcpStream::connect(address)?, login, PATIENCE)
+        }
+    }
+
+    /// Over a connection that is there, which is given up when the store says nothing for so long.
+    ///
+    /// # Errors
+    ///
+    /// It is lost, or the password is wrong.
+    pub fn over(stream: TcpStream, login: Option<(Option<&str>, &str)>, patience: Duration) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        Self::greet(Box::new(stream), login)
+    }
+
+    fn greet(stream: Box<dyn Connection>, login: Option<(Option<&str>, &str)>) -> io::Result<Self> {
         let mut target = Self {
             stream,
             batch: Vec::new(),
             names: Vec::new(),
+            awaited: Vec::new(),
             parser: ReplyParser::new(),
             received: Vec::new(),
+            understood: 0,
             refused: 0,
             reasons: Vec::new(),
         };
@@ -92,14 +127,8 @@ impl Target {
     /// The connection is lost.
     pub fn send<A: AsRef<[u8]>>(&mut self, words: &[A]) -> io::Result<()> {
         resp::encode_command(&mut self.batch, words);
-        let word = |index: usize| {
-            let word = words.get(index).map(AsRef::as_ref).unwrap_or_default();
-            String::from_utf8_lossy(word.get(..NAME_MAX).unwrap_or(word)).escape_debug().to_string()
-        };
-        // A password is not told.
-        let first = word(0);
-        self.names.push(if first == "AUTH" { first } else { format!("{first} {}", word(1)) });
-        if self.batch.len() >= BATCH_BYTES || self.names.len() >= BATCH_COMMANDS { self.finish() } else { Ok(()) }
+        self.names.push(Name::of(words));
+        if self.batch.len() >= BATCH_BYTES || self.names.len() >= BATCH_COMMANDS { self.begin_next() } else { Ok(()) }
     }
 
     /// Sends what is there, and waits until all of it is answered.
@@ -108,14 +137,26 @@ impl Target {
     ///
     /// The connection is lost.
     pub fn finish(&mut self) -> io::Result<()> {
+        self.begin_next()?;
+        self.hear_awaited()
+    }
+
+    /// Sends what is there, and waits for the answers to what was sent before it.
+    fn begin_next(&mut self) -> io::Result<()> {
         self.stream.write_all(&self.batch)?;
         self.stream.flush()?;
         self.batch.clear();
-        for name in std::mem::take(&mut self.names) {
+        self.hear_awaited()?;
+        self.awaited = std::mem::take(&mut self.names);
+        Ok(())
+    }
+
+    fn hear_awaited(&mut self) -> io::Result<()> {
+        for name in std::mem::take(&mut self.awaited) {
             if let Some(reason) = self.reply()?.as_error() {
                 self.refused += 1;
                 if self.reasons.len() < TOLD_MAX {
-                    self.reasons.push(format!("{name}: {}", String::from_utf8_lossy(reason)));
+                    self.reasons.push(format!("{}: {}", name.text(), String::from_utf8_lossy(reason)));
                 }
             }
         }
@@ -162,17 +203,16 @@ impl Target {
     fn reply(&mut self) -> io::Result<Value> {
         let wrong = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
         loop {
-            match self
-                .parser
-                .parse(&self.received, &ReplyLimits::default())
-                .map_err(|error| wrong(error.to_string()))?
-            {
+            let rest = self.received.get(self.understood..).unwrap_or_default();
+            match self.parser.parse(rest, &ReplyLimits::default()).map_err(|error| wrong(error.to_string()))? {
                 ReplyProgress::Complete { consumed, value } => {
-                    self.received.drain(..consumed);
+                    self.understood += consumed;
                     return Ok(value);
                 }
-                ReplyProgress::Incomplete { consumed, .. } => drop(self.received.drain(..consumed)),
+                ReplyProgress::Incomplete { consumed, .. } => self.understood += consumed,
             }
+            self.received.drain(..self.understood);
+            self.understood = 0;
             let mut piece = [0; 16 << 10];
             match self.stream.read(&mut piece)? {
                 0 => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the store closed the connection")),

@@ -448,6 +448,7 @@ fn options(settings: &Settings) -> LinkOptions {
         port: u16::try_from(port).unwrap_or(0),
         address: said(&settings.replica_announce_ip.0),
         hands_over: false,
+        slots: None,
         timeout_ms: settings.repl_timeout.0.saturating_mul(1000),
     }
 }

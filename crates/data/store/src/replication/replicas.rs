@@ -20,6 +20,9 @@ use crate::{export::RdbOptions, folder::StoreFolder, listener::Stream, messages,
 
 use super::feed::{FeedThread, Start};
 
+/// Bytes of the log that may be behind a copy of some slots.
+const SLOTS_BEHIND: u64 = 256 << 10;
+
 /// One who gets a copy when the tables have the log up to an offset.
 struct Behind {
     end: Offset,
@@ -63,7 +66,10 @@ impl Replicas {
     fn arrived(&mut self, shard: &mut Shard, stream: Stream, folder: &StoreFolder, attach: Attach, now: Millis) {
         let end = shard.persistence().map_or(Offset(0), |persistence| persistence.log().end());
         // So does one of old who asks with SYNC: it has no offset that what it gets could be counted from.
-        if (attach.traits.copy_only || attach.from.is_none()) && shard.server.shared.persistence.applied < end.0 {
+        let applied = shard.server.shared.persistence.applied;
+        // Of slots that move much of the log would be about other keys: a copy of now has less behind it.
+        let is_far = attach.traits.slots.is_some() && end.0.saturating_sub(applied) > SLOTS_BEHIND;
+        if (attach.traits.copy_only || attach.from.is_none()) && applied < end.0 || is_far {
             if let Some(persistence) = shard.persistence_mut() {
                 persistence.press();
             }
@@ -153,6 +159,7 @@ impl Replicas {
         let position = Position { history: persistence.replication_id(), offset };
         let selected = shard::records::selected_in(|name| tables.get(name)).map_err(|error| error.to_string())?;
         let mut options = RdbOptions { without_keys: attach.traits.functions_only, ..RdbOptions::default() };
+        options.slots = attach.traits.slots;
         options.file.compress = shard.server.shared.settings.rdbcompression.0;
         if shard.server.shared.settings.replica_rdb_version == CopyVersion::Nine {
             // It has no functions, and who reads it neither.

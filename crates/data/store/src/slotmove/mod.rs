@@ -8,14 +8,18 @@
 //! than the copy: no acknowledgement of the source counts it. When what it has applied is near the source's end, whoever looks after
 //! the cluster has the slots' commands wait at the source, waits until the mover has all of it, and gives the slots to the target.
 //!
-//! A move that fails is begun anew: what the target has of the slots is removed first.
+//! A move that fails is begun anew: what the target has of the slots is removed first. The target takes slots from the last mover that
+//! has come for them: one that somebody else had begun before does no harm any more.
 
+mod copy;
 mod filter;
+mod pace;
 mod stream;
+mod value;
 
 use std::{
     io,
-    net::SocketAddr,
+    net::{Shutdown, SocketAddr, TcpStream},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -39,7 +43,9 @@ pub struct Move {
     /// Who is to have them.
     pub target: SocketAddr,
     /// The slots.
-    pub slots: Vec<SlotRange>,
+    pub slots: SlotRange,
+    /// The change of the cluster that whoever begins the move knows of: a target that knows more refuses.
+    pub epoch: u64,
     /// What the source lets the mover in by.
     pub source_login: Option<Login>,
     /// What the target lets it in by.
@@ -51,10 +57,11 @@ pub struct Move {
 }
 
 impl Move {
-    /// A move between two stores that let everybody in.
+    /// A move between two stores that let everybody in and know no more than the first change.
     #[must_use]
-    pub fn between(source: SocketAddr, target: SocketAddr, slots: Vec<SlotRange>) -> Self {
-        Self { source, target, slots, source_login: None, target_login: None, target_is_plain: false, term: None }
+    pub fn between(source: SocketAddr, target: SocketAddr, slots: SlotRange) -> Self {
+        let (source_login, target_login) = (None, None);
+        Self { source, target, slots, epoch: 1, source_login, target_login, target_is_plain: false, term: None }
     }
 }
 
@@ -105,6 +112,10 @@ struct Shared {
     keys: AtomicU64,
     bytes: AtomicU64,
     applied: AtomicU64,
+    /// Bytes a second of the copy; 0: no bound.
+    rate: AtomicU64,
+    /// The connection to the target, by which the thread is woken that waits for it.
+    target: Mutex<Option<TcpStream>>,
 }
 
 /// A move under way, on a thread of its own. It ends when this goes; keys stay where they are.
@@ -143,6 +154,11 @@ impl Mover {
         }
     }
 
+    /// How many bytes a second it copies at most; nothing: no bound. What changes meanwhile is done at the target without one.
+    pub fn set_rate(&self, bytes_per_second: Option<u64>) {
+        self.shared.rate.store(bytes_per_second.unwrap_or(0), Ordering::Relaxed);
+    }
+
     /// Ends it, and waits until the target gets nothing more from it.
     pub fn stop(self) {
         self.ask_to_end();
@@ -154,7 +170,7 @@ impl Mover {
     /// Asks it to end. It may still hand on what comes until [`Mover::has_ended`]: before that, nothing of the slots may be removed at
     /// the source, as the target would remove it too.
     pub fn ask_to_end(&self) {
-        self.shared.stops.store(true, Ordering::Relaxed);
+        self.shared.end();
     }
 
     /// Whether it has ended: the target gets nothing more from it.
@@ -164,8 +180,19 @@ impl Mover {
     }
 }
 
+impl Shared {
+    /// Has the thread end, even where it waits for a target that hangs.
+    fn end(&self) {
+        self.stops.store(true, Ordering::Relaxed);
+        if let Some(target) = &*self.target.lock().unwrap_or_else(PoisonError::into_inner) {
+            // It may be closed already.
+            let _ = target.shutdown(Shutdown::Both);
+        }
+    }
+}
+
 impl Drop for Mover {
     fn drop(&mut self) {
-        self.shared.stops.store(true, Ordering::Relaxed);
+        self.shared.end();
     }
 }

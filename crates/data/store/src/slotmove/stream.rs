@@ -1,14 +1,10 @@
 //! The thread of a move: the source's copy and log in, commands for the target out.
 
 use std::{
-    io::{self, BufReader, Read, Write as _},
+    io::{self, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
-    sync::{
-        Arc, PoisonError,
-        atomic::Ordering,
-        mpsc::{Receiver, SyncSender, sync_channel},
-    },
-    thread::{self, JoinHandle},
+    sync::{Arc, PoisonError, atomic::Ordering},
+    thread,
     time::Duration,
 };
 
@@ -19,29 +15,28 @@ use replication::{
 };
 use resp::{Limits, Progress, RequestParser};
 
-use super::{Filter, FilterError, Move, Phase, Shared, filter::Passed};
+use super::{Filter, FilterError, Move, Phase, Shared, copy::Loading, filter::Passed};
 use crate::{
     clock,
-    import::{
-        Problem,
-        rdb::{self, Entry},
-        source::Source,
-        target::Target,
-    },
+    import::{Problem, target::Target},
 };
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long is waited for something to come.
 const TURN: Duration = Duration::from_millis(20);
+/// How long is waited for the copy's thread to take more.
+const FULL_TURN: Duration = Duration::from_millis(2);
 /// A source that says nothing for so long has gone, in milliseconds.
 const SILENCE_MS: i64 = 60_000;
 /// Bytes of one read.
 const READ_LEN: usize = 256 << 10;
-/// Pieces of the copy that wait to be understood.
-const PIECES_MAX: usize = 16;
 /// Keys that the target removes at once.
-const REMOVED_AT_ONCE: &str = "1000";
+const REMOVED_AT_ONCE: &str = "500";
+/// Slots that it looks through at once: it serves nobody meanwhile.
+const WALKED_AT_ONCE: usize = 16;
+/// A target that does not answer for so long has gone.
+const TARGET_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why a move ends.
 #[derive(Debug, thiserror::Error)]
@@ -73,14 +68,15 @@ pub enum MoveError {
 pub(super) fn run(task: &Move, shared: &Arc<Shared>) -> Result<(), MoveError> {
     let of_source = |error| MoveError::Source(task.source, error);
     let of_link = |error| MoveError::Link(task.source, error);
-    let mut target = Some(open(task)?);
-    let filter = Filter::new(&task.slots);
+    let mut target = Some(open(task, shared)?);
+    let filter = Filter::new(&[task.slots]);
     let mut stream = TcpStream::connect_timeout(&task.source, CONNECT).map_err(of_source)?;
     stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(TURN))).map_err(of_source)?;
     let login = task.source_login.clone();
     let (user, password) = login.map_or((None, None), |login| (login.user, Some(login.password)));
     let (user, password) = (user.map(String::into_bytes), password.map(String::into_bytes));
-    let options = LinkOptions { user, password, timeout_ms: SILENCE_MS, ..LinkOptions::default() };
+    let slots = Some(task.slots);
+    let options = LinkOptions { user, password, timeout_ms: SILENCE_MS, slots, ..LinkOptions::default() };
     // A history that nobody has: all keys are wanted.
     let history = ReplicationId::parse(&[b'0'; 40]).ok_or_else(|| MoveError::System("no name for a history".into()))?;
     let mut link = Link::new(options, Position { history, offset: Offset(0) }, clock::now());
@@ -91,7 +87,10 @@ pub(super) fn run(task: &Move, shared: &Arc<Shared>) -> Result<(), MoveError> {
         if let Some(bytes) = link.poll_transmit() {
             stream.write_all(&bytes).map_err(of_source)?;
         }
-        while let Some(event) = link.poll_event().map_err(of_link)? {
+        // What the copy's thread does not take yet waits where it is, and the source is told that it is waited for.
+        while loading.as_mut().is_none_or(Loading::takes_more)
+            && let Some(event) = link.poll_event().map_err(of_link)?
+        {
             match event {
                 Event::Continued(_) => return Err(MoveError::System("the source sends no copy".into())),
                 Event::FullCopy(position) => {
@@ -101,7 +100,7 @@ pub(super) fn run(task: &Move, shared: &Arc<Shared>) -> Result<(), MoveError> {
                 }
                 Event::Snapshot(bytes) => {
                     shared.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-                    if let Some(loading) = &loading {
+                    if let Some(loading) = &mut loading {
                         loading.give(bytes);
                     }
                 }
@@ -123,7 +122,8 @@ pub(super) fn run(task: &Move, shared: &Arc<Shared>) -> Result<(), MoveError> {
             link.loaded(clock::now()).map_err(of_link)?;
             *shared.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Following;
         }
-        if link.wants_bytes() {
+        let is_full = loading.as_mut().is_some_and(|loading| !loading.takes_more());
+        if link.wants_bytes() && !is_full {
             match stream.read(&mut buffer) {
                 Ok(0) => return Err(of_source(io::ErrorKind::UnexpectedEof.into())),
                 Ok(count) => {
@@ -133,7 +133,7 @@ pub(super) fn run(task: &Move, shared: &Arc<Shared>) -> Result<(), MoveError> {
                 Err(error) => return Err(of_source(error)),
             }
         } else if loading.is_some() {
-            thread::sleep(TURN);
+            thread::sleep(FULL_TURN);
         }
         link.handle_time(clock::now()).map_err(of_link)?;
     }
@@ -145,22 +145,27 @@ fn is_early(error: &io::Error) -> bool {
 }
 
 /// The target, with nothing of the slots: what a move that failed has left there is removed.
-fn open(task: &Move) -> Result<Target, MoveError> {
+fn open(task: &Move, shared: &Shared) -> Result<Target, MoveError> {
     let of_target = |error| MoveError::Target(task.target, error);
+    let stream = TcpStream::connect_timeout(&task.target, CONNECT).map_err(of_target)?;
+    let own = stream.try_clone().map_err(of_target)?;
+    *shared.target.lock().unwrap_or_else(PoisonError::into_inner) = Some(own);
     let login = task.target_login.as_ref();
     let login = login.map(|login| (login.user.as_deref(), login.password.as_str()));
-    let mut target = Target::connect_as(&task.target.to_string(), login).map_err(of_target)?;
+    let mut target = Target::over(stream, login, TARGET_PATIENCE).map_err(of_target)?;
     if task.target_is_plain {
         empty(task, &mut target)?;
         return Ok(target);
     }
-    target.ask(&["CLUSTER", "CONNECTION", "MOVER"]).map_err(of_target)?.map_err(|reason| {
+    if let Some(term) = task.term {
+        let told = target.ask(&["CLUSTER", "CONNECTION", "AGENT", &term.to_string()]);
+        told.map_err(of_target)?.map_err(MoveError::Refused)?;
+    }
+    let (first, last, epoch) = (task.slots.0.to_string(), task.slots.1.to_string(), task.epoch.to_string());
+    let told = target.ask(&["CLUSTER", "CONNECTION", "MOVER", &first, &last, &epoch]).map_err(of_target)?;
+    told.map_err(|reason| {
         MoveError::Refused(format!("what moves slots ({reason}): is it a store with `cluster-enabled yes`?"))
     })?;
-    if let Some(term) = task.term {
-        let term = target.ask(&["CLUSTER", "CONNECTION", "AGENT", &term.to_string()]).map_err(of_target)?;
-        term.map_err(MoveError::Refused)?;
-    }
     empty(task, &mut target)?;
     Ok(target)
 }
@@ -170,10 +175,12 @@ fn empty(task: &Move, target: &mut Target) -> Result<(), MoveError> {
     if task.target_is_plain {
         return empty_plain(task, target);
     }
-    for (first, last) in &task.slots {
-        let (first, last) = (first.to_string(), last.to_string());
+    let last = task.slots.1;
+    for first in (task.slots.0..=last).step_by(WALKED_AT_ONCE) {
+        let end = first.saturating_add(WALKED_AT_ONCE as u16 - 1).min(last);
+        let (first, end) = (first.to_string(), end.to_string());
         loop {
-            let removed = target.ask(&["CLUSTER", "DELKEYSINSLOT", &first, &last, REMOVED_AT_ONCE]);
+            let removed = target.ask(&["CLUSTER", "DELKEYSINSLOT", &first, &end, REMOVED_AT_ONCE]);
             let removed = removed.map_err(of_target)?.map_err(MoveError::Refused)?;
             if removed == resp::Value::Integer(0) {
                 break;
@@ -186,7 +193,7 @@ fn empty(task: &Move, target: &mut Target) -> Result<(), MoveError> {
 /// Removes the keys of the slots from a Redis, which cannot be asked for them by slot.
 fn empty_plain(task: &Move, target: &mut Target) -> Result<(), MoveError> {
     let of_target = |error| MoveError::Target(task.target, error);
-    let filter = Filter::new(&task.slots);
+    let filter = Filter::new(&[task.slots]);
     let mut cursor = b"0".to_vec();
     loop {
         let words: [&[u8]; 4] = [b"SCAN", &cursor, b"COUNT", REMOVED_AT_ONCE.as_bytes()];
@@ -235,92 +242,9 @@ fn apply((task, filter): (&Move, &Filter), target: &mut Target, piece: &Piece) -
     check(target)
 }
 
-fn check(target: &Target) -> Result<(), MoveError> {
+pub(super) fn check(target: &Target) -> Result<(), MoveError> {
     match target.reasons.first() {
         Some(reason) => Err(MoveError::Refused(reason.clone())),
         None => Ok(()),
-    }
-}
-
-/// The thread that understands the copy, and gives the target its part.
-struct Loading {
-    pieces: Option<SyncSender<Vec<u8>>>,
-    thread: JoinHandle<Result<Target, MoveError>>,
-}
-
-impl Loading {
-    fn start(target: Target, task: Move, shared: Arc<Shared>) -> Result<Self, MoveError> {
-        let (pieces, come) = sync_channel(PIECES_MAX);
-        let load = move || load(target, &task, &shared, Pieces { come, piece: Vec::new(), at: 0 });
-        let thread = thread::Builder::new().name("slots-copy".into()).spawn(load);
-        let thread = thread.map_err(|error| MoveError::System(error.to_string()))?;
-        Ok(Self { pieces: Some(pieces), thread })
-    }
-
-    /// A part of the copy. Of a thread that has ended the reason is heard later.
-    fn give(&self, bytes: Vec<u8>) {
-        if let Some(pieces) = &self.pieces {
-            let _ = pieces.send(bytes);
-        }
-    }
-
-    fn end(&mut self) {
-        self.pieces = None;
-    }
-
-    fn finish(self) -> Result<Target, MoveError> {
-        drop(self.pieces);
-        self.thread.join().unwrap_or_else(|_| Err(MoveError::System("the copy's thread has panicked".into())))
-    }
-}
-
-fn load(mut target: Target, task: &Move, shared: &Shared, pieces: Pieces) -> Result<Target, MoveError> {
-    let filter = Filter::new(&task.slots);
-    let of_target = |error| MoveError::Target(task.target, error);
-    let mut source = Source::new(BufReader::with_capacity(READ_LEN, pieces));
-    rdb::begin(&mut source).map_err(MoveError::Copy)?;
-    let mut database = 0;
-    while let Some(entry) = rdb::next(&mut source).map_err(MoveError::Copy)? {
-        match entry {
-            Entry::Database(number) => database = number,
-            Entry::StreamDatabase(_) | Entry::Library(_) => {}
-            Entry::Key { name, expires, payload } if filter.has(&name) => {
-                if database != 0 {
-                    return Err(FilterError::Database(database.to_string()).into());
-                }
-                let at = expires.unwrap_or(0).to_string();
-                let mut words: Vec<&[u8]> = vec![b"RESTORE", &name, at.as_bytes(), &payload, b"REPLACE"];
-                words.extend(expires.map(|_| b"ABSTTL".as_slice()));
-                target.send(&words).map_err(of_target)?;
-                shared.keys.fetch_add(1, Ordering::Relaxed);
-            }
-            Entry::Key { .. } => {}
-        }
-    }
-    target.finish().map_err(of_target)?;
-    check(&target)?;
-    Ok(target)
-}
-
-/// The parts of the copy, as a file is read.
-struct Pieces {
-    come: Receiver<Vec<u8>>,
-    piece: Vec<u8>,
-    at: usize,
-}
-
-impl Read for Pieces {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while self.at >= self.piece.len() {
-            let Ok(piece) = self.come.recv() else { return Ok(0) };
-            (self.piece, self.at) = (piece, 0);
-        }
-        let rest = self.piece.get(self.at..).unwrap_or_default();
-        let count = rest.len().min(into.len());
-        for (to, from) in into.iter_mut().zip(rest) {
-            *to = *from;
-        }
-        self.at += count;
-        Ok(count)
     }
 }

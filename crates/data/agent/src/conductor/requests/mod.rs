@@ -5,6 +5,7 @@ mod cut;
 mod groups;
 mod nodes;
 mod overview;
+mod pace;
 mod policy;
 mod proxies;
 mod reborn;
@@ -21,6 +22,7 @@ use crate::{
     api::{self, Access, Found, Input, Kind, Parameter},
     error::AgentError,
     http::{Question, Request, Response},
+    survey::Survey,
 };
 
 /// What a route does.
@@ -47,6 +49,8 @@ pub enum Problem {
     NotThere(String),
     /// It is not done now.
     Refused(String),
+    /// It is to be known first what slots have.
+    Unmeasured(Survey),
 }
 
 impl From<AgentError> for Problem {
@@ -85,8 +89,9 @@ fn said(error: &dyn std::error::Error) -> String {
 
 /// Everything that can be asked.
 pub static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    let own = [overview::ROUTES, groups::ROUTES, slots::ROUTES, proxies::ROUTES, actions::ROUTES, policy::ROUTES];
-    [&own.concat(), nodes::ROUTES, cut::ROUTES, reborn::ROUTES].concat()
+    let own = [overview::ROUTES, groups::ROUTES, slots::ROUTES, pace::ROUTES, proxies::ROUTES];
+    let more = [actions::ROUTES, policy::ROUTES, nodes::ROUTES, cut::ROUTES, reborn::ROUTES];
+    [own.concat(), more.concat()].concat()
 });
 
 /// Whether a request changes something; nothing if there is no such route.
@@ -132,6 +137,9 @@ pub fn answer(conductor: &mut Conductor, request: &Request) -> Response {
         Ok(input) => input,
         Err(problem) => return Response::refused(400, problem),
     };
+    if let Some(measured) = &request.measured {
+        conductor.measured = Some((conductor.now(), measured.clone()));
+    }
     let result = match route.handler {
         Handler::Answer(handler) => handler(conductor, &input).map(Response::good),
         Handler::Talk(handler) => handler(conductor, &input),
@@ -141,6 +149,7 @@ pub fn answer(conductor: &mut Conductor, request: &Request) -> Response {
         Problem::Wrong(text) => Response::refused(400, text),
         Problem::NotThere(text) => Response::refused(404, text),
         Problem::Refused(text) => Response::refused(409, text),
+        Problem::Unmeasured(survey) => Response::Measure(survey),
     })
 }
 
@@ -175,7 +184,7 @@ fn address_of(input: &Input, name: &str) -> Result<Address, Problem> {
 /// Moves slots until all groups have the same share, as the policy says.
 pub(super) fn give_share(conductor: &mut Conductor) {
     if let Err(Problem::Wrong(text) | Problem::NotThere(text) | Problem::Refused(text)) =
-        slots::spread(conductor, None, false)
+        slots::spread(conductor, None, &slots::Wish::default(), false)
     {
         conductor.note(&format!("slots are not spread: {text}"));
     }

@@ -297,7 +297,7 @@ fn slot_form(conductor: &Conductor, slot: u16) -> Value {
     let (name, from, to) = match state {
         SlotState::Offline => ("offline", -1, -1),
         SlotState::Online { .. } => ("online", -1, -1),
-        SlotState::Migrating { from, to, phase: cluster::slots::Phase::Planned } => {
+        SlotState::Migrating { from, to, phase: cluster::slots::Phase::Planned, .. } => {
             ("pre_migrate", i64::from(from), i64::from(to))
         }
         SlotState::Migrating { from, to, .. } => ("migrate", i64::from(from), i64::from(to)),

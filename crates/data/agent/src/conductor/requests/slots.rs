@@ -1,13 +1,25 @@
 //! Slots and their moves.
 
-use cluster::{SlotRange, plan, slots::SlotEvent};
+use std::collections::BTreeMap;
+
+use cluster::{
+    SlotRange,
+    plan::{self, Goal},
+    slots::SlotEvent,
+};
 use serde_json::{Value, json};
 
 use super::{Conductor, Handler, PLAN, Problem, Route, change, change_or_plan, group, group_number, slots_of};
 use crate::{
     api::{Input, Kind, Parameter},
     conductor::status,
+    survey::{Measure, Survey},
 };
+
+/// By how many thousandths groups may miss their shares, as with redis-cli (2 %).
+const TOLERANCE: u64 = 20;
+/// What was found of slots is good for so many milliseconds: the plan that is carried out is the one that was shown.
+const FRESH_MS: u64 = 60_000;
 
 const TAG: &str = "slots";
 const FIRST: Parameter = Parameter::required("first", Kind::Integer, "The first slot.");
@@ -44,12 +56,23 @@ pub(super) const ROUTES: &[Route] = &[
         "Lets slots stay where they are whose move has not been completed.",
     ),
     Route::change("POST", "/api/rebalance", Handler::Answer(rebalance))
-        .named(TAG, "rebalance", "Moves slots so that all groups have the same share, with the fewest moves.")
+        .named(TAG, "rebalance", "Moves slots so that groups have their shares, with few moves.")
         .takes(&[
             Parameter::optional(
                 "drain",
                 Kind::Integer,
                 "A group that is to have none: its slots are spread over the others.",
+            ),
+            Parameter::optional("by", Kind::Text, "What is shared: slots (usual), keys, bytes, or load."),
+            Parameter::optional(
+                "weights",
+                Kind::Text,
+                "How much groups are to have beside the others, as 1=2,3=0.5; 1 is usual, 0 is nothing.",
+            ),
+            Parameter::optional(
+                "tolerance",
+                Kind::Integer,
+                "By how many thousandths a group may miss its share (20, with slots 0).",
             ),
             PLAN,
         ]),
@@ -114,18 +137,6 @@ pub(super) fn moves_json(moves: &[plan::Move]) -> Value {
     json!({ "moves": shown.collect::<Vec<_>>(), "slots": slots })
 }
 
-/// What a plan of moves costs, as far as is known: a group's keys and bytes by its share of slots.
-fn costs(conductor: &Conductor, moves: &[plan::Move]) -> (u64, u64) {
-    let cluster = &conductor.records.cluster;
-    moves.iter().fold((0, 0), |(keys, bytes), one| {
-        let owned = u64::from(cluster.slots.count_of(one.from)).max(1);
-        let master = cluster.groups.get(&one.from).map(|group| &group.master);
-        let (has_keys, has_bytes) = master.map_or((0, 0), |master| conductor.figures.size(master));
-        let share = |whole: u64| whole.saturating_mul(u64::from(one.slots.count())) / owned;
-        (keys + share(has_keys), bytes + share(has_bytes))
-    })
-}
-
 /// Begins moves, or says what they would be.
 pub(super) fn begin_moves(
     conductor: &mut Conductor,
@@ -137,7 +148,8 @@ pub(super) fn begin_moves(
     if conductor.mover.is_none() {
         return Err(Problem::Refused("this version cannot copy slots while they are served".into()));
     }
-    let (keys, bytes) = costs(conductor, moves);
+    let sizes = moves.iter().map(|one| conductor.size_about(*one));
+    let (keys, bytes) = sizes.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
     if !is_plan && !moves.is_empty() {
         change(conductor, next, what)?;
     }
@@ -167,16 +179,78 @@ pub(super) fn move_slots(
 }
 
 fn rebalance(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
-    spread(conductor, input.maybe_integer("drain"), input.flag("plan"))
+    let by = input.text("by").unwrap_or("slots");
+    let by =
+        Measure::parse(by).ok_or_else(|| Problem::Wrong(format!("'by' is slots, keys, bytes or load, not {by}")))?;
+    let shares = shares_of(input.text("weights").unwrap_or_default())?;
+    // Slots can be counted out; everything else changes while it is moved.
+    let usual = if by == Measure::Slots { 0 } else { TOLERANCE };
+    let goal = Goal { shares, tolerance: input.maybe_integer("tolerance").unwrap_or(usual) };
+    spread(conductor, input.maybe_integer("drain"), &Wish { by, goal }, input.flag("plan"))
 }
 
-/// Moves slots so that groups have the same share, or one of them none.
-pub(super) fn spread(conductor: &mut Conductor, drained: Option<u64>, is_plan: bool) -> Result<Value, Problem> {
+/// `1=2,3=0.5`: how much groups are to have beside the others.
+fn shares_of(text: &str) -> Result<BTreeMap<cluster::GroupId, u64>, Problem> {
+    let wrong = |part: &str| Problem::Wrong(format!("'{part}' is no share of a group: 3=1.5 is expected (0 to 1000)"));
+    let parts = text.split([',', ' ']).filter(|part| !part.is_empty());
+    parts
+        .map(|part| {
+            let (group, share) = part.split_once('=').ok_or_else(|| wrong(part))?;
+            let group = group.parse().map_err(|_| wrong(part))?;
+            let share: f64 = share.parse().map_err(|_| wrong(part))?;
+            if !(0.0..=1_000.0).contains(&share) {
+                return Err(wrong(part));
+            }
+            Ok((group, (share * Goal::ONE as f64).round() as u64))
+        })
+        .collect()
+}
+
+/// How groups are to share the slots.
+#[derive(Debug)]
+pub(super) struct Wish {
+    by: Measure,
+    goal: Goal,
+}
+
+impl Default for Wish {
+    fn default() -> Self {
+        Self { by: Measure::Slots, goal: Goal::default() }
+    }
+}
+
+/// What slots weigh.
+fn weights(conductor: &Conductor, measure: Measure) -> Result<BTreeMap<u16, u64>, Problem> {
+    let now = conductor.now();
+    let fresh = conductor.measured.as_ref().filter(|(at, found)| found.measure == measure && now < at + FRESH_MS);
+    if let Some((_, found)) = fresh {
+        return Ok(found.weights.clone());
+    }
+    let masters = conductor.records.cluster.groups.values().map(|group| group.master.clone()).collect();
+    Err(Problem::Unmeasured(Survey { masters, measure }))
+}
+
+/// Moves slots so that groups have the shares that are wished for, or one of them none.
+pub(super) fn spread(
+    conductor: &mut Conductor,
+    drained: Option<u64>,
+    wish: &Wish,
+    is_plan: bool,
+) -> Result<Value, Problem> {
     let cluster = &conductor.records.cluster;
     let (moves, what) = match drained {
-        None => {
-            let moves = plan::rebalance(cluster, |_| 1)?;
+        None if wish.by == Measure::Slots => {
+            let moves = plan::rebalance(cluster, |_| 1, &wish.goal)?;
             let what = format!("groups are to have the same share: {} ranges are to move", moves.len());
+            (moves, what)
+        }
+        None => {
+            // Before everybody is asked it is looked whether it makes sense at all.
+            plan::rebalance(cluster, |_| 1, &wish.goal)?;
+            let weights = weights(conductor, wish.by)?;
+            let moves = plan::rebalance(cluster, |slot| weights.get(&slot).copied().unwrap_or(0), &wish.goal)?;
+            let by = wish.by.word();
+            let what = format!("groups are to have the same share of {by}: {} ranges are to move", moves.len());
             (moves, what)
         }
         Some(id) => {
@@ -199,7 +273,7 @@ pub(super) fn stay(conductor: &mut Conductor, which: Option<&[SlotRange]>) -> Re
     for (one, phase) in conductor.records.moving().iter().copied() {
         let is_meant = which.is_none_or(|ranges| ranges.iter().any(|range| range.overlaps(one.slots)));
         // What has moved stays there.
-        if is_meant && phase != cluster::slots::Phase::Clearing {
+        if is_meant && matches!(phase, cluster::slots::Phase::Planned | cluster::slots::Phase::Copying) {
             next = next.with_slots(one.slots, SlotEvent::Cancel)?;
             cancelled.push(one);
         }

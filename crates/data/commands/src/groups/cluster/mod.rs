@@ -81,7 +81,7 @@ pub const COMMANDS: &[Command] = &[
                 steer::connection,
                 "Says what the connection is: a client, a proxy, what moves slots, or the agent that leads since a term.",
             )
-            .syntax("peer<CLIENT|PROXY|MOVER|AGENT/term:integer>")
+            .syntax("peer<CLIENT|PROXY|MOVER/fill{first-slot:integer last-slot:integer epoch:integer}|AGENT/term:integer>")
             .flags(STEERS),
             of("COUNT-FAILURE-REPORTS", 3, "3.0.0", show::failure_reports, "How many nodes report a node as failed.")
                 .syntax("node-id")
@@ -138,6 +138,8 @@ pub const COMMANDS: &[Command] = &[
                 .syntax("slot:integer subcommand<IMPORTING/importing|MIGRATING/migrating|NODE/node|STABLE>"),
             of("SHARDS", 2, "7.0.0", show::shards, "The shards with their slots and nodes."),
             of("SLAVES", 3, "3.0.0", show::replicas, "The former name of REPLICAS.").syntax("node-id").flags(SHOWS),
+            of("SLOT-STATS", -5, "8.0.0", slots::statistics, "What slots of this node have and take.")
+                .syntax("range<SLOTSRANGE/range{first-slot:integer last-slot:integer}> [METRIC/metric<cpu-usec>]"),
             of("SLOTS", 2, "3.0.0", show::slots, "Which node has which slots."),
             of("TOPOLOGY", -4, "7.0.0", steer::topology, "Tells the node how the cluster is.")
                 .syntax("epoch:integer nodes [LEASE/lease{milliseconds:integer [VOTERS/names]}] [AGENT/path]")

@@ -51,8 +51,9 @@ pub(super) fn help(context: &mut Context<'_>) -> Result<(), Failure> {
             "Lets the node serve for so long; tells its clock.",
         ),
         ("PAUSE <first> <last> <milliseconds> | PAUSE END", "Has commands on some slots wait."),
+        ("SLOT-STATS SLOTSRANGE <first> <last> [METRIC cpu-usec]", "What slots of this node have and take."),
         ("DELKEYSINSLOT <first> <last> <count>", "Removes some keys of slots that are another node's."),
-        ("CONNECTION CLIENT|PROXY|MOVER|AGENT <term>", "Says what the connection is."),
+        ("CONNECTION CLIENT|PROXY|MOVER <first> <last> <epoch>|AGENT <term>", "Says what the connection is."),
     ];
     help::reply(context, "CLUSTER", &lines);
     Ok(())

@@ -4,7 +4,7 @@ use keyspace::{Failure, Walked, slot};
 
 use crate::{
     Context,
-    cluster::{SLOTS, SlotRange},
+    cluster::{Peer, Redirect, SLOTS, SlotRange},
 };
 
 use super::DISABLED;
@@ -54,6 +54,73 @@ pub(super) fn count(context: &mut Context<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Keys of a slot whose size is looked at: that of the others is reckoned from them.
+const MEASURED: u64 = 32;
+/// Elements of a value that are.
+const SAMPLES: usize = 5;
+
+/// What a slot has.
+#[derive(Default)]
+struct Content {
+    keys: u64,
+    measured: u64,
+    bytes: u64,
+}
+
+pub(super) fn statistics(context: &mut Context<'_>) -> Result<(), Failure> {
+    if !context.words.is(2, "SLOTSRANGE") {
+        return Err(Failure::Syntax);
+    }
+    let (first, last) = range(context, 3)?;
+    let is_load_alone = match context.words.len() {
+        5 => false,
+        7 if context.words.is(5, "METRIC") && context.words.is(6, "CPU-USEC") => true,
+        _ => return Err(Failure::Syntax),
+    };
+    let membership = context.shared.cluster.as_ref().ok_or(DISABLED)?;
+    let own: Vec<u16> = (first..=last).filter(|slot| membership.owns(*slot)).collect();
+    let loads: Vec<u64> =
+        own.iter().map(|slot| membership.load.get(usize::from(*slot)).copied().unwrap_or(0)).collect();
+    let mut contents: Vec<Content> = own.iter().map(|_| Content::default()).collect();
+    if !is_load_alone && !own.is_empty() {
+        let mut measured: Vec<(usize, keyspace::Bytes)> = Vec::new();
+        walk(context, (first, last), |walked| {
+            if let Ok(place) = own.binary_search(&slot::cluster_slot(&walked.key))
+                && let Some(content) = contents.get_mut(place)
+            {
+                content.keys += 1;
+                if content.keys <= MEASURED {
+                    measured.push((place, walked.key));
+                }
+            }
+            true
+        })?;
+        for (place, key) in measured {
+            let bytes = context.keys.peek(&key)?.map_or(0, |entry| entry.footprint(SAMPLES));
+            if let Some(content) = contents.get_mut(place) {
+                (content.measured, content.bytes) = (content.measured + 1, content.bytes + bytes as u64);
+            }
+        }
+    }
+    context.reply.array(own.len());
+    for ((slot, load), content) in own.iter().zip(loads).zip(contents) {
+        context.reply.array(2);
+        context.reply.integer(i64::from(*slot));
+        context.reply.map(if is_load_alone { 1 } else { 3 });
+        if !is_load_alone {
+            let bytes =
+                (u128::from(content.bytes) * u128::from(content.keys) / u128::from(content.measured.max(1))) as u64;
+            context.reply.bulk(b"key-count");
+            context.reply.integer(content.keys as i64);
+            context.reply.bulk(b"memory-bytes");
+            context.reply.integer(bytes as i64);
+        }
+        context.reply.bulk(b"cpu-usec");
+        context.reply.integer(load as i64);
+    }
+    Ok(())
+}
+
 pub(super) fn keys(context: &mut Context<'_>) -> Result<(), Failure> {
     context.shared.cluster.as_ref().ok_or(DISABLED)?;
     let slot = slot(context, 2)?;
@@ -82,7 +149,17 @@ const DELETED_MAX: usize = 1000;
 pub(super) fn delete(context: &mut Context<'_>) -> Result<(), Failure> {
     let slots = range(context, 2)?;
     let wanted = usize::try_from(context.words.integer(4)?).map_err(|_| Failure::NotInteger)?;
-    let membership = context.shared.cluster.as_ref().ok_or(DISABLED)?;
+    let peer = context.session.standing.peer;
+    let membership = context.shared.cluster.as_mut().ok_or(DISABLED)?;
+    match peer {
+        Peer::Mover { pass } => {
+            if let Some(slot) = (slots.0..=slots.1).find(|slot| !membership.may_fill(*slot, pass)) {
+                return Err(Redirect::Fenced { slot }.failure());
+            }
+        }
+        // Whoever removes what is there wants nothing more to come.
+        _ => membership.end_movers(slots),
+    }
     if let Some(slot) = (slots.0..=slots.1).find(|slot| membership.owns(*slot)) {
         return Err(Failure::owned(format!(
             "ERR slot {slot} is this node's own: its keys are removed by no more than DEL"

@@ -157,10 +157,20 @@ pub(super) fn connection(context: &mut Context<'_>) -> Result<(), Failure> {
         context.reply.ok();
         return Ok(());
     }
+    if context.words.len() == 6 && context.words.is(2, "MOVER") {
+        let (slots, epoch) = (range(context, 3)?, number(context, 5, i64::MAX as u64)?);
+        let membership = context.shared.cluster.as_mut().ok_or(DISABLED)?;
+        let pass = membership.admit_mover(slots, epoch).map_err(|error| refused(&error))?;
+        context.session.standing.peer = Peer::Mover { pass };
+        context.reply.ok();
+        return Ok(());
+    }
+    if context.words.len() != 3 {
+        return Err(Failure::Syntax);
+    }
     let peer = match context.words.at(2).to_ascii_uppercase().as_slice() {
         b"CLIENT" => Peer::Client,
         b"PROXY" => Peer::Proxy,
-        b"MOVER" => Peer::Mover,
         _ => return Err(Failure::Syntax),
     };
     context.session.standing.peer = peer;
