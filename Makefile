@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: structure help demo build package install install-debug deb http-cache test test-install test-model test-consistency test-redis-groups compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc vtc-varnish test-redis redis-quick clean
+.PHONY: structure help demo build package install install-debug deb http-cache test test-install test-model test-consistency test-redis-groups test-valkey compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc vtc-varnish test-redis redis-quick clean
 
 help:
 	@echo 'make demo       build a binary for a first look and try it: two web sites, a load balancer, a store'
@@ -13,6 +13,7 @@ help:
 	@echo 'make test-consistency  whether a cluster in which things die is one store to its clients, for long (SEED=1 MINUTES=60)'
 	@echo 'make test-cluster  slots that move while somebody dies, is stopped, or takes nothing more'
 	@echo 'make test-redis-groups  groups of real Redis servers whose masters die and whose proxies are stopped, for long'
+	@echo 'make test-valkey the same with real Valkey servers (downloads Debian 13 packages into target/valkey)'
 	@echo 'make test-hosts  three hosts of a cluster and what happens to them, over and over, and their simulation for long (ROUNDS=10 SEEDS=5000)'
 	@echo 'make build      the release binary, target/release/tidegate'
 	@echo 'make package    the same laid out by profiles of itself under load, for those who package it: target/packaged/tidegate'
@@ -72,7 +73,12 @@ test-cluster:
 	$(CARGO) test --locked --workspace --test cluster_moves -- --ignored --test-threads=1
 # Groups of real Redis servers: masters that die, proxies that are stopped.
 test-redis-groups:
-	$(CARGO) test --locked --workspace --test cluster_redis -- --nocapture --ignored --test-threads 1
+	$(CARGO) test --locked -p tidegate --test cluster_redis -- --nocapture --ignored --test-threads 1
+
+# The same and the quick ones with Debian 13's valkey-server, which is downloaded into target/valkey and not installed.
+test-valkey:
+	server=$$(.ci/valkey $(TARGET)/valkey) && REDIS_SERVER=$$server $(CARGO) test --locked -p tidegate --test cluster_redis -- --nocapture --include-ignored --test-threads 1
+
 # Network name spaces and a real etcd (root), then the simulation, which names the seed of a failure.
 test-hosts:
 	ROUNDS=$(or $(ROUNDS),10) $(CARGO) test --locked -p tidegate --test cluster_hosts -- --ignored --nocapture

@@ -5,7 +5,7 @@
 
 mod support;
 
-use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, thread, time::Duration};
+use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, sync::Arc, thread, time::Duration};
 
 use rustix::process::Signal;
 use support::{
@@ -214,6 +214,37 @@ fn bring_what_you_have_a_running_redis_becomes_a_cluster_and_moves_to_stores() {
     assert_eq!(client.text(&["ZSCORE", "sorted", "member"]), "1.5");
     assert_eq!(client.text(&["XLEN", "stream"]), "1");
     assert!(client.text(&["PTTL", "passes"]).parse::<u64>().unwrap() > 90_000_000);
+}
+
+#[test]
+fn redis_servers_of_a_cluster_with_a_password_have_it_too_and_others_keep_theirs() {
+    let folder = Arc::new(support::Folder::new());
+    let password = folder.file("password", "of-the-cluster\n").display().to_string();
+    let program = redis_program();
+    let words = ["--groups", "1", "--replicas", "0", "--requirepass-file", &password, "--redis-server", &program];
+    let cluster = Cluster::up_at(support::cluster::free_ports(), folder, &[&words[..], &PATIENT[..]].concat());
+    add_redis_group(&cluster);
+    let mut client = RedisClient::connect(cluster.address);
+    assert_eq!(client.text(&["AUTH", "of-the-cluster"]), "OK");
+    assert_eq!(client.text(&["SET", "{b}1", "x"]), "OK");
+    cluster.done(&["slot", "migrate", "0", "16383", "2", "--yes"]);
+    assert_eq!(client.text(&["GET", "{b}1"]), "x");
+    let replica = replica_of(&cluster, 1);
+    assert!(at(&replica).text(&["GET", "{b}1"]).starts_with("NOAUTH"), "nobody gets in without it");
+    cluster.done(&["server", "promote", "2", &replica, "--yes"]);
+    assert_eq!(client.text(&["SET", "{b}2", "y"]), "OK");
+    cluster.wait_well();
+    // A running one with another password, and one without any, in a group.
+    let (other, open) = (Redis::start(&["--requirepass", "its-own"]), Redis::start(&[]));
+    let of_other = other.folder.file("password", "its-own\n").display().to_string();
+    let (other, open) = (other.address.to_string(), open.address.to_string());
+    cluster.done(&["server", "add-group", "--redis", &other, "--password-file", &of_other]);
+    cluster.done(&["server", "add", "3", &open, "--redis"]);
+    cluster.wait_well();
+    cluster.done(&["slot", "migrate", "0", "16383", "3", "--yes"]);
+    assert_eq!(client.command(&["MGET", "{b}1", "{b}2"]).as_slice().unwrap()[1].as_bytes(), Some(b"y".as_slice()));
+    assert_eq!(client.text(&["SET", "{b}3", "z"]), "OK");
+    wait_within(PATIENCE, "its replica has it too", || at(&open).text(&["GET", "{b}3"]) == "z");
 }
 
 /// Sends a request with the token, and gives what came.

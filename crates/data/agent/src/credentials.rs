@@ -77,13 +77,52 @@ impl AllCredentials {
     /// The file cannot be written.
     pub fn add(&mut self, path: &Path, servers: &[Address], credentials: &Credentials) -> Result<(), AgentError> {
         self.0.extend(servers.iter().map(|server| (server.clone(), credentials.clone())));
+        self.write(path)
+    }
+
+    /// Forgets those of some servers: they let everybody in.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn remove(&mut self, path: &Path, servers: &[Address]) -> Result<(), AgentError> {
+        let before = self.0.len();
+        self.0.retain(|server, _| !servers.contains(server));
+        if self.0.len() == before { Ok(()) } else { self.write(path) }
+    }
+
+    fn write(&self, path: &Path) -> Result<(), AgentError> {
         let new = path.with_extension("secrets-new");
         let write = || {
-            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-            file.write_all(&serde_json::to_vec(&self.0).unwrap_or_default())?;
+            // An old one may have other rights.
+            let _ = fs::remove_file(&new);
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+            file.write_all(&serde_json::to_vec(&self.0).map_err(io::Error::other)?)?;
             file.sync_all()?;
             fs::rename(&new, path)
         };
         write().map_err(|source| AgentError::File { path: path.to_owned(), source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn passwords_are_kept_for_their_owner_alone_and_forgotten() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("topology.secrets");
+        let (first, second) = (Address::new("h", 1), Address::new("h", 2));
+        let own = Credentials { user: Some("agent".into()), password: "p".into() };
+        let mut all = AllCredentials::default();
+        all.add(&path, &[first.clone(), second.clone()], &own).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        all.remove(&path, std::slice::from_ref(&second)).unwrap();
+        let read = AllCredentials::read(&path).unwrap();
+        assert_eq!((read.of(&first), read.of(&second)), (Some(&own), None));
+        assert!(!format!("{own:?}").contains("\"p\""), "no log has it: {own:?}");
     }
 }

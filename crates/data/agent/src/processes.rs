@@ -43,6 +43,11 @@ pub enum Program {
     Redis,
 }
 
+/// Words of each redis-server. They stay as they are in what the system shows, by which it is found again (`set-proc-title`). What it has
+/// is on the disk each second, so one that is started again does not come back empty.
+const REDIS_WORDS: [&str; 8] =
+    ["--appendonly", "yes", "--save", "", "--repl-diskless-sync-delay", "0", "--set-proc-title", "no"];
+
 /// A program that is to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Declared {
@@ -82,25 +87,12 @@ impl Declared {
             }
             Program::Redis => {
                 let dir = path(folder.store(&self.name));
-                // Its words stay as they are, by which it is found again (`set-proc-title`). What it has is on the disk each second, so one
-                // that is started again does not come back empty.
-                let words = [
-                    "--bind",
-                    &host,
-                    "--port",
-                    &port,
-                    "--dir",
-                    &dir,
-                    "--appendonly",
-                    "yes",
-                    "--save",
-                    "",
-                    "--repl-diskless-sync-delay",
-                    "0",
-                    "--set-proc-title",
-                    "no",
-                ];
-                words.map(str::to_owned).into()
+                // The same lines as those of stores: redis.conf has them. They come first, as redis-server wants its file.
+                let file = secret.password.is_some().then(|| path(folder.stores_secret()));
+                let open: &[&str] = if secret.is_open { &["--protected-mode", "no"] } else { &[] };
+                let words = ["--bind", &host, "--port", &port, "--dir", &dir];
+                let words = words.iter().chain(&REDIS_WORDS).chain(open).map(|word| (*word).to_owned());
+                file.into_iter().chain(words).collect()
             }
             Program::Proxy => {
                 let (listen, topology) = (self.address.to_string(), path(folder.topology()));

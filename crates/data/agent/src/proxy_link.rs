@@ -10,7 +10,7 @@ use std::{
 
 use cluster::Address;
 
-use crate::connection::{Connection, command, text};
+use crate::connection::{Connection, Login, command, text};
 
 /// What an answer may take.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -31,12 +31,16 @@ impl ProxyLink {
     /// # Errors
     ///
     /// The system has no thread left.
-    pub fn start(proxy: Address, report: impl Fn(Option<u64>) -> bool + Send + 'static) -> io::Result<Self> {
+    pub fn start(
+        proxy: Address,
+        login: Login,
+        report: impl Fn(Option<u64>) -> bool + Send + 'static,
+    ) -> io::Result<Self> {
         let (questions, given) = mpsc::channel();
         thread::Builder::new().name(format!("proxy {}", proxy.port())).spawn(move || {
             let mut connection = None;
             while given.recv().is_ok() {
-                let done = ask(&proxy, &mut connection);
+                let done = ask((&proxy, &login), &mut connection);
                 if done.is_none() {
                     connection = None;
                 }
@@ -55,9 +59,9 @@ impl ProxyLink {
     }
 }
 
-fn ask(proxy: &Address, connection: &mut Option<Connection>) -> Option<u64> {
+fn ask((proxy, login): (&Address, &Login), connection: &mut Option<Connection>) -> Option<u64> {
     if connection.is_none() {
-        *connection = Connection::open(proxy, PATIENCE).ok();
+        *connection = Connection::open_as(proxy, PATIENCE, login).ok();
     }
     let reply = connection.as_mut()?.ask(&[command(&["INFO", "orders"])]).ok()?.pop()?;
     text(&reply).lines().find_map(|line| line.strip_prefix("orders_done:")?.trim().parse().ok())

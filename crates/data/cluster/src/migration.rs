@@ -83,6 +83,19 @@ pub struct MoveView<'a> {
     pub may_pause: bool,
     /// How much longer than a store's pause the wait for proxies may take where the source is a Redis.
     pub fence_ms: u64,
+    /// What the target's replicas have, if it is a Redis some of whose replicas must have each write: it does not wait for them itself.
+    pub target_copies: Option<TargetCopies>,
+}
+
+/// What a Redis and its replicas have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TargetCopies {
+    /// How many replicas must have all.
+    pub needed: usize,
+    /// When the master was asked for its offset, and what it said.
+    pub master: Option<(u64, u64)>,
+    /// The offsets of the replicas that follow it.
+    pub replicas: Vec<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,8 +106,8 @@ enum Stage {
     Copying { source: Address, target: Address },
     /// The source was asked to pause.
     Pausing { since: u64 },
-    /// It does.
-    Paused { at: u64, until: u64 },
+    /// It does. The target has all since then, and its replicas need that offset.
+    Paused { at: u64, until: u64, complete_at: Option<u64>, needs: Option<u64> },
     /// The target has the slots.
     Switched,
 }
@@ -158,6 +171,12 @@ impl Migration {
         matches!(self.stage, Stage::Pausing { .. } | Stage::Paused { .. })
     }
 
+    /// Whether the target has all, and its replicas have not.
+    #[must_use]
+    pub fn lacks_replicas(&self) -> bool {
+        matches!(self.stage, Stage::Paused { complete_at: Some(_), .. })
+    }
+
     /// The copy has failed: it begins anew.
     pub fn handle_copy_failed(&mut self) {
         self.stage = Stage::Idle;
@@ -166,7 +185,7 @@ impl Migration {
     /// The source has confirmed that commands wait until then; it was asked at `now`.
     pub fn handle_paused(&mut self, now: u64, until: u64) {
         if matches!(self.stage, Stage::Pausing { .. }) {
-            self.stage = Stage::Paused { at: now, until };
+            self.stage = Stage::Paused { at: now, until, complete_at: None, needs: None };
         }
     }
 
@@ -232,13 +251,17 @@ impl Migration {
                 self.stage = Stage::Copying { source: source.clone(), target: target.clone() };
                 vec![MoveStep::StartCopy { source, target }]
             }
-            Stage::Paused { at, until } => {
+            Stage::Paused { at, until, complete_at, needs } => {
                 let has_all = view.source_offset.filter(|(asked_at, _)| *asked_at >= at).is_some_and(|(_, offset)| {
                     view.copy.is_some_and(|copy| copy.is_following && copy.offset >= offset)
                 });
+                let complete_at = complete_at.or_else(|| has_all.then_some(now));
+                let needs = needs.or_else(|| view.target_copies.as_ref()?.offset_since(complete_at?));
+                self.stage = Stage::Paused { at, until, complete_at, needs };
+                let is_copied = view.target_copies.as_ref().is_none_or(|copies| copies.have(needs));
                 // The pause must outlast the lease: then nobody serves the slots who should not.
                 let is_safe = now + view.lease_left_ms < until;
-                if has_all && is_safe {
+                if has_all && is_copied && is_safe {
                     vec![MoveStep::Write(SlotEvent::Switch)]
                 } else if now >= at + CATCH_UP_MS || now >= until {
                     self.begin_anew(view)
@@ -249,6 +272,18 @@ impl Migration {
             Stage::Pausing { since } if now >= since + CATCH_UP_MS + view.fence_ms => self.begin_anew(view),
             _ => Vec::new(),
         }
+    }
+}
+
+impl TargetCopies {
+    /// The master's offset, if it was asked since a moment.
+    fn offset_since(&self, moment: u64) -> Option<u64> {
+        self.master.filter(|(asked_at, _)| *asked_at >= moment).map(|(_, offset)| offset)
+    }
+
+    /// Whether enough replicas have all up to an offset.
+    fn have(&self, offset: Option<u64>) -> bool {
+        offset.is_some_and(|offset| self.replicas.iter().filter(|has| **has >= offset).count() >= self.needed)
     }
 }
 
@@ -306,6 +341,7 @@ mod tests {
                 lease_left_ms: 1_000,
                 may_pause: self.may_pause,
                 fence_ms: 0,
+                target_copies: None,
             };
             machine.poll_steps(now, phase, &view)
         }
@@ -360,5 +396,57 @@ mod tests {
         let steps = scene.poll(&mut machine, 1_603, Phase::Undoing);
         assert_eq!(steps, [MoveStep::StopCopy, MoveStep::Clear { server: scene.target.clone() }]);
         assert_eq!(scene.poll(&mut machine, 1_604, Phase::Undoing), [MoveStep::Clear { server: scene.target.clone() }]);
+    }
+
+    fn view<'a>(ends: &'a [Address; 2], copy: &'a CopyProgress, copies: Option<TargetCopies>) -> MoveView<'a> {
+        MoveView {
+            source: &ends[0],
+            target: &ends[1],
+            both_serve: true,
+            copy: Some(copy),
+            source_offset: Some((1_000, 70)),
+            lease_left_ms: 0,
+            may_pause: true,
+            fence_ms: 0,
+            target_copies: copies,
+        }
+    }
+
+    /// A move whose source pauses since 1000, until 9000.
+    fn paused(ends: &[Address; 2], copy: &CopyProgress) -> Migration {
+        let mut machine = Migration::new(Move { slots: SlotRange::new(0, 9).unwrap(), from: 1, to: 2 });
+        let seen = view(ends, copy, None);
+        assert!(matches!(machine.poll_steps(900, Phase::Copying, &seen)[..], [MoveStep::StartCopy { .. }]));
+        assert!(matches!(machine.poll_steps(950, Phase::Copying, &seen)[..], [MoveStep::Pause { .. }]));
+        machine.handle_paused(1_000, 9_000);
+        machine
+    }
+
+    #[test]
+    fn slots_switch_to_a_redis_when_as_many_replicas_have_all_as_must() {
+        let ends = [Address::new("h", 1), Address::new("h", 2)];
+        let copy = CopyProgress { is_following: true, offset: 70, ..CopyProgress::default() };
+        let copies = |master, replicas: &[u64]| Some(TargetCopies { needed: 1, master, replicas: replicas.to_vec() });
+        let switch = vec![MoveStep::Write(SlotEvent::Switch)];
+        // Stores wait for their replicas themselves.
+        assert_eq!(paused(&ends, &copy).poll_steps(1_010, Phase::Copying, &view(&ends, &copy, None)), switch);
+        let mut machine = paused(&ends, &copy);
+        for (now, master, replicas, steps) in [
+            // What it said before it had all says nothing.
+            (1_010, Some((1_005, 500)), &[500][..], vec![]),
+            (1_050, Some((1_040, 530)), &[500, 529], vec![]),
+            // It goes on for other slots: those need not be waited for.
+            (1_060, Some((1_055, 700)), &[500, 530], switch.clone()),
+        ] {
+            let seen = view(&ends, &copy, copies(master, replicas));
+            assert_eq!(machine.poll_steps(now, Phase::Copying, &seen), steps, "{now}");
+        }
+        // Without a replica it begins anew, and what waits goes on.
+        let mut machine = paused(&ends, &copy);
+        let seen = view(&ends, &copy, copies(Some((1_020, 500)), &[]));
+        assert_eq!(machine.poll_steps(1_010, Phase::Copying, &seen), []);
+        assert!(machine.lacks_replicas());
+        let anew = [MoveStep::EndPause { source: ends[0].clone() }, MoveStep::StopCopy];
+        assert_eq!(machine.poll_steps(1_000 + CATCH_UP_MS, Phase::Copying, &seen), anew);
     }
 }

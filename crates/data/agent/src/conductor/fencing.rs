@@ -15,7 +15,7 @@ use cluster::{
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{Conductor, Event};
-use crate::{processes, proxy_link::ProxyLink};
+use crate::{connection::Login, processes, proxy_link::ProxyLink};
 
 /// How often a lease is written while it lasts.
 const LEASES_AT_ONCE: u64 = 8;
@@ -148,8 +148,10 @@ impl Conductor {
             for proxy in self.fencing.fence.late(&running) {
                 if !self.fencing.links.contains_key(&proxy) {
                     let (sender, from) = (self.sender.clone(), proxy.clone());
+                    // A proxy knows no terms.
+                    let login = Login { term: None, ..self.login.clone() };
                     let report = move |done| sender.send(Event::Proxy(from.clone(), done)).is_ok();
-                    match ProxyLink::start(proxy.clone(), report) {
+                    match ProxyLink::start(proxy.clone(), login, report) {
                         Ok(link) => drop(self.fencing.links.insert(proxy.clone(), link)),
                         Err(error) => self.note(&format!("no thread for {proxy}: {error}")),
                     }

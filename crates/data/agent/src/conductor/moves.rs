@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use cluster::{
     Address, Epoch, GroupId, ServerKind,
     fence::Cause,
-    migration::{CopyProgress, Migration, MoveStep, MoveView, due},
+    keeper::{Observation, Role},
+    migration::{CopyProgress, Migration, MoveStep, MoveView, TargetCopies, due},
     pace::{Pacer, Seen, Slowed},
     plan::Move,
     slots::{Phase, SlotEvent},
@@ -38,6 +39,8 @@ struct UnderWay {
     ending: Vec<Box<dyn Copying>>,
     progress: Option<CopyProgress>,
     failure: Option<String>,
+    /// The target had all when it was looked at last, and its replicas had not.
+    lacked_replicas: bool,
     /// When the copy began: its speed is counted from there.
     began_at: u64,
     /// The first slot of which the group that does not have them may still have keys.
@@ -152,6 +155,7 @@ impl UnderWay {
             ending: Vec::new(),
             progress: None,
             failure: None,
+            lacked_replicas: false,
             began_at: now,
             clears_from: what.slots.first,
             pace: Pacer::default(),
@@ -356,6 +360,7 @@ impl Conductor {
             // It has none: proxies are waited for instead.
             ServerKind::Redis => now,
         };
+        let target_copies = self.target_copies(what.to, to.as_ref(), now);
         let is_handing_over = keeper.is_some_and(|keeper| keeper.handing_over_to().is_some());
         // Proxies hold any number of ranges.
         let is_other_pausing = kind.is_store()
@@ -384,9 +389,16 @@ impl Conductor {
             lease_left_ms: lease_until.saturating_sub(now),
             may_pause: !is_handing_over && !is_other_pausing,
             fence_ms: if kind.is_store() { 0 } else { patience.lease_ms + patience.margin_ms },
+            target_copies,
         };
         let paused_at = one.machine.paused_at();
         let steps = one.machine.poll_steps(now, phase, &view);
+        if one.machine.lacks_replicas() {
+            one.lacked_replicas = true;
+        } else if std::mem::take(&mut one.lacked_replicas) && steps.contains(&MoveStep::StopCopy) {
+            one.failure =
+                Some(format!("{target} had all, and not as many replicas of it as must have each write (ack)"));
+        }
         if !kind.is_store() && self.fencing.fence.holds(Cause::Move(what.slots.first)) && held_at.is_none() {
             orders.entry(source.clone()).or_default().push(Order::Unblock);
         }
@@ -396,6 +408,20 @@ impl Conductor {
             }
             self.conduct_step(what, step, orders);
         }
+    }
+
+    /// What the replicas of a Redis have that is to get slots, if some must have all.
+    fn target_copies(&self, id: GroupId, master: Option<&Observation>, now: u64) -> Option<TargetCopies> {
+        let group = self.records.cluster.groups.get(&id).filter(|group| !group.kind().is_store() && group.ack > 0)?;
+        let keeper = self.keepers.get(&id);
+        let seen = group.replicas().filter_map(|server| keeper?.fresh(&server.address, now));
+        let following = seen
+            .filter(|seen| matches!(&seen.role, Role::Replica { master, is_linked: true } if *master == group.master));
+        Some(TargetCopies {
+            needed: usize::try_from(group.ack).unwrap_or(usize::MAX),
+            master: master.map(|seen| (seen.asked_at, seen.offset)),
+            replicas: following.map(|seen| seen.offset).collect(),
+        })
     }
 
     fn conduct_step(&mut self, what: Move, step: MoveStep, orders: &mut Orders) {

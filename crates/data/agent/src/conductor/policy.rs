@@ -120,8 +120,10 @@ impl Conductor {
             }
             Step::Follow { server, master } if self.pending.record.replaced.contains(server) => {
                 let subject = Subject { action: Action::Rejoin, group: Some(group), server: Some(server.clone()) };
+                let is_store = self.kind_of(server).is_store();
+                let alone = if is_store { "set aside in its folder" } else { "lost: a Redis sets nothing aside" };
                 let what = format!(
-                    "group {group}: {server}, the former master, follows {master}; what it has alone is set aside in its folder"
+                    "group {group}: {server}, the former master, follows {master}; what it has alone is {alone}"
                 );
                 let may = self.admits(subject.clone(), &what, now);
                 if may {

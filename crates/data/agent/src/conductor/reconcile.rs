@@ -5,6 +5,7 @@ use cluster::{Address, Server, ServerKind};
 use super::Conductor;
 use crate::{
     beginning,
+    credentials::Credentials,
     processes::{self, Declared},
 };
 
@@ -17,6 +18,7 @@ impl Conductor {
             return;
         }
         self.reconciled = Some(epoch);
+        self.remember_passwords();
         let wanted = self.wanted();
         let (now, mut has_changed) = (self.now(), false);
         let declared: Vec<Declared> = self.processes.declared().cloned().collect();
@@ -48,6 +50,25 @@ impl Conductor {
         if let Err(error) = processes::declare(&self.options.folder, &all) {
             // The next start makes it again from what the cluster says.
             self.note(&format!("the list of programs cannot be written: {error}"));
+        }
+    }
+
+    /// Redis servers that run here have the cluster's password: proxies find it where they find those of others.
+    fn remember_passwords(&mut self) {
+        let Some(password) = self.login.password.as_deref() else { return };
+        let own = Credentials { user: None, password: password.to_owned() };
+        let host = self.options.host_name();
+        let servers = self.records.cluster.servers().map(|(_, server)| server);
+        let ours = servers.filter(|server| !server.kind.is_store() && server.host == host);
+        let new: Vec<Address> = ours
+            .map(|server| server.address.clone())
+            .filter(|address| self.credentials.of(address) != Some(&own))
+            .collect();
+        if new.is_empty() {
+            return;
+        }
+        if let Err(error) = self.credentials.add(&self.options.folder.secrets(), &new, &own) {
+            self.note(&format!("proxies do not learn the password of new Redis servers: {error}"));
         }
     }
 

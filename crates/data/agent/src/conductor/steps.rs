@@ -10,7 +10,7 @@ use cluster::{
 };
 
 use super::Conductor;
-use crate::{connection::command, link::Order};
+use crate::{beginning::ELSEWHERE, connection::command, link::Order};
 
 /// How many seconds a replica of a Redis may be silent and count for `min-replicas-to-write`.
 const LAG_MAX_S: u32 = 5;
@@ -56,19 +56,16 @@ impl Conductor {
             };
             for step in steps {
                 match step {
-                    step if !is_store
-                        && !matches!(step, Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. }) =>
-                    {
-                        self.order_redis(step, &mut orders);
-                    }
                     Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => decisions.push((group, step)),
-                    step => wanted.push((group, step)),
+                    step => wanted.push((group, is_store, step)),
                 }
             }
         }
-        for (group, step) in wanted {
-            if self.may_do(group, &step, now) {
-                self.order(step, &mut orders);
+        for (group, is_store, step) in wanted {
+            match self.may_do(group, &step, now) {
+                true if is_store => self.order(step, &mut orders),
+                true => self.order_redis(step, &mut orders),
+                false => {}
             }
         }
         self.conduct_moves(now, &mut orders);
@@ -129,11 +126,18 @@ impl Conductor {
         let (server, todo) = match step {
             Step::Follow { server, master } => {
                 let mut todo = Vec::new();
-                if let Some(credentials) = self.credentials.of(&master) {
-                    if let Some(user) = &credentials.user {
-                        todo.push(Order::Do(command(&["CONFIG", "SET", "masteruser", user])));
-                    }
-                    todo.push(Order::Do(command(&["CONFIG", "SET", "masterauth", &credentials.password])));
+                // One that we have started has the cluster's password for that, which its master may not want.
+                let is_ours =
+                    self.records.cluster.servers().any(|(_, one)| one.address == server && one.host != ELSEWHERE);
+                let (user, password) = match self.credentials.of(&master) {
+                    Some(known) => (known.user.as_deref(), Some(known.password.as_str())),
+                    None => (None, is_ours.then_some("")),
+                };
+                if let Some(user) = user {
+                    todo.push(Order::Do(command(&["CONFIG", "SET", "masteruser", user])));
+                }
+                if let Some(password) = password {
+                    todo.push(Order::Do(command(&["CONFIG", "SET", "masterauth", password])));
                 }
                 todo.push(Order::Do(command(&["REPLICAOF", master.host(), &master.port().to_string()])));
                 // What waited there is refused now, and goes to the new master.

@@ -6,7 +6,7 @@ use super::{Proxy, client::Pending, merge::Gathering, requests::Request};
 use crate::{frame::bulk, route::Merge};
 
 /// Sections that the proxy answers from what it knows itself.
-const OWN: [&str; 6] = ["server", "clients", "replication", "cluster", "proxy", "orders"];
+const OWN: [&str; 6] = ["server", "clients", "replication", "cluster", "orders", "proxy"];
 /// Words that mean all sections.
 const ALL: [&str; 3] = ["default", "all", "everything"];
 /// Numbers of servers that are added; of other fields that of the first server is shown.
@@ -107,7 +107,6 @@ impl Proxy {
                     )
                 }
                 "replication" => write!(text, "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n"),
-                // NOTE: the agent reads it.
                 "orders" => write!(text, "# Orders\r\norders_done:{}\r\n\r\n", self.plain.acknowledged),
                 "cluster" => write!(text, "# Cluster\r\ncluster_enabled:0\r\n\r\n"),
                 _ => {

@@ -269,16 +269,19 @@ impl Proxy {
         let Some(pool) = self.pools.get(link.pool) else { return };
         link.state = LinkState::Opening;
         link.opened_at = self.now;
-        if let Some(password) = &pool.config.redis_auth {
+        let server = pool.servers.get(link.server);
+        let is_plain = server.is_some_and(|server| server.is_plain);
+        if is_plain {
+            // The stores' password is none of its business, and it would refuse that.
+            if let Some(credentials) = server.and_then(|server| server.credentials.as_ref()) {
+                resp::encode_command(&mut link.output, &credentials.words());
+                link.waiting.push_back(Waiting::Swallow);
+            }
+        } else if let Some(password) = &pool.config.redis_auth {
             match &pool.config.user {
                 Some(user) => resp::encode_command(&mut link.output, &["AUTH", user, password]),
                 None => resp::encode_command(&mut link.output, &["AUTH", password]),
             }
-            link.waiting.push_back(Waiting::Swallow);
-        }
-        let server = pool.servers.get(link.server);
-        if let Some(credentials) = server.and_then(|server| server.credentials.as_ref()) {
-            resp::encode_command(&mut link.output, &credentials.words());
             link.waiting.push_back(Waiting::Swallow);
         }
         if link.kind.protocol == Protocol::Resp3 {
@@ -290,7 +293,6 @@ impl Proxy {
             resp::encode_command(&mut link.output, &[b"SELECT", db.to_string().as_bytes()]);
             link.waiting.push_back(Waiting::Swallow);
         }
-        let is_plain = server.is_some_and(|server| server.is_plain);
         if !is_plain && pool.slots.as_ref().is_some_and(|slots| !slots.of_one_server) {
             resp::encode_command(&mut link.output, &["CLUSTER", "CONNECTION", "PROXY"]);
             link.waiting.push_back(Waiting::Probe);

@@ -132,13 +132,14 @@ impl Proxy {
         self.resume_waiting();
     }
 
-    /// The servers without slots of their own that have slots on hold.
+    /// The servers without slots of their own that have slots on hold, and their replicas, which may be read from.
     fn servers_of_held(&self) -> Vec<usize> {
         let Some(pool) = self.pools.get(POOL) else { return Vec::new() };
         let Some(slots) = &pool.slots else { return Vec::new() };
         let mut found: Vec<usize> = (0..SLOTS as u16)
             .filter(|slot| self.plain.holds(*slot))
             .filter_map(|slot| slots.owner(slot))
+            .flat_map(|server| [server].into_iter().chain(slots.replicas_of(server).iter().copied()))
             .filter(|server| pool.servers.get(*server).is_some_and(|server| server.is_plain))
             .collect();
         found.sort_unstable();

@@ -118,8 +118,8 @@ impl Teacher {
                 })
             }
             Source::Sentinel { group, sentinels, with_replicas } => {
-                first_of(sentinels, |address| of_sentinel(address, group, *with_replicas))
-                    .map(|topology| Some(View { topology, orders: None }))
+                let topology = first_of(sentinels, |address| of_sentinel(address, group, *with_replicas));
+                topology.map(|topology| Some(View { topology, orders: None }))
             }
         };
         outcome.map_err(|reason| TopologyUnknown { place: self.source.to_string(), reason })

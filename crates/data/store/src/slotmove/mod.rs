@@ -52,7 +52,7 @@ pub struct Move {
     pub target_login: Option<Login>,
     /// The target is a Redis without a cluster of its own: it takes keys of any slot, and its keys are looked for one by one.
     pub target_is_plain: bool,
-    /// Since when the agent leads that has it done: the target takes nothing more from it when another one does.
+    /// Since when the agent leads that has it done: the target takes nothing more from it when another one does. A Redis knows no terms.
     pub term: Option<u64>,
 }
 

@@ -116,9 +116,14 @@ fn remember(
     servers: &[Address],
     is_plan: bool,
 ) -> Result<(), Problem> {
-    if let Some(credentials) = credentials.filter(|_| !is_plan) {
-        let path = conductor.options.folder.secrets();
-        conductor.credentials.add(&path, servers, credentials)?;
+    if is_plan {
+        return Ok(());
+    }
+    let path = conductor.options.folder.secrets();
+    match credentials {
+        Some(credentials) => conductor.credentials.add(&path, servers, credentials)?,
+        // One that was there before may have had a password.
+        None => conductor.credentials.remove(&path, servers)?,
     }
     Ok(())
 }

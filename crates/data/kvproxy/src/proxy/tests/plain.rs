@@ -2,7 +2,8 @@
 
 use commands::cluster::Topology;
 
-use super::{super::plain::Lease, super::*, Scene, clustered};
+use super::{super::plain::Lease, super::*, Scene, clustered, following};
+use crate::policy::ReadFrom;
 
 /// All slots are the Redis' of port 2.
 const FIRST: &str = "n1 127.0.0.1:2@0 master - 0 0 1 connected 0-16383\nn2 127.0.0.1:3@0 master - 0 0 1 connected\n";
@@ -128,4 +129,46 @@ fn a_proxy_does_not_take_itself_for_a_server_because_a_store_names_it() {
     view(&mut scene, SECOND, 2, &[]);
     scene.wait(20);
     assert_eq!(scene.sent(1), "GET a");
+}
+
+#[test]
+fn a_replica_that_knows_no_slots_is_read_without_a_word_before_and_waited_for_too() {
+    let lines = "m 127.0.0.1:2@0 master - 0 0 1 connected 0-16383\nr 127.0.0.1:3@0 slave m 0 0 1 connected\n";
+    let mut scene = following(lines, ReadFrom::PreferReplica, false);
+    view(&mut scene, lines, 1, &[]);
+    scene.proxy.set_lease(Lease { stamp: 1, until: 60_000 }, 0);
+    scene.wait(1);
+    let kind = LinkKind { reads_replica: true, ..LinkKind::default() };
+    let replica = scene.proxy.pools[0].servers[1].links(kind)[0];
+    assert_eq!(scene.sent(replica), "ROLE", "neither READONLY nor CLUSTER CONNECTION, which it does not know");
+    scene.reply(replica, "*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:2\r\n$9\r\nconnected\r\n:7\r\n");
+    let (client, late) = (scene.client(), scene.client());
+    scene.ask(client, "GET a");
+    assert_eq!(scene.sent(replica), "GET a");
+    // What it has not answered yet may be gone there once the slot is another one's.
+    view(&mut scene, lines, 2, &[(15_000, 16_383)]);
+    assert_eq!(scene.proxy.done_orders(), None);
+    scene.ask(late, "GET a");
+    assert_eq!(scene.sent(replica), "");
+    scene.reply(replica, "$1\r\n7\r\n");
+    assert_eq!(scene.proxy.done_orders(), Some(2));
+    assert_eq!(scene.said(client), "$1\r\n7\r\n");
+    view(&mut scene, lines, 3, &[]);
+    assert_eq!(scene.sent(replica), "GET a");
+}
+
+#[test]
+fn a_server_that_knows_no_slots_gets_its_own_password_and_not_that_of_the_stores() {
+    let mut scene = clustered(FIRST);
+    scene.proxy.pools[0].config.redis_auth = Some("of-stores".into());
+    let own = Credentials { user: Some("proxy".into()), password: "own".into() };
+    let servers = vec![("127.0.0.1".to_owned(), 2, Some(own))];
+    scene.proxy.set_view(&Topology::parse(SECOND).unwrap(), &Orders { stamp: 1, servers, held: Vec::new() });
+    scene.proxy.set_lease(Lease { stamp: 1, until: 1_000 }, 0);
+    let client = scene.client();
+    scene.proxy.clients[client].is_authenticated = true;
+    scene.ask(client, "GET b");
+    scene.ask(client, "GET a");
+    assert_eq!(scene.sent(0), "AUTH proxy own GET b");
+    assert_eq!(scene.sent(1), "AUTH of-stores CLUSTER CONNECTION PROXY GET a");
 }
