@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: structure help demo build package install install-debug deb http-cache test test-install test-model test-consistency test-redis-groups test-valkey compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc vtc-varnish test-redis redis-quick clean
+.PHONY: structure help demo build package install install-debug deb http-cache test test-install test-model test-consistency test-redis-groups test-valkey compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc vtc-varnish test-redis test-redis-cluster redis-quick clean
 
 help:
 	@echo 'make demo       build a binary for a first look and try it: two web sites, a load balancer, a store'
@@ -155,6 +155,11 @@ http-cache:
 test-redis:
 	$(CARGO) build --locked -q -p tidegate
 	TIDEGATE=$(TARGET)/debug/tidegate REDIS_SUITE=$(TARGET)/redis-suite scenarios/redis/run $(UNITS)
+
+# Redis' own cluster suite against clusters of ours (redis-quick fetches it).
+test-redis-cluster:
+	$(CARGO) build --locked -q -p tidegate
+	TIDEGATE=$(TARGET)/debug/tidegate REDIS_SUITE=$(TARGET)/redis-suite scenarios/redis-cluster/run $(UNITS)
 
 redis-quick:
 	$(CARGO) build --locked -q -p tidegate
