@@ -64,14 +64,20 @@ fn server(address: &Address, credentials: Option<&Credentials>) -> Result<Found,
     if info.lines().any(|line| line.starts_with("tidegate_")) {
         return Err("it is a Tidegate store or proxy: stores are started by the agent (leave --redis out)".into());
     }
-    match field("redis_mode") {
+    // Valkey has another name for it.
+    match field("redis_mode").or_else(|| field("server_mode")) {
         Some("standalone") => {}
         Some("cluster") => {
             return Err("it belongs to a Redis Cluster, which has its slots and its failover itself: `tidegate proxy --cluster HOST:PORT` \
                         stands in front of it as it is"
                 .into());
         }
-        other => return Err(format!("redis_mode is {}: a plain Redis is needed", other.unwrap_or("not said"))),
+        other => {
+            return Err(format!(
+                "redis_mode is {} (INFO): a plain Redis or Valkey is needed",
+                other.unwrap_or("not said")
+            ));
+        }
     }
     let version = field("redis_version").unwrap_or_default();
     let major: u32 = version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0);

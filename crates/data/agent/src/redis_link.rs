@@ -168,7 +168,12 @@ impl Seat {
         if !keys.is_empty() {
             let words: Vec<&[u8]> = std::iter::once(b"UNLINK".as_slice()).chain(keys).collect();
             let Some(open) = &mut self.connection else { return Err("no connection".into()) };
-            open.ask_bytes(&words).map_err(|error| error.to_string())?;
+            let reply = open.ask_bytes(&words).map_err(|error| error.to_string())?;
+            if let Some(error) = reply.as_error() {
+                // These keys are looked at again: it takes no writes now (NOREPLICAS, MISCONF), or its user may not do that.
+                round.failures.push(format!("UNLINK: {}", String::from_utf8_lossy(error)));
+                return Ok(NOT_OVER);
+            }
         }
         let next = text(next);
         if next == "0" {

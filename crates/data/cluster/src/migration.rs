@@ -106,8 +106,8 @@ enum Stage {
     Copying { source: Address, target: Address },
     /// The source was asked to pause.
     Pausing { since: u64 },
-    /// It does. The target has all since then, and its replicas need that offset.
-    Paused { at: u64, until: u64, complete_at: Option<u64>, needs: Option<u64> },
+    /// It does. The target has all since then, its replicas need that offset, and lack it.
+    Paused { at: u64, until: u64, complete_at: Option<u64>, needs: Option<u64>, lacks: bool },
     /// The target has the slots.
     Switched,
 }
@@ -174,7 +174,7 @@ impl Migration {
     /// Whether the target has all, and its replicas have not.
     #[must_use]
     pub fn lacks_replicas(&self) -> bool {
-        matches!(self.stage, Stage::Paused { complete_at: Some(_), .. })
+        matches!(self.stage, Stage::Paused { lacks: true, .. })
     }
 
     /// The copy has failed: it begins anew.
@@ -185,7 +185,7 @@ impl Migration {
     /// The source has confirmed that commands wait until then; it was asked at `now`.
     pub fn handle_paused(&mut self, now: u64, until: u64) {
         if matches!(self.stage, Stage::Pausing { .. }) {
-            self.stage = Stage::Paused { at: now, until, complete_at: None, needs: None };
+            self.stage = Stage::Paused { at: now, until, complete_at: None, needs: None, lacks: false };
         }
     }
 
@@ -251,14 +251,14 @@ impl Migration {
                 self.stage = Stage::Copying { source: source.clone(), target: target.clone() };
                 vec![MoveStep::StartCopy { source, target }]
             }
-            Stage::Paused { at, until, complete_at, needs } => {
+            Stage::Paused { at, until, complete_at, needs, .. } => {
                 let has_all = view.source_offset.filter(|(asked_at, _)| *asked_at >= at).is_some_and(|(_, offset)| {
                     view.copy.is_some_and(|copy| copy.is_following && copy.offset >= offset)
                 });
                 let complete_at = complete_at.or_else(|| has_all.then_some(now));
                 let needs = needs.or_else(|| view.target_copies.as_ref()?.offset_since(complete_at?));
-                self.stage = Stage::Paused { at, until, complete_at, needs };
                 let is_copied = view.target_copies.as_ref().is_none_or(|copies| copies.have(needs));
+                self.stage = Stage::Paused { at, until, complete_at, needs, lacks: has_all && !is_copied };
                 // The pause must outlast the lease: then nobody serves the slots who should not.
                 let is_safe = now + view.lease_left_ms < until;
                 if has_all && is_copied && is_safe {
@@ -429,7 +429,9 @@ mod tests {
         let copies = |master, replicas: &[u64]| Some(TargetCopies { needed: 1, master, replicas: replicas.to_vec() });
         let switch = vec![MoveStep::Write(SlotEvent::Switch)];
         // Stores wait for their replicas themselves.
-        assert_eq!(paused(&ends, &copy).poll_steps(1_010, Phase::Copying, &view(&ends, &copy, None)), switch);
+        let mut machine = paused(&ends, &copy);
+        assert_eq!(machine.poll_steps(1_010, Phase::Copying, &view(&ends, &copy, None)), switch);
+        assert!(!machine.lacks_replicas());
         let mut machine = paused(&ends, &copy);
         for (now, master, replicas, steps) in [
             // What it said before it had all says nothing.
@@ -440,6 +442,7 @@ mod tests {
         ] {
             let seen = view(&ends, &copy, copies(master, replicas));
             assert_eq!(machine.poll_steps(now, Phase::Copying, &seen), steps, "{now}");
+            assert_eq!(machine.lacks_replicas(), steps.is_empty(), "{now}");
         }
         // Without a replica it begins anew, and what waits goes on.
         let mut machine = paused(&ends, &copy);

@@ -58,13 +58,15 @@ pub fn servers(status: &Value) -> String {
     let style = Style::of_output();
     let mut rows = vec![["GROUP", "SERVER", "ROLE", "PID", "SLOTS", "IN SYNC", "STATE"].map(str::to_owned).to_vec()];
     for group in list(status, "groups") {
+        let id = number(group, "id");
+        let id = if text(group, "kind") == "redis" { format!("{id} redis") } else { id };
         for server in list(group, "servers") {
             let is_master = text(server, "role") == "master";
             let in_sync = server.get("in_sync").and_then(Value::as_bool).unwrap_or(false);
             let problem = text(server, "problem");
             let state = painted(style, text(server, "state"));
             rows.push(vec![
-                number(group, "id"),
+                id.clone(),
                 text(server, "address").to_owned(),
                 text(server, "role").to_owned(),
                 number(server, "pid"),

@@ -45,7 +45,9 @@ pub(super) fn group_serves(conductor: &Conductor, id: GroupId) -> bool {
 #[must_use]
 pub fn greeting(conductor: &Conductor) -> String {
     let cluster = &conductor.records.cluster;
-    let servers = cluster.servers().count();
+    let redis = cluster.servers().filter(|(_, server)| !server.kind.is_store()).count();
+    let stores = cluster.servers().count() - redis;
+    let redis = if redis == 0 { String::new() } else { format!(", {redis} Redis servers") };
     let proxy = cluster.proxies.first().map(|proxy| &proxy.address);
     let dir = conductor.options.folder.path().display();
     let connect =
@@ -54,7 +56,7 @@ pub fn greeting(conductor: &Conductor) -> String {
         format!("\n  page      http://{address}/ (to change things there: tidegate cluster page --dir {dir})")
     });
     format!(
-        "the cluster serves: {} groups, {servers} stores\n  clients   {connect}{page}\n  status    tidegate cluster status --dir {dir}\n  \
+        "the cluster serves: {} groups, {stores} stores{redis}\n  clients   {connect}{page}\n  status    tidegate cluster status --dir {dir}\n  \
          end       Ctrl-C, or tidegate cluster down --dir {dir}",
         cluster.groups.len()
     )

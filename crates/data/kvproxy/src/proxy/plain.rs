@@ -264,6 +264,10 @@ impl Proxy {
     fn resume_waiting(&mut self) {
         let who: Vec<(usize, u64)> = self.plain.waiting.keys().copied().collect();
         who.into_iter().for_each(|who| self.resume_one(who));
+        if !self.plain.is_active() {
+            // Nobody looks at requests then: how long one has waited is not counted for the next.
+            self.plain.waiting.clear();
+        }
     }
 
     fn resume_one(&mut self, (place, id): (usize, u64)) {

@@ -125,7 +125,7 @@ pub(super) fn begin_group(
     let ack = u32::try_from(ack).unwrap_or(u32::MAX);
     let next = conductor.records.cluster.with_group(id, servers, ack)?;
     let of = if kind.is_store() { "" } else { ", Redis servers that the agent runs" };
-    let what = format!("group {id} is added with {}{of}; its writes wait for {ack} replicas", names.join(", "));
+    let what = format!("group {id} is added with {}{of}; {}", names.join(", "), redis::what_ack_does(kind, ack));
     if !is_plan {
         conductor.note_grown(id)?;
     }

@@ -22,6 +22,15 @@ pub(super) fn kind_of_program(program: Option<&str>) -> Result<ServerKind, Probl
     }
 }
 
+/// What it means that so many replicas must have a write.
+pub(super) fn what_ack_does(kind: ServerKind, ack: u32) -> String {
+    match (kind, ack) {
+        (ServerKind::Store, _) => format!("its writes wait for {ack} replicas"),
+        (ServerKind::Redis, 0) => "its writes need no replica".to_owned(),
+        (ServerKind::Redis, _) => format!("its master refuses writes with fewer than {ack} replicas"),
+    }
+}
+
 fn credentials_of(input: &Input) -> Option<Credentials> {
     let password = input.text("password").filter(|password| !password.is_empty())?.to_owned();
     Some(Credentials { user: input.text("user").filter(|user| !user.is_empty()).map(str::to_owned), password })
@@ -58,10 +67,12 @@ pub(super) fn take_group(conductor: &mut Conductor, id: GroupId, list: &str, inp
     let names: Vec<String> = found.iter().map(|one| one.address.to_string()).collect();
     let servers: Vec<Server> =
         found.iter().map(|one| beginning::foreign(one.address.clone())).collect::<Result<_, _>>()?;
-    let next = conductor.records.cluster.with_group(id, servers, u32::try_from(ack).unwrap_or(u32::MAX))?;
+    let ack = u32::try_from(ack).unwrap_or(u32::MAX);
+    let next = conductor.records.cluster.with_group(id, servers, ack)?;
     let what = format!(
-        "group {id} is added with the running Redis servers {} ({keys} keys, {replicas} replicas); its writes wait for {ack} replicas",
-        names.join(", ")
+        "group {id} is added with the running Redis servers {} ({keys} keys, {replicas} replicas); {}",
+        names.join(", "),
+        what_ack_does(ServerKind::Redis, ack)
     );
     remember(conductor, credentials.as_ref(), &addresses, input.flag("plan"))?;
     change_or_plan(

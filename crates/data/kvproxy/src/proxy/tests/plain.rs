@@ -172,3 +172,20 @@ fn a_server_that_knows_no_slots_gets_its_own_password_and_not_that_of_the_stores
     assert_eq!(scene.sent(0), "AUTH proxy own GET b");
     assert_eq!(scene.sent(1), "AUTH of-stores CLUSTER CONNECTION PROXY GET a");
 }
+
+#[test]
+fn how_long_one_request_has_waited_is_not_counted_for_the_next() {
+    let mut scene = scene();
+    let client = scene.client();
+    view(&mut scene, FIRST, 2, &[(15_000, 16_383)]);
+    scene.ask(client, "INCR a");
+    // With the end of the hold nobody waits, and nobody looks at requests.
+    view(&mut scene, FIRST, 3, &[]);
+    assert_eq!(scene.sent(0), "INCR a");
+    scene.reply(0, ":1\r\n");
+    assert_eq!(scene.said(client), ":1\r\n");
+    scene.wait(60_000);
+    view(&mut scene, FIRST, 4, &[(15_000, 16_383)]);
+    scene.ask(client, "INCR a");
+    assert_eq!(scene.said(client), "", "it waits");
+}
