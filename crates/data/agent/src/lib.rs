@@ -15,6 +15,7 @@
 //! | [`link`] | a thread for each server: one round of commands after the other |
 //! | [`pending`] | what waits for a person |
 //! | [`processes`] | programs that run, as the folder says |
+//! | [`backups`] | the seam to what makes backups of this host's stores |
 //! | [`beginning`] | a new cluster: ports, groups, the first change |
 //! | [`figures`] | what a server says that it does and takes |
 //! | [`records`] | the cluster as the coordinator has it |
@@ -25,6 +26,7 @@
 //! | [`mover`] | the seam to what copies slots |
 
 pub mod api;
+pub mod backups;
 pub mod beginning;
 pub mod board;
 pub mod clock;

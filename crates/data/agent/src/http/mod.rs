@@ -11,9 +11,12 @@ mod token;
 use cluster::Address;
 use serde_json::Value;
 
-use crate::connection::Command;
+use crate::{
+    backups::{Content, Task},
+    connection::Command,
+};
 
-pub use client::{ask, ask_at, ask_leader, token_in};
+pub use client::{Fetched, ask, ask_at, ask_leader, fetch_at, token_in};
 pub use serve::{Desk, listen, listen_tcp};
 pub use token::Token;
 
@@ -46,6 +49,10 @@ pub enum Response {
     Ask(Question),
     /// The same is asked again, with what this server says of itself (`found`).
     Look(Address),
+    /// What comes of this.
+    Backup(Task),
+    /// These bytes.
+    Content(Content),
     /// What the agent that leads says to it.
     PassOn {
         /// Where its REST is.
