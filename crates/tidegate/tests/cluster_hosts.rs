@@ -5,13 +5,19 @@
 
 mod support;
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+};
 
 use rustix::process::Signal;
 use support::{
     RedisClient,
-    hosts::{COUNT, HostWriter, Hosts, PASSWORD},
-    signal_process,
+    cluster::Cluster,
+    hosts::{COUNT, HostWriter, Hosts, PASSWORD, PATIENCE},
+    signal_process, wait_within,
 };
 
 /// Keys of three slots, one of each of three groups: 3300, 7365, 15495.
@@ -48,6 +54,8 @@ fn three_hosts_are_one_cluster_that_survives_what_happens_to_one() {
     let Some(hosts) = begun() else { return };
     is_as_it_should_begin(&hosts);
     the_password_is_needed_and_on_no_command_line(&hosts);
+    a_backup_is_of_one_moment_of_all_hosts(&hosts);
+    what_waits_for_a_person_outlives_the_leader(&hosts);
     survive(&hosts, 4);
 }
 
@@ -172,6 +180,100 @@ fn is_as_it_should_begin(hosts: &Hosts) {
         let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(status["state"], "ok");
     }
+}
+
+/// The masters are on three hosts; the backup is made on one of them, or by who has no folder of the cluster at all.
+#[track_caller]
+fn a_backup_is_of_one_moment_of_all_hosts(hosts: &Hosts) {
+    let mut client = hosts.client(0, hosts.proxy(0));
+    for key in 0..300 {
+        assert_eq!(client.text(&["SET", &format!("key:{key}"), &key.to_string()]), "OK");
+    }
+    let archive = support::Folder::new();
+    let place = archive.0.display().to_string();
+    let stop = AtomicBool::new(false);
+    let outputs = thread::scope(|scope| {
+        // Of three groups, on three hosts. Each is written when the one before it is done.
+        scope.spawn(|| {
+            for round in 1.. {
+                if stop.load(Relaxed) {
+                    break;
+                }
+                for key in TAGS {
+                    assert_eq!(client.text(&["SET", key, &round.to_string()]), "OK");
+                }
+            }
+        });
+        let words = ["backup", "--to", &place, "--json"];
+        let outputs = [hosts.command_there(1, &words), hosts.command_by_coordinator(2, &words)];
+        stop.store(true, Relaxed);
+        outputs
+    });
+    let other = Cluster::up(&["--groups", "2", "--replicas", "0"]);
+    for output in outputs {
+        assert!(output.status.success(), "{output:?}");
+        let made: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(made["groups"].as_array().unwrap().len(), 3);
+        let into = other.address.to_string();
+        let name = made["backup"].as_str().unwrap();
+        other.done(&[
+            "restore",
+            "--from",
+            &place,
+            "--backup",
+            name,
+            "--into",
+            &into,
+            "--work-dir",
+            &place,
+            "--replace",
+        ]);
+        let mut restored = RedisClient::connect(other.address);
+        for key in 0..300 {
+            assert_eq!(restored.text(&["GET", &format!("key:{key}")]), key.to_string());
+        }
+        let rounds = TAGS.map(|key| restored.text(&["GET", key]).parse::<u64>().unwrap());
+        assert!(rounds.is_sorted_by(|before, after| before >= after), "{rounds:?} are not of one moment");
+        assert!(rounds[0] - rounds[2] <= 1, "{rounds:?} are not of one moment");
+    }
+    // The agents hold nothing of them any more, and without the token nothing is given away.
+    let held = |host| {
+        let stores = fs::read_dir(hosts.dir(host)).unwrap();
+        stores.filter(|store| store.as_ref().unwrap().path().join("shard-0/backup").exists()).count()
+    };
+    assert_eq!([0, 1, 2].map(held), [0, 0, 0]);
+}
+
+/// A store of a host whose agent does not lead is started again when somebody has said so, whoever leads by then.
+#[track_caller]
+fn what_waits_for_a_person_outlives_the_leader(hosts: &Hosts) {
+    let leader = hosts.leader(0).unwrap();
+    let other = (leader + 1) % COUNT;
+    let done = |words: &[&str]| {
+        let output = hosts.command(other, words);
+        assert!(output.status.success(), "{words:?}: {output:?}");
+    };
+    done(&["policy", "set", "restart", "ask"]);
+    let replica = || {
+        let status = hosts.status(other)?;
+        let groups = status["groups"].as_array()?;
+        let mut servers = groups.iter().flat_map(|group| group["servers"].as_array().unwrap());
+        servers.find(|server| server["host"] == hosts.address(other) && server["role"] == "replica").cloned()
+    };
+    let pid = replica().unwrap()["pid"].as_u64().unwrap();
+    signal_process(u32::try_from(pid).unwrap(), Signal::KILL);
+    let waits = || hosts.status(other).map(|status| status["pending"].clone()).filter(|all| all[0]["state"] == "waits");
+    wait_within(PATIENCE, "its restart waits", || waits().is_some());
+    let number = waits().unwrap()[0]["number"].clone();
+    hosts.kill(leader);
+    wait_within(PATIENCE, "another agent leads", || hosts.leader(other).is_some_and(|now| now != leader));
+    wait_within(PATIENCE, "it still waits", || waits().is_some_and(|all| all[0]["number"] == number));
+    assert!(replica().unwrap()["pid"].is_null());
+    done(&["action", "confirm", &number.to_string()]);
+    wait_within(PATIENCE, "it runs", || replica().is_some_and(|replica| replica["pid"].is_u64()));
+    hosts.start(leader, &[]);
+    hosts.wait_well();
+    done(&["policy", "set", "restart", "auto"]);
 }
 
 #[track_caller]

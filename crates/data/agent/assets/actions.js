@@ -94,7 +94,7 @@ const actions = {
   /** @param {Group} group @param {Server} server */
   server(group, server) {
     const figures = page.live.figures[server.address];
-    const facts = [["Group", group.id], ["Role", server.role], ["Process", server.pid], ["Starts", server.starts], ["Log ends at", server.offset], ["Answers the agent in", figures && time(figures.round_trip_us)], ["From clients", figures && `${bytes(figures.input)}/s`], ["To clients", figures && `${bytes(figures.output)}/s`], ["Problem", server.problem]];
+    const facts = [["Group", group.id], ["Role", server.role], ["Host", server.host || "none: no agent starts it again"], ["Process", server.pid], ["Starts", server.starts], ["Log ends at", server.offset], ["Answers the agent in", figures && time(figures.round_trip_us)], ["From clients", figures && `${bytes(figures.input)}/s`], ["To clients", figures && `${bytes(figures.output)}/s`], ["Problem", server.problem]];
     const at = `/api/groups/${group.id}`;
     const deeds = [];
     if (server.role === "replica") {

@@ -3,6 +3,7 @@
 /**
  * @typedef {object} Server
  * @property {string} address
+ * @property {string} host empty for one that no agent starts
  * @property {"master" | "replica"} role
  * @property {"up" | "down" | "changing"} state
  * @property {boolean} in_sync

@@ -19,6 +19,7 @@
 //! | [`probe`] | what a running server is that is to join |
 //! | [`pending`] | what waits for a person |
 //! | [`processes`] | programs that run, as the folder says |
+//! | [`backups`] | the seam to what makes backups of this host's stores |
 //! | [`beginning`] | a new cluster: ports, groups, the first change |
 //! | [`figures`] | what a server says that it does and takes |
 //! | [`records`] | the cluster as the coordinator has it |
@@ -29,6 +30,7 @@
 //! | [`mover`] | the seam to what copies slots |
 
 pub mod api;
+pub mod backups;
 pub mod beginning;
 pub mod board;
 pub mod clock;

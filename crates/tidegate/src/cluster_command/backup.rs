@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::{
     archive::Archive,
-    backup::{self, Begun, Restore},
+    backup::{self, Restore},
     export::{self, RdbOptions},
     import::{self, Import},
 };
 
-use super::{WhichArguments, ask, at, get};
+use super::{WhichArguments, ask, at, get, part};
 use crate::backup_command::{archive, with_causes};
 
 /// The version of the description.
@@ -144,21 +144,15 @@ fn make(arguments: &BackupArguments, archive: &dyn Archive) -> Result<String, Fa
         if at(group, "state") != "ok" {
             return Err(failed("it has no master that serves; `cluster check` says why".into()));
         }
-        let password = std::env::var("REDISCLI_AUTH").ok();
-        let dir = backup::folder_of(master, password.as_deref()).map_err(|error| failed(text(&error)))?;
-        if !dir.is_dir() {
-            return Err(failed(format!(
-                "its master {master} is on another machine ({} is not here): a backup needs the masters' folders",
-                dir.display()
-            )));
-        }
-        begun.push((id, master.to_owned(), Begun::of(&dir).map_err(|error| failed(text(&error)))?));
+        let place = part::place(which, &status, group).map_err(failed)?;
+        begun.push((id, master.to_owned(), part::Part::begin(place).map_err(failed)?));
     }
     let cut = ask(which, "POST", "/api/cut", &json!({})).map_err(Fault::Again)?;
     let place_of = |id: u64| {
         at(&cut, "groups").as_array().into_iter().flatten().find(move |group| at(group, "id").as_u64() == Some(id))
     };
-    let mut parts = Vec::new();
+    // All files are held before any is copied, which takes long: stores do not keep their logs for that.
+    let mut cuts = Vec::new();
     for (id, master, begun) in begun {
         let Some(found) = place_of(id).filter(|found| at(found, "master").as_str() == Some(&master)) else {
             return Err(Fault::Again(format!("group {id} has another master than a moment ago")));
@@ -166,8 +160,12 @@ fn make(arguments: &BackupArguments, archive: &dyn Archive) -> Result<String, Fa
         let offset = at(found, "offset").as_u64().unwrap_or(0);
         let place = group_place(&arguments.to, id);
         let to = crate::backup_command::archive(&place).map_err(|error| Fault::Final(text(&*error)))?;
-        let made = begun.finish(&*to, offset, None);
-        let made = made.map_err(|error| Fault::Again(format!("group {id}: {}", text(&error))))?;
+        let cut = begun.cut(offset, &*to).map_err(|problem| Fault::Again(format!("group {id}: {problem}")))?;
+        cuts.push((id, offset, to, cut));
+    }
+    let mut parts = Vec::new();
+    for (id, offset, to, cut) in cuts {
+        let made = cut.copy_to(&*to).map_err(|problem| Fault::Again(format!("group {id}: {problem}")))?;
         let backup = made.name.trim_start_matches("backups/").to_owned();
         parts.push(Part { id, backup, offset, records: made.manifest.records.count });
     }

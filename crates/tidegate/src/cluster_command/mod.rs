@@ -1,13 +1,21 @@
 //! `tidegate cluster`: many stores as one. `up` runs everything; the other commands ask the agent that `up` is.
 
+mod archivist;
 mod backup;
 mod change;
 mod confirm;
 mod pace;
+mod part;
 mod show;
 mod slot_mover;
 
-use std::{io::Write as _, path::PathBuf, process::ExitCode, sync::atomic::AtomicU64, time::Duration};
+use std::{
+    io::Write as _,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use agent::{
     Options,
@@ -511,7 +519,8 @@ fn up(arguments: &UpArguments) -> Result<(), String> {
         let _ = std::io::stdout().flush();
     };
     let mover = slot_mover::SlotMover { password: secret.password, term: AtomicU64::new(0) };
-    agent::run(options, Some(Box::new(mover)), ready).map_err(|error| error.to_string())
+    let archivist = archivist::Backups::default();
+    agent::run(options, Some(Box::new(mover)), Some(Arc::new(archivist)), ready).map_err(|error| error.to_string())
 }
 
 fn ask(which: &WhichArguments, method: &str, path: &str, body: &Value) -> Result<Value, String> {

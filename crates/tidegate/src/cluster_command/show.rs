@@ -72,11 +72,17 @@ pub fn servers(status: &Value) -> String {
                 number(server, "pid"),
                 if is_master { number(group, "slots") } else { String::new() },
                 if is_master { String::new() } else { if in_sync { "yes" } else { "no" }.to_owned() },
-                if problem.is_empty() { state } else { format!("{state}: {problem}") },
+                if problem.is_empty() { format!("{state}{}", starter(server)) } else { format!("{state}: {problem}") },
             ]);
         }
     }
     table(&rows)
+}
+
+/// Says so where no agent looks after a server: one that somebody has started and that joined by `CLUSTER MEET`.
+fn starter(server: &Value) -> &'static str {
+    let is_known = server.get("host").is_some_and(Value::is_string);
+    if is_known && text(server, "host").is_empty() { " (no agent starts it again)" } else { "" }
 }
 
 fn table(rows: &[Vec<String>]) -> String {

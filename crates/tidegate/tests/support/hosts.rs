@@ -201,6 +201,14 @@ impl Hosts {
         command.stdin(Stdio::null()).output().unwrap()
     }
 
+    /// The same, run on that host: what the command itself connects to is reached from there.
+    pub fn command_there(&self, host: usize, words: &[&str]) -> Output {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.space(host), env!("CARGO_BIN_EXE_tidegate"), "cluster"]);
+        command.args(words).arg("--dir").arg(self.dir(host));
+        command.stdin(Stdio::null()).output().unwrap()
+    }
+
     /// The same by the coordinator, as from a host that has no folder of the cluster.
     pub fn command_by_coordinator(&self, host: usize, words: &[&str]) -> Output {
         let mut command = Command::new("ip");

@@ -21,6 +21,7 @@ use signal_hook::{
 
 use super::{Conductor, Event, fencing, figures, leading, moves, requests, site};
 use crate::{
+    backups::Archivist,
     board::{Board, View},
     clock::Clock,
     connection::Login,
@@ -43,7 +44,12 @@ use crate::{
 /// # Errors
 ///
 /// The cluster cannot be begun, or another agent has the folder.
-pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&str)) -> Result<(), AgentError> {
+pub fn run(
+    options: Options,
+    mover: Option<Box<dyn Mover>>,
+    archivist: Option<Arc<dyn Archivist>>,
+    ready: impl FnOnce(&str),
+) -> Result<(), AgentError> {
     options.check()?;
     let log = open_log(&options)?;
     let stops = stops()?;
@@ -60,7 +66,8 @@ pub fn run(options: Options, mover: Option<Box<dyn Mover>>, ready: impl FnOnce(&
     let (sender, events) = mpsc::channel();
     let login = Login { password: options.secret.password.clone(), term: None };
     let heard = heard_by(&board, &sender);
-    let desk = Arc::new(desk(&board, &heard, &sender, (token.clone(), login.clone())));
+    let desk = desk(&board, &heard, &sender, (token.clone(), login.clone()));
+    let desk = Arc::new(Desk { archivist, ..desk });
     http::listen(&options.folder, Arc::clone(&desk))?;
     let site = site::open(&options, desk)?;
     let api = site.map(|address| address.to_string()).unwrap_or_default();
@@ -163,7 +170,14 @@ fn desk(board: &Arc<Board>, heard: &Arc<Heard>, sender: &Sender<Event>, (token, 
         told(serde_json::from_value(body).ok()?);
         serde_json::to_value(of_board.view()).ok()
     };
-    Desk { hand_over: Box::new(hand_over), access: requests::access, exchange: Box::new(exchange), token, login }
+    Desk {
+        hand_over: Box::new(hand_over),
+        access: requests::access,
+        exchange: Box::new(exchange),
+        token,
+        login,
+        archivist: None,
+    }
 }
 
 fn no_thread(error: std::io::Error) -> AgentError {

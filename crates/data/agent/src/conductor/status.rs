@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 use super::{Conductor, requests};
 use crate::board::FRESH_MS;
 
+/// How many groups are listed when the cluster serves.
+const GREETED_MAX: usize = 8;
+
 /// Whether every slot that is given out is served, and a proxy takes clients.
 #[must_use]
 pub fn serves(conductor: &Conductor) -> bool {
@@ -46,20 +49,37 @@ pub(super) fn group_serves(conductor: &Conductor, id: GroupId) -> bool {
 pub fn greeting(conductor: &Conductor) -> String {
     let cluster = &conductor.records.cluster;
     let redis = cluster.servers().filter(|(_, server)| !server.kind.is_store()).count();
-    let stores = cluster.servers().count() - redis;
+    let count = cluster.servers().count() - redis;
     let redis = if redis == 0 { String::new() } else { format!(", {redis} Redis servers") };
     let proxy = cluster.proxies.first().map(|proxy| &proxy.address);
     let dir = conductor.options.folder.path().display();
+    let stores = listed_stores(conductor);
     let connect =
         proxy.map_or(String::new(), |address| format!("redis-cli -h {} -p {}", address.host(), address.port()));
     let page = conductor.site.as_ref().map_or(String::new(), |address| {
         format!("\n  page      http://{address}/ (to change things there: tidegate cluster page --dir {dir})")
     });
     format!(
-        "the cluster serves: {} groups, {stores} stores{redis}\n  clients   {connect}{page}\n  status    tidegate cluster status --dir {dir}\n  \
+        "the cluster serves: {} groups, {count} stores{redis}\n  clients   {connect}\n  stores    {stores}{page}\n  status    tidegate cluster status --dir {dir}\n  \
          end       Ctrl-C, or tidegate cluster down --dir {dir}",
         cluster.groups.len()
     )
+}
+
+/// Stores by group, the master first, as many as fit on a screen.
+fn listed_stores(conductor: &Conductor) -> String {
+    let groups = &conductor.records.cluster.groups;
+    let line = |(id, group): (&GroupId, &cluster::Group)| {
+        let replicas = group.servers.iter().filter(|server| server.address != group.master);
+        let replicas: Vec<String> = replicas.map(|server| server.address.to_string()).collect();
+        let behind = if replicas.is_empty() { String::new() } else { format!(", replicas {}", replicas.join(" ")) };
+        format!("group {id}: master {}{behind}", group.master)
+    };
+    let mut lines: Vec<String> = groups.iter().take(GREETED_MAX).map(line).collect();
+    if groups.len() > GREETED_MAX {
+        lines.push(format!("and {} more groups", groups.len() - GREETED_MAX));
+    }
+    lines.join("\n            ")
 }
 
 fn server_status(conductor: &Conductor, group: GroupId, server: &Server) -> Value {

@@ -1,7 +1,7 @@
 //! Asks the agent of a folder by its socket, or that of another host by TCP.
 
 use std::{
-    io,
+    io::{self, Read as _},
     net::{TcpStream, ToSocketAddrs as _},
     os::unix::net::UnixStream,
     path::Path,
@@ -26,6 +26,8 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
 pub(super) const PASSED_ON: &str = "x-tidegate-passed-on";
 /// Bytes that an answer may have: thousands of servers, or a long history.
 const ANSWER_MAX: usize = 256 << 20;
+/// Bytes that are read of an error.
+const REFUSAL_MAX: u64 = 64 << 10;
 
 /// Asks the agent of a folder.
 ///
@@ -97,13 +99,59 @@ pub fn passed_on(
     patience: Duration,
 ) -> Result<(u16, Value), AgentError> {
     let silent = |error: io::Error| AgentError::Other(format!("the agent at {api} does not answer: {error}"));
-    let connect = || {
-        let found = api.to_socket_addrs()?.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
-        TcpStream::connect_timeout(&found, patience.min(CONNECT_PATIENCE))
-    };
-    let mut stream = connect().map_err(silent)?;
+    let mut stream = connected(api, patience.min(CONNECT_PATIENCE)).map_err(silent)?;
     let more = format!("host: {api}\r\nauthorization: Bearer {}\r\n{PASSED_ON}: 1\r\n", token.text());
     exchange(&mut stream, &head(method, path, &more), body, patience).map_err(silent)
+}
+
+/// A body that is read while it comes.
+pub struct Fetched {
+    /// How many bytes it has.
+    pub len: u64,
+    stream: io::Take<io::Chain<io::Cursor<Vec<u8>>, TcpStream>>,
+}
+
+impl std::fmt::Debug for Fetched {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Fetched").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+impl io::Read for Fetched {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.stream.read(into)
+    }
+}
+
+/// Fetches what the agent at an address has, with the cluster's token. It may take so long until it begins to come.
+///
+/// # Errors
+///
+/// Nobody answers in time, or with an error, which is its text.
+pub fn fetch_at(api: &str, token: &Token, path: &str, patience: Duration) -> Result<Fetched, AgentError> {
+    let silent = |error: io::Error| AgentError::Other(format!("the agent at {api} does not answer: {error}"));
+    let mut stream = connected(api, CONNECT_PATIENCE).map_err(silent)?;
+    let more = format!("host: {api}\r\nauthorization: Bearer {}\r\n{PASSED_ON}: 1\r\n", token.text());
+    let head = format!("{}\r\n", head("GET", path, &more));
+    message::write(&mut stream, head.as_bytes(), Instant::now() + PATIENCE).map_err(silent)?;
+    let answer = Message::read_head(&mut stream, Instant::now() + patience).map_err(silent)?;
+    stream.limit(PATIENCE).map_err(silent)?;
+    let len = answer.body_length().map_err(silent)? as u64;
+    let status = answer.first.get(1).and_then(|number| number.parse::<u16>().ok()).unwrap_or(0);
+    let stream = io::Cursor::new(answer.body).chain(stream).take(len);
+    if status == 200 {
+        return Ok(Fetched { len, stream });
+    }
+    let mut body = String::new();
+    // An error that does not come whole is one all the same.
+    let _ = stream.take(REFUSAL_MAX).read_to_string(&mut body);
+    good(status, serde_json::from_str(&body).unwrap_or(Value::Null))?;
+    Err(AgentError::Other(format!("the agent at {api} does not give {path}")))
+}
+
+fn connected(api: &str, patience: Duration) -> io::Result<TcpStream> {
+    let found = api.to_socket_addrs()?.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
+    TcpStream::connect_timeout(&found, patience)
 }
 
 fn head(method: &str, path: &str, more: &str) -> String {

@@ -67,29 +67,12 @@ impl Message {
     ///
     /// It is none, or too long, or does not come in time.
     pub fn read(stream: &mut impl Stream, body_max: usize, end: Instant) -> io::Result<Self> {
-        let mut bytes = Vec::new();
         let mut piece = [0; 4096];
-        let head_len = loop {
-            if let Some(place) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
-                break place;
-            }
-            if bytes.len() > HEAD_MAX {
-                return Err(bad("its head is too long"));
-            }
-            stream.limit(left(end)?)?;
-            match stream.read(&mut piece) {
-                Ok(0) => return Err(bad("its head has no end")),
-                Ok(len) => bytes.extend_from_slice(piece.get(..len).unwrap_or_default()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        };
-        let mut message = Self::parse(bytes.get(..head_len).unwrap_or_default())?;
+        let mut message = Self::read_head(stream, end)?;
         let length = message.body_length()?;
         if length > body_max {
             return Err(bad("its body is too long"));
         }
-        message.body = bytes.split_off(head_len + 4);
         // What comes behind the body is nobody's.
         message.body.truncate(length);
         if message.body.len() < length
@@ -108,6 +91,34 @@ impl Message {
                 Err(error) => return Err(error),
             }
         }
+        Ok(message)
+    }
+
+    /// Reads one up to where its body begins; what came with that of the body is in it.
+    ///
+    /// # Errors
+    ///
+    /// It is none, or does not come in time.
+    pub fn read_head(stream: &mut impl Stream, end: Instant) -> io::Result<Self> {
+        let mut bytes = Vec::new();
+        let mut piece = [0; 4096];
+        let head_len = loop {
+            if let Some(place) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+                break place;
+            }
+            if bytes.len() > HEAD_MAX {
+                return Err(bad("its head is too long"));
+            }
+            stream.limit(left(end)?)?;
+            match stream.read(&mut piece) {
+                Ok(0) => return Err(bad("its head has no end")),
+                Ok(len) => bytes.extend_from_slice(piece.get(..len).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        };
+        let mut message = Self::parse(bytes.get(..head_len).unwrap_or_default())?;
+        message.body = bytes.split_off(head_len + 4);
         Ok(message)
     }
 
@@ -132,7 +143,12 @@ impl Message {
         Ok(Self { first, headers, body: Vec::new() })
     }
 
-    fn body_length(&self) -> io::Result<usize> {
+    /// How long its body is said to be.
+    ///
+    /// # Errors
+    ///
+    /// That cannot be told.
+    pub fn body_length(&self) -> io::Result<usize> {
         if self.header("transfer-encoding").is_some() {
             return Err(bad("its body has to come whole, with content-length"));
         }

@@ -12,11 +12,12 @@ use cluster::Address;
 use serde_json::Value;
 
 use crate::{
+    backups::{Content, Task},
     connection::Command,
     survey::{Measured, Survey},
 };
 
-pub use client::{ask, ask_at, ask_leader, token_in};
+pub use client::{Fetched, ask, ask_at, ask_leader, fetch_at, token_in};
 pub use serve::{Desk, listen, listen_tcp};
 pub use token::Token;
 
@@ -53,6 +54,10 @@ pub enum Response {
     Measure(Survey),
     /// The same is asked again, with what this server says of itself (`found`).
     Look(Address),
+    /// What comes of this.
+    Backup(Task),
+    /// These bytes.
+    Content(Content),
     /// What the agent that leads says to it.
     PassOn {
         /// Where its REST is.

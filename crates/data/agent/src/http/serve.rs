@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     api::Access,
+    backups::{Archivist, BackupError, Content, Task},
     board::EXCHANGE,
     connection::{Connection, Login, text},
     error::AgentError,
@@ -39,6 +40,8 @@ pub(super) const SERVER_PATIENCE: Duration = Duration::from_secs(5);
 const CONNECTIONS_MAX: usize = 64;
 /// How long to wait when no connection can be taken: there are too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How much of a file is read at once.
+const PIECE_LEN: usize = 256 << 10;
 
 /// Where requests go.
 pub struct Desk {
@@ -52,6 +55,8 @@ pub struct Desk {
     pub token: Token,
     /// The servers' password.
     pub login: Login,
+    /// What makes backups.
+    pub archivist: Option<Arc<dyn Archivist>>,
 }
 
 impl std::fmt::Debug for Desk {
@@ -136,19 +141,50 @@ fn serve_owner(stream: &mut impl Stream, desk: &Desk) -> io::Result<()> {
         Ok(request) => answered(desk, request),
         Err(error) => unreadable(&error),
     };
-    message::write(stream, &bytes_of(response, true), Instant::now() + PATIENCE)
+    send(stream, answer_of(response, true))
 }
 
 fn serve_guest(stream: &mut TcpStream, peer: SocketAddr, desk: &Desk) -> io::Result<()> {
     let read = Message::read(stream, BODY_MAX, Instant::now() + PATIENCE);
-    let bytes = match read {
+    let answer = match read {
         Ok(message) => guest_answer(message, peer, desk),
-        Err(error) => bytes_of(unreadable(&error), true),
+        Err(error) => Answer::Bytes(bytes_of(unreadable(&error), true)),
     };
-    message::write(stream, &bytes, Instant::now() + PATIENCE)
+    send(stream, answer)
 }
 
-fn guest_answer(message: Message, peer: SocketAddr, desk: &Desk) -> Vec<u8> {
+/// What goes over a connection.
+enum Answer {
+    /// All of it.
+    Bytes(Vec<u8>),
+    /// What is read while it goes.
+    Content(Content),
+}
+
+fn answer_of(response: Response, has_body: bool) -> Answer {
+    match response {
+        Response::Content(content) => Answer::Content(content),
+        other => Answer::Bytes(bytes_of(other, has_body)),
+    }
+}
+
+fn send(stream: &mut impl Stream, answer: Answer) -> io::Result<()> {
+    let Content { len, mut bytes } = match answer {
+        Answer::Bytes(bytes) => return message::write(stream, &bytes, Instant::now() + PATIENCE),
+        Answer::Content(content) => content,
+    };
+    let head = head_of(200, "application/octet-stream", page::NOT_KEPT, len);
+    message::write(stream, &head, Instant::now() + PATIENCE)?;
+    let mut piece = vec![0; PIECE_LEN];
+    loop {
+        match bytes.read(&mut piece)? {
+            0 => return Ok(()),
+            read => message::write(stream, piece.get(..read).unwrap_or_default(), Instant::now() + PATIENCE)?,
+        }
+    }
+}
+
+fn guest_answer(message: Message, peer: SocketAddr, desk: &Desk) -> Answer {
     let given = match message.header("authorization") {
         None => Given::Nothing,
         Some(text) if desk.token.is_in(text) => Given::Right,
@@ -157,14 +193,14 @@ fn guest_answer(message: Message, peer: SocketAddr, desk: &Desk) -> Vec<u8> {
     let situation = Situation::of(&message, peer.ip(), given);
     let request = match request_of(message) {
         Ok(request) => request,
-        Err(error) => return bytes_of(unreadable(&error), true),
+        Err(error) => return Answer::Bytes(bytes_of(unreadable(&error), true)),
     };
     if given == Given::Right && request.path == EXCHANGE {
         let answer = (desk.exchange)(request.body).map_or_else(
             || Response::refused(400, "this is nothing that an agent says: do both run the same version?"),
             Response::good,
         );
-        return bytes_of(answer, true);
+        return answer_of(answer, true);
     }
     let has_body = request.method != "HEAD";
     let is_fetch = matches!(request.method.as_str(), "GET" | "HEAD");
@@ -172,9 +208,9 @@ fn guest_answer(message: Message, peer: SocketAddr, desk: &Desk) -> Vec<u8> {
     let access = (desk.access)(&request.method, &request.path).unwrap_or(Access::Read);
     let wish = if file.is_some() { Wish::File } else { Wish::Route(access) };
     match (situation.judge(wish), file) {
-        (Err(no), _) => refusal(no, has_body),
-        (Ok(()), Some(file)) => framed(200, file.content_type, file.cache, &file.body, has_body),
-        (Ok(()), None) => bytes_of(answered(desk, request), has_body),
+        (Err(no), _) => Answer::Bytes(refusal(no, has_body)),
+        (Ok(()), Some(file)) => Answer::Bytes(framed(200, file.content_type, file.cache, &file.body, has_body)),
+        (Ok(()), None) => answer_of(answered(desk, request), has_body),
     }
 }
 
@@ -224,8 +260,33 @@ fn answered(desk: &Desk, request: Request) -> Response {
             Ok(measured) => handed_over(desk, Request { measured: Some(measured), ..again }),
             Err(problem) => Response::refused(502, format!("what slots have cannot be learned: {problem}")),
         },
-        said @ (Response::Said { .. } | Response::PassOn { .. }) => said,
+        Response::Backup(task) => kept(desk, task),
+        said @ (Response::Said { .. } | Response::PassOn { .. } | Response::Content(_)) => said,
     }
+}
+
+fn kept(desk: &Desk, task: Task) -> Response {
+    let Some(archivist) = &desk.archivist else {
+        return Response::refused(409, "this agent makes no backups");
+    };
+    let done = match task {
+        Task::Begin { dir } => {
+            archivist.begin(&dir).map(|number| Response::good(serde_json::json!({ "number": number })))
+        }
+        Task::Cut { number, until, former_end } => {
+            archivist.cut(number, until, former_end).map(|()| Response::good(serde_json::json!({ "number": number })))
+        }
+        Task::Describe { number } => archivist.describe(number).map(Response::Content),
+        Task::File { number, digest } => archivist.file(number, &digest).map(Response::Content),
+        Task::End { number } => {
+            archivist.end(number);
+            Ok(Response::good(serde_json::json!({ "number": number })))
+        }
+    };
+    done.unwrap_or_else(|error| {
+        let status = if matches!(error, BackupError::NoBackup(_)) { 404 } else { 409 };
+        Response::refused(status, error)
+    })
 }
 
 fn handed_over(desk: &Desk, request: Request) -> Response {
@@ -268,12 +329,21 @@ fn bytes_of(response: Response, has_body: bool) -> Vec<u8> {
         Response::Ask(Question { server, .. }) | Response::Look(server) => {
             (502, serde_json::json!({ "error": format!("{server} was not asked") }))
         }
+        Response::Backup(_) | Response::Content(_) => (502, serde_json::json!({ "error": "nobody was asked" })),
         Response::PassOn { api, .. } => (502, serde_json::json!({ "error": format!("{api} was not asked") })),
     };
     framed(status, "application/json", page::NOT_KEPT, body.to_string().as_bytes(), has_body)
 }
 
 fn framed(status: u16, content_type: &str, cache: &str, body: &[u8], has_body: bool) -> Vec<u8> {
+    let mut bytes = head_of(status, content_type, cache, body.len() as u64);
+    if has_body {
+        bytes.extend_from_slice(body);
+    }
+    bytes
+}
+
+fn head_of(status: u16, content_type: &str, cache: &str, len: u64) -> Vec<u8> {
     let reason = match status {
         200 => "OK",
         400 => "Bad Request",
@@ -286,15 +356,11 @@ fn framed(status: u16, content_type: &str, cache: &str, body: &[u8], has_body: b
         _ => "Service Unavailable",
     };
     let challenge = if status == 401 { "www-authenticate: Bearer realm=\"Tidegate cluster\"\r\n" } else { "" };
-    let mut bytes = format!(
+    format!(
         "HTTP/1.1 {status} {reason}\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\ncache-control: {cache}\r\n{challenge}\
          content-security-policy: {}\r\nx-content-type-options: nosniff\r\nreferrer-policy: no-referrer\r\nconnection: close\r\n\r\n",
-        body.len(),
+        len,
         webpage::POLICY
     )
-    .into_bytes();
-    if has_body {
-        bytes.extend_from_slice(body);
-    }
-    bytes
+    .into_bytes()
 }

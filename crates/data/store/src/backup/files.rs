@@ -130,6 +130,30 @@ pub fn fetch(archive: &dyn Archive, item: &Item, to: &Path) -> Result<(), StoreE
     Ok(())
 }
 
+/// Reads on; at the end what went by must have a digest, or reading fails there.
+pub struct Checked<'a, R> {
+    inner: R,
+    hasher: Sha256,
+    digest: &'a str,
+}
+
+impl<'a, R> Checked<'a, R> {
+    pub fn new(inner: R, digest: &'a str) -> Self {
+        Self { inner, hasher: Sha256::new(), digest }
+    }
+}
+
+impl<R: Read> Read for Checked<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(into)?;
+        self.hasher.update(into.get(..read).unwrap_or_default());
+        if read == 0 && !into.is_empty() && hex(&self.hasher.clone().finalize()) != self.digest {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it did not come as it was sent"));
+        }
+        Ok(read)
+    }
+}
+
 /// Writes on, and sums up what went by.
 struct Digesting<W> {
     inner: W,

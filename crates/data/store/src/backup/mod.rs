@@ -12,6 +12,7 @@
 mod files;
 mod links;
 mod manifest;
+mod offered;
 mod prune;
 mod restore;
 mod running;
@@ -28,6 +29,7 @@ use oplog::Offset;
 use links::Applied;
 pub(crate) use links::{Linked, Links};
 pub use manifest::{Item, Manifest};
+pub use offered::{Offered, take};
 pub use prune::Removed;
 pub use restore::{Restore, restore};
 pub use running::folder_of;
@@ -92,18 +94,57 @@ impl Begun {
         Ok(Self { folder, links, applied })
     }
 
-    /// Makes it, with the log up to an offset that the store had reached after the beginning; the rest as [`backup_and_keep`].
+    /// It goes up to an offset of the log that the store had reached after the beginning; also from where the backup before it ended, if
+    /// that is told and still there.
     ///
     /// # Errors
     ///
-    /// Those of [`backup_and_keep`]; the log does not reach that far, or the store has gone on so fast that parts of it are gone.
-    pub fn finish(self, archive: &dyn Archive, until: u64, keep: Option<NonZeroUsize>) -> Result<Made, StoreError> {
+    /// The log does not reach that far, or the store has gone on so fast that parts of it are gone.
+    pub fn up_to(self, until: u64, former_end: Option<u64>) -> Result<AtMoment, StoreError> {
         let created_ms = clock::now().unsigned_abs();
-        let former = newest(archive)?;
-        let former_end = former.as_ref().map(|former| Offset(former.log_end));
+        let former_end = former_end.map(Offset);
         let linked = self.links.up_to(self.folder.path(), self.applied, former_end, Offset(until))?;
-        copy(&Copied { links: self.links, linked, created_ms }, archive, former.as_ref(), keep)
+        Ok(AtMoment(Copied { links: self.links, linked, created_ms }))
     }
+}
+
+/// A backup of a moment of which all files are held, and none is copied yet. The store may go on as long as it likes.
+pub struct AtMoment(Copied);
+
+impl AtMoment {
+    /// Copies it into an archive.
+    ///
+    /// # Errors
+    ///
+    /// Those of the archive; data that is damaged.
+    pub fn copy_to(&self, archive: &dyn Archive) -> Result<Made, StoreError> {
+        copy(&self.0, archive, newest(archive)?.as_ref(), None)
+    }
+
+    /// Offers it to somebody who takes the files that are missed there. Files that the one before had need not be read again.
+    ///
+    /// # Errors
+    ///
+    /// Data that is damaged.
+    pub fn offer(self, former: Option<&Manifest>) -> Result<Offered, StoreError> {
+        let (manifest, _) = describe(&self.0, &offered::Nowhere { former }, former)?;
+        Offered::new(self.0.links, manifest).map_err(StoreError::Loop)
+    }
+}
+
+impl std::fmt::Debug for AtMoment {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("AtMoment").field("folder", &self.0.links.folder).finish_non_exhaustive()
+    }
+}
+
+/// Where the log of the newest backup of an archive ends.
+///
+/// # Errors
+///
+/// Those of the archive.
+pub fn end_of_newest(archive: &dyn Archive) -> Result<Option<u64>, StoreError> {
+    Ok(newest(archive)?.map(|manifest| manifest.log_end))
 }
 
 impl std::fmt::Debug for Begun {
@@ -137,6 +178,29 @@ fn copy(
     former: Option<&Manifest>,
     keep: Option<NonZeroUsize>,
 ) -> Result<Made, StoreError> {
+    let (manifest, copied) = describe(what, archive, former)?;
+    let name = manifest.name();
+    let bytes = manifest.encode().map_err(StoreError::Loop)?;
+    put_description(archive, &name, &bytes)?;
+    let removed = keep.map_or(Ok(Removed::default()), |keep| prune::keep_newest(archive, keep))?;
+    Ok(Made { manifest, name, copied, removed })
+}
+
+fn put_description(archive: &dyn Archive, name: &str, mut bytes: &[u8]) -> Result<(), StoreError> {
+    let len = bytes.len() as u64;
+    archive.put(name, &mut bytes, len).map_err(|source| StoreError::Archive {
+        action: "write",
+        name: format!("{}/{name}", archive.name()),
+        source,
+    })
+}
+
+/// Puts all files of a backup into an archive; says what they are, and how many and how much was put.
+fn describe(
+    what: &Copied,
+    archive: &dyn Archive,
+    former: Option<&Manifest>,
+) -> Result<(Manifest, (usize, u64)), StoreError> {
     let Copied { links, linked, created_ms } = what;
     let records = engine::open_frozen(&links.folder.join("tables"))?;
     // What the tables do not need has gone by being opened.
@@ -162,14 +226,7 @@ fn copy(
         log,
         records: summary.into(),
     };
-    let (name, bytes) = (manifest.name(), manifest.encode()?);
-    archive.put(&name, &mut bytes.as_slice(), bytes.len() as u64).map_err(|source| StoreError::Archive {
-        action: "write",
-        name: format!("{}/{name}", archive.name()),
-        source,
-    })?;
-    let removed = keep.map_or(Ok(Removed::default()), |keep| prune::keep_newest(archive, keep))?;
-    Ok(Made { manifest, name, copied: copier.copied, removed })
+    Ok((manifest, copier.copied))
 }
 
 /// The names of all backups of an archive, the oldest first.

@@ -328,7 +328,7 @@ impl Conductor {
     }
 
     /// Where the data of a store of ours is.
-    fn data_of(&self, address: &Address) -> Option<String> {
+    pub(super) fn data_of(&self, address: &Address) -> Option<String> {
         let declared = self.processes.declared().find(|declared| declared.address == *address)?;
         Some(self.options.folder.store(&declared.name).display().to_string())
     }

@@ -1,6 +1,7 @@
 //! What can be asked of an agent: one table, from which the command line, REST and the page are served.
 
 mod actions;
+mod backups;
 mod cut;
 mod groups;
 mod nodes;
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 use super::Conductor;
 use crate::{
     api::{self, Access, Found, Input, Kind, Parameter},
+    backups::Task,
     error::AgentError,
     http::{Question, Request, Response},
     survey::Survey,
@@ -34,6 +36,8 @@ pub enum Handler {
     Talk(fn(&mut Conductor, &Input) -> Result<Response, Problem>),
     /// A server is asked, by whoever serves the request: the loop waits for nobody.
     Ask(fn(&Conductor, &Input) -> Result<Question, Problem>),
+    /// Something about a backup, by whoever serves the request.
+    Backup(fn(&Conductor, &Input) -> Result<Task, Problem>),
 }
 
 pub(super) use actions::shown;
@@ -90,7 +94,7 @@ fn said(error: &dyn std::error::Error) -> String {
 /// Everything that can be asked.
 pub static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
     let own = [overview::ROUTES, groups::ROUTES, slots::ROUTES, pace::ROUTES, proxies::ROUTES];
-    let more = [actions::ROUTES, policy::ROUTES, nodes::ROUTES, cut::ROUTES, reborn::ROUTES];
+    let more = [actions::ROUTES, policy::ROUTES, nodes::ROUTES, cut::ROUTES, backups::ROUTES, reborn::ROUTES];
     [own.concat(), more.concat()].concat()
 });
 
@@ -117,7 +121,7 @@ const OF_HOST: [&str; 7] = [
 /// Whether a request is about this host alone, so that it is answered by whichever agent is asked.
 #[must_use]
 pub fn is_of_host(path: &str) -> bool {
-    OF_HOST.contains(&path)
+    OF_HOST.contains(&path) || path.starts_with(backups::PLACE)
 }
 
 /// Answers a request.
@@ -144,6 +148,7 @@ pub fn answer(conductor: &mut Conductor, request: &Request) -> Response {
         Handler::Answer(handler) => handler(conductor, &input).map(Response::good),
         Handler::Talk(handler) => handler(conductor, &input),
         Handler::Ask(handler) => handler(conductor, &input).map(Response::Ask),
+        Handler::Backup(handler) => handler(conductor, &input).map(Response::Backup),
     };
     result.unwrap_or_else(|problem| match problem {
         Problem::Wrong(text) => Response::refused(400, text),
