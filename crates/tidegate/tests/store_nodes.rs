@@ -133,6 +133,34 @@ fn transactions_waits_and_messages_cross_nodes() {
 }
 
 #[test]
+fn what_is_published_at_one_node_is_heard_at_all_once() {
+    let node = || Store::start(&["--cluster-enabled", "yes"]);
+    let stores = [node(), node(), node()];
+    tell(&stores, 1, ["0-4999", "5000-9999", "10000-16383"]);
+    let mut listeners = stores.each_ref().map(Store::client);
+    for listener in &mut listeners {
+        listener.text(&["SUBSCRIBE", "news"]);
+    }
+    let mut client = stores[1].client();
+    assert_eq!(
+        client.text(&["PUBLISH", "news", "plain"]),
+        "1",
+        "those who listen here are counted, as in Redis Cluster"
+    );
+    client.text(&["EVAL", "return redis.call('publish', 'news', 'script')", "0"]);
+    client.text(&["MULTI"]);
+    client.text(&["PUBLISH", "news", "transaction"]);
+    client.command(&["EXEC"]);
+    client.text(&["PUBLISH", "news", "last"]);
+    for listener in &mut listeners {
+        for expected in ["plain", "script", "transaction", "last"] {
+            let message = listener.reply().unwrap();
+            assert_eq!(message.as_slice().unwrap()[2].as_bytes(), Some(expected.as_bytes()));
+        }
+    }
+}
+
+#[test]
 fn slots_that_change_hands_are_found() {
     let stores = nodes();
     let mut client = stores[0].client();

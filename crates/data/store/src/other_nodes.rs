@@ -48,6 +48,11 @@ impl OtherNodes {
         })
     }
 
+    /// Has the other masters publish a message.
+    pub fn publish(&self, command: Vec<u8>) {
+        self.proxy.publish(command);
+    }
+
     /// A session asks nothing any more.
     pub fn leave(&self, session: SessionId) {
         self.proxy.leave(number_of(session));

@@ -170,7 +170,13 @@ fn publish(context: &mut Context<'_>, medium: Medium) -> Result<(), Failure> {
     // What a script calls answers the script, and not its client; what is not answered is no place for a message either.
     let has_place = !context.session.internal && context.session.replies_wanted();
     let mut own = has_place.then_some((id, &mut context.reply));
-    let receivers = context.shared.publish(medium, channel, text, &mut own);
+    // A message that a replica of a cluster hands on comes back to it by its master.
+    let comes_back = medium == Medium::Channel && context.shared.hands_on(context.session, channel, text);
+    let receivers = if comes_back {
+        context.shared.listeners(channel)
+    } else {
+        context.shared.publish(medium, channel, text, &mut own)
+    };
     context.reply.count(receivers);
     crate::groups::replication::tell_replicas(context);
     Ok(())

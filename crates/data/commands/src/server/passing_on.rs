@@ -4,6 +4,7 @@
 //! keys of all nodes. The session waits for the answer. Clients of Redis Cluster are sent elsewhere as ever.
 
 use keyspace::Failure;
+use resp::encode_command;
 
 use crate::{
     Session,
@@ -87,6 +88,20 @@ impl Shared {
         session.transaction.is_none() && is_of_all_nodes(found) && self.has_other_masters()
     }
 
+    /// Hands a message on to the cluster's other masters: whoever listens at any node hears it, as in Redis Cluster. Returns whether it
+    /// comes back to this node, which is a replica, by its master.
+    pub(crate) fn hands_on(&mut self, session: &Session, channel: &[u8], text: &[u8]) -> bool {
+        let is_of_client = session.standing.peer == Peer::Client && !session.is_master && !session.replaying;
+        if !is_of_client || !self.has_other_masters() {
+            return false;
+        }
+        let mut command = Vec::new();
+        encode_command(&mut command, &[b"PUBLISH".as_slice(), channel, text]);
+        self.forwards.messages.push(command);
+        let topology = self.cluster.as_ref().and_then(|membership| membership.topology.as_ref());
+        topology.is_some_and(|topology| topology.myself.is_some_and(|place| topology.master_of(place) != place))
+    }
+
     fn has_other_masters(&self) -> bool {
         let topology = self.cluster.as_ref().and_then(|membership| membership.topology.as_ref());
         topology.is_some_and(|topology| {
@@ -125,7 +140,7 @@ impl Forwards {
     /// Whether anything is to be told to whoever passes commands on.
     #[must_use]
     pub fn has_passed_on(&self) -> bool {
-        !self.to_nodes.is_empty() || !self.left.is_empty()
+        !self.to_nodes.is_empty() || !self.left.is_empty() || !self.messages.is_empty()
     }
 }
 

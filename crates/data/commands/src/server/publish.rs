@@ -74,6 +74,13 @@ impl Shared {
         receivers.len()
     }
 
+    /// How many listen to a channel.
+    pub fn listeners(&self, channel: &[u8]) -> usize {
+        let matching = self.pubsub.patterns.iter().filter(|(pattern, _)| glob::matches(pattern, channel));
+        let by_pattern: usize = matching.map(|(_, ids)| ids.len()).sum();
+        self.pubsub.channels.get(channel).map_or(0, |ids| ids.len()) + by_pattern
+    }
+
     /// Puts something into the output of a session, in its protocol. The one whose command runs gets it after the reply; if
     /// that is a script, before it.
     pub fn send_with(&mut self, id: SessionId, write: impl FnOnce(&mut Reply<'_>)) {

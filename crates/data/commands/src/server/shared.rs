@@ -107,6 +107,8 @@ pub struct Forwards {
     pub queue: Vec<Forward>,
     /// Those that are to be sent to other nodes of the cluster (`cluster-proxy`).
     pub to_nodes: Vec<Forward>,
+    /// Messages that the cluster's other masters are to have, as commands.
+    pub messages: Vec<Vec<u8>>,
     /// Sessions for which nothing is to be sent to other nodes any more.
     pub left: Vec<SessionId>,
     /// Whose they are that have no answer yet.

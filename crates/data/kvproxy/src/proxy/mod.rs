@@ -17,6 +17,7 @@ mod keys;
 mod link;
 mod local;
 mod merge;
+mod messages;
 mod own;
 mod plain;
 mod pool;
@@ -73,6 +74,8 @@ pub struct Proxy {
     parked: Vec<Parked>,
     /// What is known of servers that know no slots.
     pub plain: Plain,
+    /// The server that is the program itself, if the proxy is within one.
+    myself: Option<usize>,
     /// Milliseconds of a clock that never goes back.
     now: u64,
     /// The same in microseconds.
@@ -141,6 +144,7 @@ impl Proxy {
             next_id: 1,
             parked: Vec::new(),
             plain: Plain::default(),
+            myself: None,
             now,
             now_micros: now.saturating_mul(1000),
             wall,

@@ -32,6 +32,9 @@ const RETRY_FOR: Duration = Duration::from_secs(5);
 /// How long a server has for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The caller that messages are sent for. Nobody takes the replies to these.
+const PUBLISHER: u64 = u64::MAX;
+
 /// What is asked for a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
@@ -61,6 +64,7 @@ pub struct Answer {
 enum Order {
     Ask(Question),
     Leave(u64),
+    Publish(Vec<u8>),
     Learn(Box<Topology>),
 }
 
@@ -112,6 +116,11 @@ impl Embedded {
     #[must_use]
     pub fn ask(&self, question: Question) -> bool {
         self.order(Order::Ask(question))
+    }
+
+    /// Has all masters but the program itself publish a message: a command. Nobody waits for it.
+    pub fn publish(&self, command: Vec<u8>) {
+        self.order(Order::Publish(command));
     }
 
     /// A client has gone, and whatever it waits for.
@@ -203,23 +212,23 @@ impl Worker {
             match callers.orders.try_recv() {
                 Ok(Order::Ask(question)) => self.take_question(&question),
                 Ok(Order::Leave(caller)) => self.remove_caller(caller),
-                Ok(Order::Learn(topology)) => self.proxy.set_topology(0, &topology),
+                Ok(Order::Publish(command)) => {
+                    if let Some(place) = self.place_of(PUBLISHER) {
+                        self.proxy.publish_to_others(place, &command);
+                    }
+                }
+                Ok(Order::Learn(topology)) => {
+                    self.proxy.set_topology(0, &topology);
+                    self.proxy.set_myself(&topology);
+                }
                 Err(_) => return,
             }
         }
     }
 
     fn take_question(&mut self, question: &Question) {
+        let Some(place) = self.place_of(question.caller) else { return };
         let Some(callers) = &mut self.callers else { return };
-        let place = match callers.places.get(&question.caller) {
-            Some(place) => *place,
-            None => {
-                let Some(place) = self.proxy.add_client(0) else { return };
-                callers.places.insert(question.caller, place);
-                callers.by_place.insert(place, Caller::new(question.caller));
-                place
-            }
-        };
         if let Some(caller) = callers.by_place.get_mut(&place) {
             caller.asked.push_back((question.number, question.count.max(1)));
         }
@@ -231,6 +240,18 @@ impl Worker {
             }
         }
         self.proxy.received(place, &question.requests);
+    }
+
+    /// The client that stands for a caller.
+    fn place_of(&mut self, caller: u64) -> Option<usize> {
+        let callers = self.callers.as_mut()?;
+        if let Some(place) = callers.places.get(&caller) {
+            return Some(*place);
+        }
+        let place = self.proxy.add_client(0)?;
+        callers.places.insert(caller, place);
+        callers.by_place.insert(place, Caller::new(caller));
+        Some(place)
     }
 
     fn remove_caller(&mut self, caller: u64) {

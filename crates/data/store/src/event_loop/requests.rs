@@ -148,12 +148,14 @@ impl EventLoop {
         if server.shared.forwards.has_passed_on() {
             let forwards = &mut server.shared.forwards;
             let (asked, left) = (std::mem::take(&mut forwards.to_nodes), std::mem::take(&mut forwards.left));
+            let messages = std::mem::take(&mut forwards.messages);
             let nodes = match &mut self.nodes {
                 Some(nodes) => nodes,
                 none => none.insert(OtherNodes::start(&server.shared.settings, Arc::clone(&self.waker))?),
             };
             nodes.learn(server.known_cluster());
             left.into_iter().for_each(|session| nodes.leave(session));
+            messages.into_iter().for_each(|message| nodes.publish(message));
             for forward in asked {
                 let number = forward.number;
                 if !nodes.ask(forward) {
