@@ -26,14 +26,18 @@ const ROUND_PATIENCE: Duration = Duration::from_millis(400);
 /// Commands, by what their replies are for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Must be done; an error is told.
+    /// Must be done; an error is told. It is ordered again until the server is seen to have done it.
     Do(Command),
+    /// The same, ordered once: it waits for the round that is under way.
+    Once(Command),
     /// Have commands on slots wait, for so many milliseconds.
     Pause {
         /// The first and the last slot.
         slots: (u16, u16),
         /// How long.
         ms: u64,
+        /// It is not ordered again until it is confirmed.
+        is_once: bool,
     },
     /// Remove keys of slots that are another server's.
     Clear {
@@ -46,6 +50,13 @@ pub enum Order {
     Figures,
     /// End commands that wait for keys: these are about to have another server.
     Unblock,
+}
+
+impl Order {
+    /// Whether nobody orders it again if it is not sent.
+    fn is_ordered_once(&self) -> bool {
+        matches!(self, Self::Once(_) | Self::Pause { is_once: true, .. })
+    }
 }
 
 /// A pause that a server has confirmed.
@@ -101,6 +112,8 @@ impl Report {
 #[derive(Debug)]
 pub struct Link {
     orders: Sender<Vec<Order>>,
+    /// What is ordered once and could not be sent yet.
+    waiting: Vec<Order>,
     /// Whether a round is under way.
     pub is_busy: bool,
     /// When the last round began, in milliseconds.
@@ -128,7 +141,19 @@ impl Link {
     /// That of a thread which takes orders there.
     #[must_use]
     pub fn of(orders: Sender<Vec<Order>>) -> Self {
-        Self { orders, is_busy: false, began_at: 0 }
+        Self { orders, waiting: Vec::new(), is_busy: false, began_at: 0 }
+    }
+
+    /// No round begins now: of the orders those wait that nobody gives again.
+    pub fn keep(&mut self, orders: Vec<Order>) {
+        self.waiting.extend(orders.into_iter().filter(Order::is_ordered_once));
+    }
+
+    /// What is to be ordered in the next round: what has waited comes first.
+    pub fn take_waiting(&mut self, orders: Vec<Order>) -> Vec<Order> {
+        let mut all = std::mem::take(&mut self.waiting);
+        all.extend(orders);
+        all
     }
 
     /// Begins a round.
@@ -187,7 +212,7 @@ fn go_round(
         match (order, reply.as_error()) {
             (_, Some(error)) => round.failures.push(format!("{}: {}", name_of(order), String::from_utf8_lossy(error))),
             // Counted from before it was asked: it is not over sooner.
-            (Order::Pause { slots, ms }, None) => {
+            (Order::Pause { slots, ms, .. }, None) => {
                 round.paused.push(Paused { slots: *slots, asked_at, until: asked_at + ms });
             }
             (Order::Clear { slots, .. }, None) => {
@@ -196,7 +221,7 @@ fn go_round(
                     .push((slots.0, reply.as_integer().and_then(|count| u64::try_from(count).ok()).unwrap_or(0)));
             }
             (Order::Figures, None) => round.figures = Some(Box::new(Figures::of(&text(reply), round_trip_us))),
-            (Order::Do(_) | Order::Unblock, None) => {}
+            (Order::Do(_) | Order::Once(_) | Order::Unblock, None) => {}
         }
     }
     observed(answers, asked_at, answered_at)
@@ -204,11 +229,11 @@ fn go_round(
 
 fn command_of(order: &Order) -> Command {
     match order {
-        Order::Do(words) => words.clone(),
+        Order::Do(words) | Order::Once(words) => words.clone(),
         // A store sends those that wait elsewhere itself.
         Order::Unblock => command(&["PING"]),
         Order::Figures => command(&["INFO", "clients", "memory", "stats", "commandstats", "keyspace"]),
-        Order::Pause { slots: (first, last), ms } => {
+        Order::Pause { slots: (first, last), ms, .. } => {
             command(&["CLUSTER", "PAUSE", &first.to_string(), &last.to_string(), &ms.to_string()])
         }
         Order::Clear { slots: (first, last), count } => {
@@ -263,5 +288,25 @@ pub(crate) fn role_of(replication: &str) -> Result<Role, String> {
             Ok(Role::Replica { master, is_linked })
         }
         _ => Err(format!("INFO replication has no role: {}", replication.lines().next().unwrap_or_default())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_ordered_once_waits_for_the_round_that_is_under_way() {
+        let (sender, given) = mpsc::channel();
+        let mut link = Link::of(sender);
+        let pause = |is_once| Order::Pause { slots: (0, 9), ms: 5, is_once };
+        let end = Order::Once(command(&["CLUSTER", "PAUSE", "END"]));
+        link.begin(Vec::new(), 1);
+        link.keep(vec![pause(true), pause(false), Order::Figures, Order::Do(command(&["PING"]))]);
+        link.keep(vec![end.clone()]);
+        let orders = link.take_waiting(vec![Order::Figures]);
+        link.begin(orders, 2);
+        assert_eq!(given.iter().nth(1), Some(vec![pause(true), end, Order::Figures]));
+        assert!(link.take_waiting(Vec::new()).is_empty());
     }
 }

@@ -134,7 +134,7 @@ impl Seat {
 
     fn obey(&mut self, order: &Order, round: &mut Report) -> Result<(), String> {
         match order {
-            Order::Do(words) => {
+            Order::Do(words) | Order::Once(words) => {
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
                 self.tell(&words, round)?;
             }
@@ -142,7 +142,7 @@ impl Seat {
                 let reply = self.tell(&["INFO", "all"], round)?;
                 round.figures = Some(Box::new(Figures::of(&text(&reply), 0)));
             }
-            Order::Pause { slots, ms } => {
+            Order::Pause { slots, ms, .. } => {
                 let asked_at = self.now();
                 if self.tell(&["CLIENT", "PAUSE", &ms.to_string(), "WRITE"], round)?.as_error().is_none() {
                     round.paused.push(Paused { slots: *slots, asked_at, until: asked_at + ms });

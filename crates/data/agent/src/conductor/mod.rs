@@ -51,6 +51,8 @@ use crate::{
 
 /// How often the loop looks by itself.
 const LOOK_EACH: Duration = Duration::from_millis(10);
+/// The same while commands on slots wait for what it does.
+const LOOK_HURRIED: Duration = Duration::from_millis(1);
 
 /// Something that the loop hears of.
 #[derive(Debug)]
@@ -185,7 +187,8 @@ impl Conductor {
 
     /// Hears what has happened, and does what follows from it.
     fn turn(&mut self) -> Result<(), AgentError> {
-        let mut event = self.events.recv_timeout(LOOK_EACH).ok();
+        let patience = if self.is_hurried() { LOOK_HURRIED } else { LOOK_EACH };
+        let mut event = self.events.recv_timeout(patience).ok();
         while let Some(heard) = event {
             match heard {
                 Event::Report(report) => self.handle_report(report),
@@ -321,14 +324,20 @@ impl Conductor {
     fn begin_round(&mut self, server: &Address, orders: Vec<Order>, now: u64) {
         let ask_each = self.options.ask_each_ms;
         let Some(link) = self.links.get_mut(server) else { return };
+        if link.is_busy {
+            link.keep(orders);
+            return;
+        }
+        let mut orders = link.take_waiting(orders);
         // Nobody is asked without a pause who does not answer.
         let is_urgent = !orders.is_empty() && !self.silent.contains_key(server);
-        if !link.is_busy && (is_urgent || now >= link.began_at + ask_each) {
-            let mut orders = orders;
+        if is_urgent || now >= link.began_at + ask_each {
             if self.figures.is_due(server, now) {
                 orders.push(Order::Figures);
             }
             link.begin(orders, now);
+        } else {
+            link.keep(orders);
         }
     }
 

@@ -22,6 +22,10 @@ use crate::{
 /// Slots that one command walks: a server answers nobody meanwhile.
 const WALKED_AT_ONCE: u16 = 16;
 /// Keys that are removed by one command.
+const REMOVED_AT_ONCE: u32 = 250;
+/// Such commands in one round. Together they are what others may have to wait for.
+const REMOVALS_AT_ONCE: usize = 4;
+/// Keys of a Redis that are looked at by one command.
 const CLEARED_AT_ONCE: u32 = 500;
 /// Who gets the slots is told of it before the others; after so many milliseconds these are told in any case.
 const TOLD_FIRST_MS: u64 = 500;
@@ -138,9 +142,9 @@ impl Moves {
     }
 
     pub(super) fn handle_cleared(&mut self, first: u16, count: u64) {
-        // An answer to a question that was asked twice says nothing new.
+        // Fewer than could be: there are no more. An answer to a question that was asked twice says nothing new.
         if let Some(one) = self.all.values_mut().find(|one| one.clears_from == first)
-            && count == 0
+            && count < u64::from(REMOVED_AT_ONCE)
         {
             one.clears_from = first.saturating_add(WALKED_AT_ONCE);
         }
@@ -245,7 +249,7 @@ impl Conductor {
     }
 
     /// Whether commands wait for slots: what is not about these has time.
-    fn is_hurried(&self) -> bool {
+    pub(super) fn is_hurried(&self) -> bool {
         self.moves.first.is_some()
             || !self.moves.pauses.is_empty()
             || self.moves.all.values().any(|one| one.machine.is_pausing())
@@ -466,10 +470,10 @@ impl Conductor {
                 self.fencing.fence.release(Cause::Move(what.slots.first));
             }
             MoveStep::Pause { source, ms } => {
-                orders.entry(source).or_default().push(Order::Pause { slots, ms });
+                orders.entry(source).or_default().push(Order::Pause { slots, ms, is_once: true });
             }
             MoveStep::EndPause { source } => {
-                orders.entry(source).or_default().push(Order::Do(command(&["CLUSTER", "PAUSE", "END"])));
+                orders.entry(source).or_default().push(Order::Once(command(&["CLUSTER", "PAUSE", "END"])));
             }
             MoveStep::Clear { server } => {
                 // What the copy would hand on is not removed, and nobody who waits for slots waits for this.
@@ -484,8 +488,11 @@ impl Conductor {
                 if first > slots.1 {
                     self.write_move(what, SlotEvent::Cleared);
                 } else {
-                    let slots = (first, slots.1.min(first + (WALKED_AT_ONCE - 1)));
-                    orders.entry(server).or_default().push(Order::Clear { slots, count: CLEARED_AT_ONCE });
+                    let orders = orders.entry(server).or_default();
+                    for first in (first..=slots.1).step_by(usize::from(WALKED_AT_ONCE)).take(REMOVALS_AT_ONCE) {
+                        let slots = (first, slots.1.min(first + (WALKED_AT_ONCE - 1)));
+                        orders.push(Order::Clear { slots, count: REMOVED_AT_ONCE });
+                    }
                 }
             }
             MoveStep::Write(event) => self.write_move(what, event),

@@ -109,8 +109,8 @@ impl Conductor {
             Step::SetAck { server, ack } => {
                 (server, Order::Do(command(&["CONFIG", "SET", "replica-ack", &ack.to_string()])))
             }
-            Step::Pause { server, ms } => (server, Order::Pause { slots: (0, cluster::SLOTS - 1), ms }),
-            Step::EndPause { server } => (server, Order::Do(command(&["CLUSTER", "PAUSE", "END"]))),
+            Step::Pause { server, ms } => (server, Order::Pause { slots: (0, cluster::SLOTS - 1), ms, is_once: false }),
+            Step::EndPause { server } => (server, Order::Once(command(&["CLUSTER", "PAUSE", "END"]))),
             Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => return,
         };
         orders.entry(server).or_default().push(order);
@@ -151,8 +151,10 @@ impl Conductor {
                 (server, todo)
             }
             Step::SetAck { server, ack } => (server, set_least(ack).into()),
-            Step::Pause { server, ms } => (server, vec![Order::Pause { slots: (0, cluster::SLOTS - 1), ms }]),
-            Step::EndPause { server } => (server, vec![Order::Do(command(&["CLIENT", "UNPAUSE"]))]),
+            Step::Pause { server, ms } => {
+                (server, vec![Order::Pause { slots: (0, cluster::SLOTS - 1), ms, is_once: false }])
+            }
+            Step::EndPause { server } => (server, vec![Order::Once(command(&["CLIENT", "UNPAUSE"]))]),
             Step::Tell { .. } | Step::Renew { .. } | Step::WriteInSync(_) | Step::Elect { .. } => return,
         };
         orders.entry(server).or_default().extend(todo);

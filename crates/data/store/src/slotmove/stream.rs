@@ -121,6 +121,8 @@ pub(super) fn run(task: &Move, shared: &Arc<Shared>) -> Result<(), MoveError> {
             target = Some(loaded.finish()?);
             link.loaded(clock::now()).map_err(of_link)?;
             *shared.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Following;
+            // The source waits for what there is to be told.
+            continue;
         }
         let is_full = loading.as_mut().is_some_and(|loading| !loading.takes_more());
         if link.wants_bytes() && !is_full {
