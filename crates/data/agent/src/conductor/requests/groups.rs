@@ -98,7 +98,8 @@ pub(super) fn begin_group(
     let names: Vec<String> = servers.iter().map(|server| server.address.to_string()).collect();
     let ack = u32::try_from(ack).unwrap_or(u32::MAX);
     let next = conductor.records.cluster.with_group(id, servers, ack)?;
-    let what = format!("group {id} is added with {}; its writes wait for {ack} replicas", names.join(", "));
+    let word = if ack == 1 { "replica" } else { "replicas" };
+    let what = format!("group {id} is added with {}; its writes wait for {ack} {word}", names.join(", "));
     if !is_plan {
         conductor.note_grown(id)?;
     }
