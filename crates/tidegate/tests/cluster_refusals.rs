@@ -272,8 +272,9 @@ fn what_the_policy_leaves_to_a_person_waits_for_one() {
     wait_within(PATIENCE, "the agent answers", || cluster.try_status().is_some());
     let kept = cluster.status();
     let kept = kept["pending"].as_array().unwrap();
-    let state =
-        |number: &str| kept.iter().find(|one| one["number"].to_string() == number).map(|one| one["state"].clone());
+    let state = |number: &str| {
+        kept.iter().find(|one| one["number"] == number.parse::<u64>().unwrap()).map(|one| one["state"].clone())
+    };
     assert_eq!((state(&waits.0), state(&refused)), (Some("waits".into()), Some("refused".into())), "{kept:?}");
     wait_within(PATIENCE, "it is proposed again", || number_in(&cluster, "restart") == Some(waits.clone()));
     cluster.done(&["action", "confirm", &waits.0]);

@@ -72,7 +72,11 @@ fn listed_stores(conductor: &Conductor) -> String {
     let line = |(id, group): (&GroupId, &cluster::Group)| {
         let replicas = group.servers.iter().filter(|server| server.address != group.master);
         let replicas: Vec<String> = replicas.map(|server| server.address.to_string()).collect();
-        let behind = if replicas.is_empty() { String::new() } else { format!(", replicas {}", replicas.join(" ")) };
+        let behind = if replicas.is_empty() {
+            String::new()
+        } else {
+            format!(", {} {}", if replicas.len() == 1 { "replica" } else { "replicas" }, replicas.join(" "))
+        };
         format!("group {id}: master {}{behind}", group.master)
     };
     let mut lines: Vec<String> = groups.iter().take(GREETED_MAX).map(line).collect();

@@ -54,15 +54,13 @@ pub fn begin<R: BufRead>(source: &mut Source<R>) -> Result<(), Problem> {
 ///
 /// The file is damaged, or has what is not there.
 pub fn next<R: BufRead>(source: &mut Source<R>) -> Result<Option<Entry>, Problem> {
-    loop {
-        match next_head(source)? {
-            None => return Ok(None),
-            Some(Head::Other(entry)) => return Ok(Some(entry)),
-            Some(Head::Key { name, expires, form }) => {
-                source.begin_copy(form);
-                value::skip(form, source)?;
-                return Ok(Some(Entry::Key { name, expires, payload: payload(source.end_copy()) }));
-            }
+    match next_head(source)? {
+        None => Ok(None),
+        Some(Head::Other(entry)) => Ok(Some(entry)),
+        Some(Head::Key { name, expires, form }) => {
+            source.begin_copy(form);
+            value::skip(form, source)?;
+            Ok(Some(Entry::Key { name, expires, payload: payload(source.end_copy()) }))
         }
     }
 }
