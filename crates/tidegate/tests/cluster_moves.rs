@@ -21,8 +21,20 @@ const SLOW: &str = "64kb";
 /// Keys of which a thousand slots take some seconds at that rate.
 const KEYS: u32 = 3_000;
 
+/// A text that does not become shorter when it is compressed, as copies are.
 fn value_of(number: u32) -> String {
-    format!("{number:0>2000}")
+    (0..VALUE_WORDS).map(|place| format!("{:016x}", mixed(u64::from(number) << 32 | place))).collect()
+}
+
+/// Words of a value, each of 16 characters.
+const VALUE_WORDS: u64 = 125;
+
+/// A number that looks random: one step of splitmix64.
+fn mixed(number: u64) -> u64 {
+    let mut bits = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^ bits >> 31
 }
 
 fn fill(cluster: &Cluster) {
@@ -292,11 +304,7 @@ const MOMENT_MAX: f64 = 2_000.0;
 
 /// When a move is cancelled: any moment, early ones more often, as most phases are short.
 fn moment(seed: u64, round: u64) -> u64 {
-    // The steps of splitmix64.
-    let mut bits = (seed << 32 | round).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    let share = ((bits ^ bits >> 31) >> 11) as f64 / (1_u64 << 53) as f64;
+    let share = (mixed(seed << 32 | round) >> 11) as f64 / (1_u64 << 53) as f64;
     (share * share * MOMENT_MAX) as u64
 }
 
@@ -379,7 +387,8 @@ fn a_target_whose_disk_is_full_stops_nobody_and_gets_the_slots_when_it_is_not() 
     wait_for_copy(&cluster);
     let pid = Pid::from_raw(cluster.master(1).1 as i32);
     let former = prlimit(pid, Resource::Fsize, Rlimit { current: Some(4_000), maximum: None }).unwrap();
-    wait_within(PATIENCE, "it is told why", || {
+    // What the target had taken when it could write no more it does not answer: that is waited for first.
+    wait_within(2 * PATIENCE, "it is told why", || {
         let moves = moves(&cluster);
         moves.iter().filter_map(|one| one["problem"].as_str()).any(|problem| problem.contains("MISCONF"))
     });

@@ -21,7 +21,7 @@ use crate::{export::RdbOptions, folder::StoreFolder, listener::Stream, messages,
 use super::feed::{FeedThread, Start};
 
 /// Bytes of the log that may be behind a copy of some slots.
-const SLOTS_BEHIND: u64 = 4 << 20;
+const SLOTS_BEHIND: u64 = 256 << 10;
 
 /// One who gets a copy when the tables have the log up to an offset.
 struct Behind {

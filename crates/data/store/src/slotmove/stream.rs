@@ -36,7 +36,7 @@ const REMOVED_AT_ONCE: &str = "500";
 /// Slots that it looks through at once: it serves nobody meanwhile.
 const WALKED_AT_ONCE: usize = 16;
 /// A target that does not answer for so long has gone.
-const TARGET_PATIENCE: Duration = Duration::from_secs(60);
+const TARGET_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Why a move ends.
 #[derive(Debug, thiserror::Error)]
