@@ -236,7 +236,9 @@ impl Migration {
             return self.begin_anew(view);
         }
         let is_close = view.copy.is_some_and(|copy| copy.is_following && copy.lag_bytes <= LAG_MAX);
-        if !is_close || !view.both_serve || !view.may_pause {
+        // Without replicas that could have all the pause would be in vain.
+        let has_replicas = view.target_copies.as_ref().is_none_or(|copies| copies.replicas.len() >= copies.needed);
+        if !is_close || !view.both_serve || !view.may_pause || !has_replicas {
             return Vec::new();
         }
         self.stage = Stage::Pausing { since: now };
@@ -444,7 +446,11 @@ mod tests {
             assert_eq!(machine.poll_steps(now, Phase::Copying, &seen), steps, "{now}");
             assert_eq!(machine.lacks_replicas(), steps.is_empty(), "{now}");
         }
-        // Without a replica it begins anew, and what waits goes on.
+        // Without a replica nothing is made to wait; if it leaves then, the move begins anew, and what waits goes on.
+        let mut machine = Migration::new(Move { slots: SlotRange::new(0, 9).unwrap(), from: 1, to: 2 });
+        let seen = view(&ends, &copy, copies(Some((900, 500)), &[]));
+        assert_eq!(machine.poll_steps(900, Phase::Copying, &seen).len(), 1);
+        assert_eq!(machine.poll_steps(950, Phase::Copying, &seen), []);
         let mut machine = paused(&ends, &copy);
         let seen = view(&ends, &copy, copies(Some((1_020, 500)), &[]));
         assert_eq!(machine.poll_steps(1_010, Phase::Copying, &seen), []);
