@@ -21,5 +21,4 @@ check(count($answers) === 100 && $client->get('{q}7') === '7', 'pipeline');
 if (!$isCluster) {
     check($client->transaction(fn ($tx) => $tx->incr('{p}n')) === [6], 'transaction');
 }
-// Predis asks no other node by itself when one is gone: what its users do is to connect anew.
 serve('Predis ' . Predis\Client::VERSION, fn ($key) => $client->incr($key), fn ($key) => $client->get($key));

@@ -44,6 +44,11 @@ threads = 4.times.map do |place|
             acknowledged[key] = value
             done += 1
           end
+        rescue Redis::Cluster::Node::ReloadNeeded
+          # It was sent to a master that the node it asked for the list did not know yet. This client does not ask again by itself; the
+          # command was not sent.
+          sleep 0.01
+          retry
         rescue StandardError => error
           lock.synchronize { errors << "#{error.class}: #{error.message}"[0, 300] }
           sleep 0.01

@@ -10,7 +10,9 @@ import redis.clients.jedis.JedisPubSub;
 import redis.clients.jedis.RedisClient;
 import redis.clients.jedis.RedisClusterClient;
 import redis.clients.jedis.Response;
+import redis.clients.jedis.Transaction;
 import redis.clients.jedis.UnifiedJedis;
+import redis.clients.jedis.util.JedisClusterCRC16;
 
 /** Jedis: its client of clusters, or a plain one behind the proxy. */
 public final class JedisClient {
@@ -30,7 +32,8 @@ public final class JedisClient {
         client.mset("{p}1", "1", "{p}2", "2");
         Counting.check(client.mget("{p}1", "{p}2").equals(List.of("1", "2")), "mget");
         client.del("{p}n");
-        try (AbstractTransaction transaction = client.multi()) {
+        // A transaction in a cluster is of one node's connection.
+        try (AbstractTransaction transaction = isCluster ? new Transaction(((RedisClusterClient) client).getConnectionFromSlot(JedisClusterCRC16.getSlot("{p}n")), true, true) : client.multi()) {
             Response<Long> count = transaction.incr("{p}n");
             transaction.get("{p}n");
             Counting.check(transaction.exec().size() == 2 && count.get() == 1, "transaction");
