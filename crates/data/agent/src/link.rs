@@ -10,7 +10,7 @@ use std::{
 
 use cluster::{
     Address,
-    keeper::{Observation, Role},
+    keeper::{Count, Counting, Observation, Role},
 };
 use resp::Value;
 
@@ -197,11 +197,9 @@ fn go_round(
     let Some(open) = connection else { return Err("no connection".into()) };
     let asked_at = now();
     let mut commands: Vec<Command> = orders.iter().map(command_of).collect();
-    commands.extend([
-        command(&["INFO", "server", "replication"]),
-        command(&["CLUSTER", "INFO"]),
-        command(&["CONFIG", "GET", "replica-ack"]),
-    ]);
+    // NOTE: the order matters. Whose acknowledgements count is known before how far the log is: nothing behind that was acknowledged by
+    // what counted before.
+    commands.extend([command(&["CLUSTER", "INFO"]), command(&["INFO", "server", "replication"])]);
     let begun = Instant::now();
     let replies = open.ask(&commands).map_err(|error| error.to_string())?;
     let answered_at = now();
@@ -258,9 +256,8 @@ pub(crate) fn number(text: &str, name: &str) -> Result<u64, String> {
 
 /// What a server has said of itself.
 fn observed(answers: &[Value], asked_at: u64, answered_at: u64) -> Result<Observation, String> {
-    let [replication, info, ack] = answers else { return Err("it gave too few answers".into()) };
+    let [info, replication] = answers else { return Err("it gave too few answers".into()) };
     let replication = text(replication);
-    let ack = ack.as_slice().and_then(|words| words.get(1)).map(text).and_then(|number| number.parse().ok());
     let info = text(info);
     let role = role_of(&replication)?;
     // A replica is in order too while its master is.
@@ -272,10 +269,31 @@ fn observed(answers: &[Value], asked_at: u64, answered_at: u64) -> Result<Observ
         // NOTE: not what ROLE says: there, a replica without its master has no offset, and that is when it matters.
         offset: number(&replication, "master_repl_offset")?,
         epoch: number(&info, "cluster_current_epoch")?,
-        ack: ack.ok_or("it has no setting replica-ack: is it a Tidegate store?")?,
+        counting: field(&info, "cluster_ack").and_then(counting_of),
+        followers: followers_of(&replication),
         run: field(&replication, "run_id").ok_or("INFO server has no run_id")?.to_owned(),
         serves,
     })
+}
+
+/// Whose acknowledgements count, as `CLUSTER INFO` says it.
+fn counting_of(text: &str) -> Option<Counting> {
+    let mut words = text.split_whitespace();
+    let (term, serial) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let ack = words.next()?.parse().ok()?;
+    let members: Option<Vec<Address>> = words.map(|word| word.parse().ok()).collect();
+    Some(Counting { term, serial, count: Count { ack, members: members? } })
+}
+
+/// Who follows it: `slave0:ip=10.0.0.1,port=6379,state=online,...`.
+fn followers_of(replication: &str) -> Vec<Address> {
+    let of = |line: &str| {
+        let (name, fields) = line.strip_prefix("slave")?.split_once(':')?;
+        name.parse::<u32>().ok()?;
+        let value = |name: &str| fields.split(',').find_map(|one| one.strip_prefix(name)?.strip_prefix('='));
+        Some(Address::new(value("ip")?, value("port")?.parse().ok()?))
+    };
+    replication.lines().filter_map(of).collect()
 }
 
 pub(crate) fn role_of(replication: &str) -> Result<Role, String> {

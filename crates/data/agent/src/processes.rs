@@ -81,8 +81,10 @@ impl Declared {
                 let dir = path(folder.store(&self.name));
                 let file = secret.password.is_some().then(|| path(folder.stores_secret()));
                 let words = ["--bind", &host, "--port", &port, "--dir", &dir, "--cluster-enabled", "yes"];
+                // So a master knows it by the name that the agent gives it, whatever its connections come from.
+                let known_as = ["--replica-announce-ip", &host, "--replica-announce-port", &port];
                 let open: &[&str] = if secret.is_open { &["--protected-mode", "no"] } else { &[] };
-                let words = words.iter().chain(open).map(|word| (*word).to_owned());
+                let words = words.iter().chain(&known_as).chain(open).map(|word| (*word).to_owned());
                 ["store".to_owned()].into_iter().chain(file).chain(words).collect()
             }
             Program::Redis => {

@@ -9,7 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cluster::{Address, keeper::Observation};
+use cluster::{
+    Address,
+    keeper::{Count, Counting, Observation},
+};
 use resp::Value;
 
 use crate::{
@@ -217,6 +220,9 @@ fn observed(answers: &[Value], (asked_at, answered_at): (u64, u64)) -> Result<Ob
     }
     let replication = text(replication);
     let least = least.as_slice().and_then(|words| words.get(1)).map(text).and_then(|number| number.parse().ok());
+    let ack = least.ok_or("CONFIG GET min-replicas-to-write is refused: the agent's user needs CONFIG")?;
+    // It counts whoever follows it.
+    let counting = Counting { count: Count { ack, ..Count::default() }, ..Counting::default() };
     let offset = number(&replication, "master_repl_offset")?;
     Ok(Observation {
         asked_at,
@@ -224,7 +230,8 @@ fn observed(answers: &[Value], (asked_at, answered_at): (u64, u64)) -> Result<Ob
         role: role_of(&replication)?,
         offset: field(&replication, "slave_repl_offset").and_then(|own| own.parse().ok()).unwrap_or(offset),
         epoch: 0,
-        ack: least.ok_or("CONFIG GET min-replicas-to-write is refused: the agent's user needs CONFIG")?,
+        counting: Some(counting),
+        followers: Vec::new(),
         run: field(&text(server), "run_id").unwrap_or_default().to_owned(),
         serves: true,
     })

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Address, Epoch, GroupId};
+use crate::model::{Address, Cluster, Epoch, GroupId};
 
 /// What tells one run of a voter from the next: the version of its record in the coordinator.
 pub type Incarnation = u64;
@@ -71,6 +71,69 @@ pub struct Promise {
 pub struct VoterReport {
     /// Which run of it.
     pub incarnation: Incarnation,
+    /// The term of the leader that it listens to; it never goes back.
+    #[serde(default)]
+    pub term: u64,
     /// By group.
     pub promises: BTreeMap<GroupId, Promise>,
+}
+
+/// Since when most voters listen to a leader and to none before it. Then nobody serves by what an earlier one said later.
+#[derive(Clone, Debug, Default)]
+pub struct Belief {
+    term: u64,
+    since: BTreeMap<String, (Incarnation, u64)>,
+}
+
+impl Belief {
+    /// Of a leader that has just begun.
+    #[must_use]
+    pub fn new(term: u64) -> Self {
+        Self { term, since: BTreeMap::new() }
+    }
+
+    /// A voter has said to whom it listens.
+    pub fn note(&mut self, voter: &str, report: &VoterReport, now: u64) {
+        let is_known = self.since.get(voter).is_some_and(|(incarnation, _)| *incarnation >= report.incarnation);
+        if report.term == self.term && !is_known {
+            self.since.insert(voter.to_owned(), (report.incarnation, now));
+        }
+    }
+
+    /// Since when they are most; nothing while they are fewer.
+    #[must_use]
+    pub fn since(&self, cluster: &Cluster, incarnations: &BTreeMap<String, Incarnation>) -> Option<u64> {
+        let of_now = |voter: &str| {
+            let (incarnation, since) = self.since.get(voter)?;
+            (incarnations.get(voter) == Some(incarnation)).then_some(*since)
+        };
+        let mut times: Vec<u64> = cluster.voters().into_iter().filter_map(of_now).collect();
+        times.sort_unstable();
+        times.get(cluster.majority() - 1).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leader_is_believed_when_most_voters_of_now_say_so() {
+        let cluster = Cluster { hosts: vec!["a".into(), "b".into(), "c".into()], ..Cluster::default() };
+        let incarnations: BTreeMap<String, Incarnation> =
+            [("a", 1), ("b", 2), ("c", 3)].map(|(name, number)| (name.to_owned(), number)).into();
+        let report = |incarnation, term| VoterReport { incarnation, term, ..VoterReport::default() };
+        let mut belief = Belief::new(7);
+        belief.note("a", &report(1, 7), 10);
+        belief.note("a", &report(1, 7), 20);
+        belief.note("b", &report(2, 6), 30);
+        assert_eq!(belief.since(&cluster, &incarnations), None);
+        // One that was started anew since has forgotten whom it listened to.
+        belief.note("c", &report(2, 7), 40);
+        assert_eq!(belief.since(&cluster, &incarnations), None);
+        belief.note("c", &report(3, 7), 50);
+        assert_eq!(belief.since(&cluster, &incarnations), Some(50));
+        belief.note("b", &report(2, 7), 60);
+        assert_eq!(belief.since(&cluster, &incarnations), Some(50));
+    }
 }

@@ -201,6 +201,9 @@ pub struct InSync {
     pub config_epoch: Epoch,
     /// The replicas.
     pub members: Vec<Address>,
+    /// So many of them have each acknowledged write; nothing: as many as the group says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ack: Option<u32>,
     /// One more with each write: what was asked for and has not been heard of is known to be done with when another one is done.
     #[serde(default)]
     pub serial: u64,

@@ -93,6 +93,13 @@ impl Voter {
         &self.cluster
     }
 
+    /// Somebody leads since this term, says the coordinator: leaders of before are not listened to.
+    pub fn note_leader(&mut self, term: u64) {
+        if term > self.will.term {
+            self.will = Will { term, ..Will::default() };
+        }
+    }
+
     /// The term of the leader that it believes.
     #[must_use]
     pub fn term(&self) -> u64 {
@@ -178,7 +185,11 @@ impl Voter {
             });
             (*group, Promise { floor: *floor, votes: votes.collect() })
         };
-        VoterReport { incarnation: self.incarnation, promises: self.floors.iter().map(promise).collect() }
+        VoterReport {
+            incarnation: self.incarnation,
+            term: self.will.term,
+            promises: self.floors.iter().map(promise).collect(),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cluster::{
     Address, GroupId, Server,
-    ballot::{VoterReport, Will},
+    ballot::{Belief, VoterReport, Will},
     leading::{Candidacy, Leader},
 };
 
@@ -30,6 +30,8 @@ const ENDED_MAX: usize = 256;
 pub struct Leading {
     /// The term that it has begun.
     pub(super) term: Option<u64>,
+    /// Who listens to it.
+    pub(super) belief: Belief,
     /// When it thought of leading last.
     stood_at: u64,
     /// Nothing is written before then: the coordinator does not answer.
@@ -87,6 +89,7 @@ impl Conductor {
             return;
         }
         self.leading.term = Some(term);
+        self.leading.belief = Belief::new(term);
         self.take_pending_over();
         if let Some(mover) = &self.mover {
             mover.lead(term);
@@ -165,6 +168,7 @@ impl Conductor {
     }
 
     fn take_report(&mut self, voter: &str, report: &VoterReport, now: u64) {
+        self.leading.belief.note(voter, report, now);
         for (group, promise) in &report.promises {
             if let Some(keeper) = self.keepers.get_mut(group) {
                 keeper.handle_promise(voter, report.incarnation, promise, now);
@@ -181,7 +185,7 @@ impl Conductor {
         // What another agent tells may be long ago: the process may have been started anew since.
         let known = self.board.look().runs.get(address).map(|(known, _)| known.clone());
         match run {
-            Some(run) if known.is_some_and(|known| known != run) => self.keeper(group, now).note_ended(run),
+            Some(run) if known.is_some_and(|known| known != run) => self.keeper(group, now).note_ended(run, now),
             _ => {
                 self.silent.insert(address.clone(), "its process has ended".into());
                 self.keeper(group, now).handle_exited(address, run, now);

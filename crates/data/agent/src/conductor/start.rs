@@ -145,6 +145,7 @@ fn begin_voting(
     let records = Records::read(Arc::clone(coordinator), keys.clone())?;
     let mut voter = Voter::new(incarnation, patience, clock.now(), before.lease_ms);
     voter.learn(&records.shared);
+    voter.note_leader(records.leader().map_or(0, |leader| leader.term));
     Ok((records, Arc::new(Board::new(name, voter, clock))))
 }
 

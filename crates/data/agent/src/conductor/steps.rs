@@ -25,6 +25,8 @@ impl Conductor {
         let now = self.now();
         let groups: Vec<GroupId> = self.records.cluster.groups.keys().copied().collect();
         self.keepers.retain(|group, _| groups.contains(group));
+        let term = self.leading.term.unwrap_or(0);
+        let believed_since = self.leading.belief.since(&self.records.cluster, &self.records.incarnations);
         let mut orders = Orders::new();
         let (mut decisions, mut wanted) = (Vec::new(), Vec::new());
         for group in groups {
@@ -39,6 +41,8 @@ impl Conductor {
                     cluster: &self.records.cluster,
                     in_sync: &in_sync,
                     incarnations: &self.records.incarnations,
+                    term,
+                    believed_since,
                 };
                 keeper.poll_steps(now, situation)
             } else {
@@ -102,12 +106,19 @@ impl Conductor {
                 (server, Order::Do(words))
             }
             Step::Follow { server, master } => {
+                // Its master is to know it by the name that the agent gives it.
+                let (host, port) = (server.host().to_owned(), server.port().to_string());
+                let known_as = ["CONFIG", "SET", "replica-announce-ip", &host, "replica-announce-port", &port];
+                orders.entry(server.clone()).or_default().push(Order::Do(command(&known_as)));
                 let words = ["REPLICAOF", master.host(), &master.port().to_string()];
                 (server, Order::Do(command(&words)))
             }
             Step::Promote { server } => (server, Order::Do(command(&["REPLICAOF", "NO", "ONE"]))),
-            Step::SetAck { server, ack } => {
-                (server, Order::Do(command(&["CONFIG", "SET", "replica-ack", &ack.to_string()])))
+            Step::Count { server, serial, count } => {
+                let term = self.leading.term.unwrap_or(0).to_string();
+                let mut words = command(&["CLUSTER", "ACK", &term, &serial.to_string(), &count.ack.to_string()]);
+                words.extend(count.members.iter().map(ToString::to_string));
+                (server, Order::Do(words))
             }
             Step::Pause { server, ms } => (server, Order::Pause { slots: (0, cluster::SLOTS - 1), ms, is_once: false }),
             Step::EndPause { server } => (server, Order::Once(command(&["CLUSTER", "PAUSE", "END"]))),
@@ -150,7 +161,7 @@ impl Conductor {
                 todo.push(Order::Do(command(&["REPLICAOF", "NO", "ONE"])));
                 (server, todo)
             }
-            Step::SetAck { server, ack } => (server, set_least(ack).into()),
+            Step::Count { server, count, .. } => (server, set_least(count.ack).into()),
             Step::Pause { server, ms } => {
                 (server, vec![Order::Pause { slots: (0, cluster::SLOTS - 1), ms, is_once: false }])
             }

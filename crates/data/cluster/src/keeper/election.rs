@@ -27,9 +27,10 @@ impl Keeper {
 
     /// How many of those in sync must have said how far they are, so that one of them has all that was acknowledged.
     fn quorum(group: &Group, in_sync: &InSync) -> usize {
-        let members = in_sync.members.len();
-        let acknowledged = (group.ack as usize).min(members);
-        if acknowledged == 0 { 1 } else { members - acknowledged + 1 }
+        match in_sync.needed(group) {
+            0 => 1,
+            acknowledged => in_sync.members.len() - acknowledged + 1,
+        }
     }
 
     /// Elects another master when the present one is lost. Says whether it is about that.
@@ -47,7 +48,7 @@ impl Keeper {
             .map(|(member, seen)| (member, seen.offset))
             .collect();
         let is_complete = heard.len() == in_sync.members.len();
-        let waits_for_best = group.ack == 0 && !is_complete && now < fenced_since + BEST_MS;
+        let waits_for_best = in_sync.needed(group) == 0 && !is_complete && now < fenced_since + BEST_MS;
         if heard.len() < Self::quorum(group, in_sync) || waits_for_best {
             return true;
         }

@@ -41,6 +41,11 @@ impl HandOver {
     pub(super) fn paused(&mut self, _server: &Address, now: u64, _until: u64) {
         self.paused_at.get_or_insert(now);
     }
+
+    /// It is to be paused again.
+    pub(super) fn paused_no_more(&mut self) {
+        self.paused_at = None;
+    }
 }
 
 impl Keeper {
@@ -82,12 +87,15 @@ impl Keeper {
         let lost = self.fresh(&group.master, now).is_none();
         if is_too_late || lost || !in_sync.members.contains(&hand_over.to) {
             self.hand_over = None;
+            self.forget_pauses(now);
             steps.push(Step::EndPause { server: group.master.clone() });
             return false;
         }
-        let pause_ms = self.patience.lease_ms + self.patience.margin_ms + self.patience.hand_over_ms;
         let Some(paused_at) = hand_over.paused_at else {
-            steps.push(Step::Pause { server: group.master.clone(), ms: pause_ms });
+            // What is still to learn of a new epoch would let its commands go on.
+            if self.fresh(&group.master, now).is_some_and(|seen| seen.epoch == self.epoch) {
+                steps.push(Step::Pause { server: group.master.clone(), ms: self.pause_ms() });
+            }
             return true;
         };
         let goal =

@@ -9,15 +9,13 @@
 //!    more votes, and their last ones are over, or were for a process that is known to have ended, or its commands wait for longer.
 //!    The promises hold until the change is known to who gave them, and the change is written only if none of them was started anew.
 //! 2. With acknowledgements (`ack`), only a replica that has all that was acknowledged is made the master. Who that may be is kept
-//!    by the coordinator (`in sync`), and is written there *before* an acknowledgement is waited for from fewer.
-//!
-//! How a replica gets in sync: it follows closely; the master is told to wait for one more; what the master had *then* must be at the
-//! replica. How it gets out: it is taken out in the coordinator, and only then the master waits for fewer.
+//!    by the coordinator (`in sync`), and the master is told whose acknowledgements it counts: see `in_sync` and `counting`.
 //!
 //! Contract: `handle_*` takes what was seen, then [`Keeper::poll_steps`] says what is to be done now, [`Keeper::ask`] and
 //! [`Keeper::verdict`] what voters are to be told. A step that fails need not be reported: what is still to be done is said again. `now`
 //! is milliseconds of a clock that never goes back, and goes on while the host sleeps.
 
+mod counting;
 mod election;
 mod hand_over;
 mod in_sync;
@@ -29,10 +27,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ballot::{Incarnation, Verdict},
+    ballot::Incarnation,
     model::{Address, Cluster, Epoch, Group, GroupId, InSync},
 };
 
+pub use counting::{Count, Counting};
 pub use hand_over::HandOverError;
 pub use redis::Wanted;
 
@@ -87,8 +86,10 @@ pub struct Observation {
     pub offset: u64,
     /// The epoch that it knows.
     pub epoch: Epoch,
-    /// How many replicas it waits for.
-    pub ack: u32,
+    /// Whose acknowledgements it counts, as a leader has told it; nothing if none has.
+    pub counting: Option<Counting>,
+    /// Who follows it, as it sees them.
+    pub followers: Vec<Address>,
     /// The run of its process, as the server itself calls it.
     pub run: String,
     /// Whether it serves the slots that are its own.
@@ -115,12 +116,14 @@ pub enum Step {
         /// Which.
         server: Address,
     },
-    /// Have a master wait for so many replicas.
-    SetAck {
+    /// Have a master acknowledge what so many of these replicas have. It refuses what is older than what it was told last.
+    Count {
         /// Which.
         server: Address,
-        /// How many.
-        ack: u32,
+        /// Later ones of a leader have higher numbers.
+        serial: u64,
+        /// How it counts.
+        count: Count,
     },
     /// Write down who is in sync.
     WriteInSync(InSync),
@@ -173,6 +176,10 @@ pub struct Keeper {
     began_at: u64,
     polled_at: u64,
     config_epoch: Epoch,
+    /// The cluster's epoch: a server that learns of a new one lets the commands go on that waited.
+    epoch: Epoch,
+    /// Pauses that were asked for before do not count.
+    pauses_from: u64,
     joining: in_sync::Joining,
     hand_over: Option<hand_over::HandOver>,
     promises: votes::Promises,
@@ -194,6 +201,10 @@ pub struct Situation<'a> {
     pub in_sync: &'a InSync,
     /// The voters' present runs.
     pub incarnations: &'a BTreeMap<String, Incarnation>,
+    /// The leader's term.
+    pub term: u64,
+    /// Since when most voters listen to this leader ([`crate::ballot::Belief`]).
+    pub believed_since: Option<u64>,
 }
 
 impl Keeper {
@@ -207,6 +218,8 @@ impl Keeper {
             began_at: now,
             polled_at: now,
             config_epoch: 0,
+            epoch: 0,
+            pauses_from: now,
             joining: in_sync::Joining::default(),
             hand_over: None,
             promises: votes::Promises::default(),
@@ -241,23 +254,38 @@ impl Keeper {
     /// The process of a server has ended, as its host says. Votes for this run of it count no more.
     pub fn handle_exited(&mut self, server: &Address, run: Option<&str>, now: u64) {
         if let Some(run) = run {
-            self.note_ended(run);
+            self.note_ended(run, now);
         }
         let member = self.member(server);
         *member = Member { exited_at: Some(now), succession_until: now + SUCCESSION_MS, ..Member::default() };
     }
 
     /// A run of a process has ended, some time ago: votes for it count no more.
-    pub fn note_ended(&mut self, run: &str) {
-        self.promises.note_ended(run);
+    pub fn note_ended(&mut self, run: &str, now: u64) {
+        self.promises.note_ended(run, now);
     }
 
     /// A server has confirmed that its commands wait until then.
     pub fn handle_paused(&mut self, server: &Address, now: u64, until: u64) {
+        if until.saturating_sub(self.pause_ms()) < self.pauses_from {
+            // Asked for in another epoch, or for another switch: that pause may be over by now.
+            return;
+        }
         self.member(server).paused_until = until;
         if let Some(hand_over) = &mut self.hand_over {
             hand_over.paused(server, now, until);
         }
+    }
+
+    /// Pauses that were asked for up to now are over, or may be.
+    fn forget_pauses(&mut self, now: u64) {
+        self.pauses_from = now + 1;
+        self.members.values_mut().for_each(|member| member.paused_until = 0);
+    }
+
+    /// How long commands of a master wait that gives its place to another one.
+    fn pause_ms(&self) -> u64 {
+        self.patience.lease_ms + self.patience.margin_ms + self.patience.hand_over_ms
     }
 
     /// The group's master gets no votes while slots are handed to another group: its commands wait meanwhile.
@@ -291,12 +319,19 @@ impl Keeper {
             // The one that has taken the place is no successor of itself.
             self.member(&group.master).succession_until = 0;
         }
+        if self.epoch != cluster.epoch {
+            self.epoch = cluster.epoch;
+            self.forget_pauses(now);
+            if let Some(hand_over) = &mut self.hand_over {
+                hand_over.paused_no_more();
+            }
+        }
         let in_sync = situation.in_sync.of(group);
         self.look_at_promises(cluster, situation.incarnations);
         let mut steps = Vec::new();
         self.steer_master(now, cluster, group, &in_sync, &mut steps);
         self.steer_replicas(now, cluster, group, &mut steps);
-        self.keep_in_sync(now, group, &in_sync, &mut steps);
+        self.keep_in_sync(in_sync::Standing { now, situation: &situation, group, in_sync: &in_sync }, &mut steps);
         let is_handing_over = self.go_on_handing_over(now, group, &in_sync, &mut steps);
         let is_electing = !is_handing_over && self.elect_if_needed(now, group, &in_sync, &mut steps);
         self.set_ask(is_handing_over || is_electing || self.is_held, cluster, group);
@@ -321,15 +356,6 @@ impl Keeper {
         if seen.epoch != cluster.epoch {
             steps.push(Step::Tell { server: master.clone() });
         }
-        let wanted = self.wanted_ack(group, in_sync);
-        if seen.ack != wanted {
-            self.joining.note_told(now);
-            steps.push(Step::SetAck { server: master.clone(), ack: wanted });
-        }
-        // A master that waits for too few would acknowledge what a replica in sync has not.
-        let is_fit = seen.ack >= Self::least_ack(group, in_sync) && seen.epoch >= group.config_epoch;
-        let run = is_fit.then_some(seen.run);
-        self.promises.verdict = Some(Verdict { config_epoch: group.config_epoch, run });
     }
 
     fn steer_replicas(&self, now: u64, cluster: &Cluster, group: &Group, steps: &mut Vec<Step>) {
@@ -361,7 +387,8 @@ impl InSync {
     #[must_use]
     pub fn of(&self, group: &Group) -> Self {
         let is_present = self.config_epoch == group.config_epoch;
-        let members = self.members.iter().filter(|member| is_present && group.server(member).is_some());
-        Self { config_epoch: group.config_epoch, members: members.cloned().collect(), serial: self.serial }
+        // NOTE: one that is in the group no more counts until it is written down that it does not: it may be the only one that has a write.
+        let (members, ack) = if is_present { (self.members.clone(), self.ack) } else { (Vec::new(), None) };
+        Self { config_epoch: group.config_epoch, members, ack, serial: self.serial }
     }
 }

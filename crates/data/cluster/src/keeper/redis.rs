@@ -7,7 +7,7 @@
 //!
 //! Only a replica that followed the master while that was there last (`in sync`) takes its place: the one with the highest offset.
 
-use super::{Keeper, Role, Step};
+use super::{Count, Keeper, Role, Step};
 use crate::model::{Address, Cluster, Group, InSync};
 
 /// How long, in milliseconds, the best of all replicas is waited for when a master is gone.
@@ -102,8 +102,10 @@ impl Keeper {
     fn steer_redis(&mut self, now: u64, group: &Group, in_sync: &InSync, steps: &mut Vec<Step>) {
         let Some(master) = self.fresh(&group.master, now).cloned() else { return };
         let wanted = group.ack.min(u32::try_from(in_sync.members.len()).unwrap_or(u32::MAX));
-        if master.ack != wanted {
-            steps.push(Step::SetAck { server: group.master.clone(), ack: wanted });
+        if master.counting.as_ref().map(|counting| counting.count.ack) != Some(wanted) {
+            // Which replicas those are it cannot be told.
+            let count = Count { ack: wanted, members: Vec::new() };
+            steps.push(Step::Count { server: group.master.clone(), serial: 0, count });
         }
         if master.role != Role::Master {
             steps.push(Step::Promote { server: group.master.clone() });
@@ -132,7 +134,7 @@ impl Keeper {
         let is_same = members.len() == in_sync.members.len() && members.iter().all(|one| in_sync.members.contains(one));
         if !is_same {
             let serial = in_sync.serial + 1;
-            steps.push(Step::WriteInSync(InSync { config_epoch: group.config_epoch, members, serial }));
+            steps.push(Step::WriteInSync(InSync { config_epoch: group.config_epoch, members, ack: None, serial }));
         }
     }
 
@@ -198,7 +200,7 @@ mod tests {
     use super::*;
     use crate::{
         change::tests::redis,
-        keeper::{Observation, Patience},
+        keeper::{Counting, Observation, Patience},
         model::ServerKind,
     };
 
@@ -220,7 +222,11 @@ mod tests {
             role,
             offset,
             epoch: 1,
-            ack: if port == 1 { 1 } else { 0 },
+            counting: Some(Counting {
+                count: Count { ack: u32::from(port == 1), ..Count::default() },
+                ..Counting::default()
+            }),
+            followers: Vec::new(),
             run: "r".into(),
             serves: true,
         };
@@ -233,7 +239,7 @@ mod tests {
 
     fn in_sync(members: &[u16]) -> InSync {
         let members = members.iter().map(|port| address(*port)).collect();
-        InSync { config_epoch: 1, members, serial: 1 }
+        InSync { config_epoch: 1, members, ack: None, serial: 1 }
     }
 
     fn all_well(keeper: &mut Keeper, at: u64) {

@@ -26,7 +26,8 @@ struct Promised {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Promises {
     by_voter: BTreeMap<String, Promised>,
-    ended_runs: VecDeque<String>,
+    /// Runs of processes that have ended, and when that was heard.
+    ended_runs: VecDeque<(String, u64)>,
     /// What was asked for last.
     pub(super) asked: Option<Ask>,
     /// For which epoch, and since when, the master cannot serve.
@@ -57,17 +58,17 @@ impl Promises {
         self.by_voter.insert(voter.to_owned(), promised);
     }
 
-    pub(super) fn note_ended(&mut self, run: &str) {
-        if !self.has_ended(run) {
-            self.ended_runs.push_back(run.to_owned());
+    pub(super) fn note_ended(&mut self, run: &str, now: u64) {
+        if self.ended_at(run).is_none() {
+            self.ended_runs.push_back((run.to_owned(), now));
             if self.ended_runs.len() > ENDED_MAX {
                 self.ended_runs.pop_front();
             }
         }
     }
 
-    fn has_ended(&self, run: &str) -> bool {
-        self.ended_runs.iter().any(|ended| ended == run)
+    fn ended_at(&self, run: &str) -> Option<u64> {
+        self.ended_runs.iter().find(|(ended, _)| ended == run).map(|(_, at)| *at)
     }
 
     /// From when on no majority lets the master serve before a record of the next epoch is known; nothing if that is not sure.
@@ -79,9 +80,12 @@ impl Promises {
                 let promised = self.by_voter.get(voter)?;
                 let is_of_now =
                     promised.floor > cluster.epoch && incarnations.get(voter) == Some(&promised.incarnation);
-                let counting =
-                    promised.votes.iter().filter(|(run, _)| !run.as_ref().is_some_and(|run| self.has_ended(run)));
-                is_of_now.then(|| counting.map(|(_, until)| *until).max().unwrap_or(promised.heard_at))
+                // NOTE: a vote for a run that has ended counted until then: replicas have got something of it after the promise.
+                let over = |(run, until): &(Option<String>, u64)| {
+                    let ended = run.as_ref().and_then(|run| self.ended_at(run));
+                    ended.map_or(*until, |ended| ended.min(*until))
+                };
+                is_of_now.then(|| promised.votes.iter().map(over).max().unwrap_or(0).max(promised.heard_at))
             })
             .collect();
         over.sort_unstable();

@@ -7,7 +7,7 @@ use std::{
 
 use cluster::{
     Address, GroupId,
-    ballot::{VoterReport, Will},
+    ballot::{Belief, VoterReport, Will},
     keeper::{Keeper, Patience, Situation, Step},
     leading::{Candidacy, Leader},
     voter::Voter,
@@ -40,6 +40,7 @@ pub struct Agent {
     pub record: Record,
     pub term: Option<u64>,
     pub claims: Option<u64>,
+    belief: Belief,
     pub keepers: BTreeMap<GroupId, Keeper>,
     pub pending: Option<Pending>,
     pub will: Option<Will>,
@@ -58,6 +59,7 @@ impl Agent {
             record,
             term: None,
             claims: None,
+            belief: Belief::default(),
             keepers: BTreeMap::new(),
             pending: None,
             will: None,
@@ -145,6 +147,7 @@ impl Agent {
             self.term = Some(term);
             if self.led_term().is_some() {
                 self.keepers.clear();
+                self.belief = Belief::new(term);
                 self.will = Some(Will { term, ..Will::default() });
                 self.voter.handle_will(&Will { term, ..Will::default() });
             }
@@ -170,6 +173,7 @@ impl Agent {
     }
 
     pub fn take_report(&mut self, host: usize, report: &VoterReport, now: u64) {
+        self.belief.note(&name(host), report, now);
         for (group, promise) in &report.promises {
             if let Some(keeper) = self.keepers.get_mut(group) {
                 keeper.handle_promise(&name(host), report.incarnation, promise, now);
@@ -185,18 +189,25 @@ impl Agent {
         let patience = self.patience;
         let is_old = self.runs.get(server).is_some_and(|known| known != run);
         let keeper = self.keepers.entry(group).or_insert_with(|| Keeper::new(group, patience, now));
-        if is_old { keeper.note_ended(run) } else { keeper.handle_exited(server, Some(run), now) }
+        if is_old { keeper.note_ended(run, now) } else { keeper.handle_exited(server, Some(run), now) }
     }
 
     /// What keepers want, by group.
     pub fn poll(&mut self, now: u64) -> Vec<(GroupId, Step)> {
         let cluster = Arc::clone(&self.record.cluster);
+        let believed_since = self.belief.since(&cluster, &self.record.voters);
         let mut steps = Vec::new();
         for group in cluster.groups.keys() {
             let in_sync = self.record.in_sync.get(group).map(|known| known.0.clone()).unwrap_or_default();
             let patience = self.patience;
             let keeper = self.keepers.entry(*group).or_insert_with(|| Keeper::new(*group, patience, now));
-            let situation = Situation { cluster: &cluster, in_sync: &in_sync, incarnations: &self.record.voters };
+            let situation = Situation {
+                cluster: &cluster,
+                in_sync: &in_sync,
+                incarnations: &self.record.voters,
+                term: self.term.unwrap_or(0),
+                believed_since,
+            };
             steps.extend(keeper.poll_steps(now, situation).into_iter().map(|step| (*group, step)));
         }
         steps

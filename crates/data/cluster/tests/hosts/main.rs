@@ -17,7 +17,7 @@ use std::{
 
 use cluster::{
     Address, Cluster, GroupId, Server,
-    keeper::{Observation, Patience, Role, Step},
+    keeper::{Counting, Observation, Patience, Role, Step},
     model::ServerKind,
     voter::{ClockReading, Voter},
 };
@@ -74,7 +74,7 @@ impl World {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let groups = 1 + random.below(3) as u32;
-        let replicas = 1 + random.below(2) as usize * usize::from(number("TWO").is_some());
+        let replicas = 1 + random.below(2) as usize;
         let mut cluster = Cluster { hosts: (0..HOSTS).map(name).collect(), ..Cluster::default() };
         let mut stores = Vec::new();
         for group in 1..=groups {
@@ -290,6 +290,7 @@ impl World {
             let incarnation = record.voters[&name(host)];
             let mut voter = Voter::new(incarnation, self.patience, clock, self.patience.lease_ms);
             voter.learn(&record.cluster);
+            voter.note_leader(record.leader.as_ref().map_or(0, |leader| leader.0.term));
             let agent = Agent::new(record.clone(), voter, self.patience, clock);
             self.hosts[host].agent = Some(agent);
             self.hosts[host].is_starting = false;
@@ -326,7 +327,8 @@ impl World {
                     role: role.map_or(Role::Master, |master| Role::Replica { master, is_linked }),
                     offset: store.log.len() as u64,
                     epoch: store.epoch,
-                    ack: store.ack,
+                    counting: store.counting.clone(),
+                    followers: store.replicas.keys().cloned().collect(),
                     run: store.run.clone(),
                     serves,
                 };
@@ -362,7 +364,7 @@ impl World {
                 (store.master, store.is_linked) = (None, false);
                 store.replicas.clear();
             }
-            Step::SetAck { ack, .. } => store.ack = ack,
+            Step::Count { serial, count, .. } => store.count(Counting { term, serial, count }),
             Step::Pause { ms, .. } => {
                 store.paused_until = clock + ms;
             }
@@ -429,6 +431,11 @@ impl World {
         let mut decision = None;
         for (group, step) in steps {
             let agent = self.hosts[host].agent.as_ref().unwrap();
+            let is_told_elsewhere =
+                matches!(step, Step::Tell { .. } | Step::Follow { .. } | Step::Promote { .. } | Step::Count { .. });
+            if !is_told_elsewhere && number("TELL").is_some_and(|tell| tell > 1) {
+                eprintln!("{now} {host} wants {step:?} of group {group}");
+            }
             match step {
                 Step::WriteInSync(in_sync) => {
                     let seen = agent.record.in_sync.get(&group).map_or(0, |known| known.1);
@@ -532,12 +539,7 @@ impl World {
                     panic!("{} serves at {} without the acknowledged write {lost}", store.server.address, self.now);
                 }
             }
-            let mut ends: Vec<usize> = store.replicas.values().copied().collect();
-            ends.sort_unstable_by(|a, b| b.cmp(a));
-            let safe = match store.ack {
-                0 => store.log.len(),
-                ack => ends.get(ack as usize - 1).copied().unwrap_or(0),
-            };
+            let safe = store.safe();
             let tells = number("TELL").is_some_and(|tell| tell > 1);
             for id in store.log.iter().take(safe).rev() {
                 if !acknowledged.insert(*id) {
@@ -545,10 +547,10 @@ impl World {
                 }
                 if tells {
                     eprintln!(
-                        "{} {} acknowledges {id}: ack {} replicas {:?} log {}",
+                        "{} {} acknowledges {id}: {:?} replicas {:?} log {}",
                         self.now,
                         store.run,
-                        store.ack,
+                        store.counting,
                         store.replicas,
                         store.log.len()
                     );
@@ -614,7 +616,7 @@ fn server_of(step: &Step) -> &Address {
         Step::Tell { server }
         | Step::Follow { server, .. }
         | Step::Promote { server }
-        | Step::SetAck { server, .. }
+        | Step::Count { server, .. }
         | Step::Pause { server, .. }
         | Step::EndPause { server } => server,
         Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => unreachable!(),

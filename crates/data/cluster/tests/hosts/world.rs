@@ -9,7 +9,7 @@ use std::{
 use cluster::{
     Address, Cluster, Epoch, GroupId, Server,
     ballot::Incarnation,
-    keeper::{Observation, Step},
+    keeper::{Counting, Observation, Step},
     leading::Leader,
     model::InSync,
     voter::Vote,
@@ -268,7 +268,7 @@ pub struct Store {
     voters: Vec<String>,
     votes: BTreeMap<String, u64>,
     pub term: u64,
-    pub ack: u32,
+    pub counting: Option<Counting>,
     pub paused_until: u64,
     pub stopped_until: u64,
     pub is_dead: bool,
@@ -294,7 +294,7 @@ impl Store {
             voters: Vec::new(),
             votes: BTreeMap::new(),
             term: 0,
-            ack: 0,
+            counting: None,
             paused_until: 0,
             stopped_until: 0,
             is_dead: false,
@@ -308,7 +308,7 @@ impl Store {
         self.runs += 1;
         self.run = format!("{}-{}", self.server.id, self.runs);
         (self.epoch, self.master_since, self.is_linked, self.term) = (0, None, false, 0);
-        (self.ack, self.paused_until, self.stopped_until, self.is_dead) = (0, 0, 0, false);
+        (self.counting, self.paused_until, self.stopped_until, self.is_dead) = (None, 0, 0, false);
         (self.voters, self.votes, self.replicas) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
     }
 
@@ -350,5 +350,23 @@ impl Store {
         until.sort_unstable_by(|a, b| b.cmp(a));
         let lease = until.get(self.voters.len() / 2).copied().unwrap_or(0);
         self.master.is_none() && self.master_since.is_some() && clock < lease && clock >= self.paused_until
+    }
+
+    /// Takes an order whose acknowledgements count, unless it is older than what is known.
+    pub fn count(&mut self, told: Counting) {
+        let is_older = |known: &Counting| (told.term, told.serial) < (known.term, known.serial);
+        if !self.counting.as_ref().is_some_and(is_older) {
+            self.counting = Some(told);
+        }
+    }
+
+    /// How much of its log it may acknowledge.
+    pub fn safe(&self) -> usize {
+        let Some(Counting { count, .. }) = &self.counting else { return self.log.len() };
+        let mut ends: Vec<usize> =
+            count.members.iter().map(|member| self.replicas.get(member).copied().unwrap_or(0)).collect();
+        ends.sort_unstable_by(|a, b| b.cmp(a));
+        let place = (count.ack as usize).checked_sub(1);
+        place.map_or(self.log.len(), |place| ends.get(place).copied().unwrap_or(0))
     }
 }

@@ -3,11 +3,13 @@
 //! Somebody who looks after the cluster gives a node its topology and, again and again, the time for which it may serve. The node
 //! serves what both allow, and sends clients elsewhere as Redis Cluster does (manual: reference/cluster-spec, redirections).
 
+mod counting;
 mod lease;
 mod mover;
 mod redirect;
 mod topology;
 
+pub use counting::Counted;
 pub use lease::{Vote, Votes};
 pub use mover::MoverPass;
 pub use redirect::Redirect;
@@ -67,6 +69,8 @@ pub struct Membership {
     pub pause: Option<SlotPause>,
     /// Who lets it serve until when.
     pub votes: Votes,
+    /// Whose acknowledgements count; nothing if nobody has said so: those of all replicas.
+    pub counted: Option<Counted>,
     /// Since when the agent leads that was heard last.
     pub term: u64,
     /// Who fills which slots.
@@ -120,6 +124,14 @@ pub enum MembershipError {
     /// Slots are to be filled that are served.
     #[error("STALEMOVER slot {0} is this node's own: nobody fills it any more")]
     OwnSlot(u16),
+    /// A later order is known.
+    #[error("STALEORDER order {known} is known, and this one is number {told}")]
+    StaleOrder {
+        /// The number of the one that it obeys.
+        known: u64,
+        /// That of the one that came late.
+        told: u64,
+    },
     /// The lines are not right.
     #[error("ERR the topology is refused: {0}")]
     Unreadable(#[from] TopologyError),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Session, SessionId};
+use crate::{Session, SessionId, cluster::Counted};
 
 use super::{Server, Shared};
 
@@ -21,6 +21,12 @@ impl Shared {
     pub(crate) fn replicas_of(&self, session: &Session) -> usize {
         let setting = usize::try_from(self.settings.replica_ack.0).unwrap_or(0);
         session.output.promise.replicas().max(setting)
+    }
+
+    /// Whose acknowledgements count in a cluster; nothing: those of all replicas.
+    #[must_use]
+    pub fn counted(&self) -> Option<&Counted> {
+        self.cluster.as_ref()?.counted.as_ref()
     }
 
     /// So many replicas are to have what the session whose command runs is told of from now on.

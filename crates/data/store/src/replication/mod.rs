@@ -129,7 +129,7 @@ impl Replicator {
         let asked: Vec<usize> = replication.promised().filter(|_| !is_follower).chain([wanted]).collect();
         let Some(end) = shard.persistence().map(|persistence| persistence.log().end()) else { return };
         self.promises.follow(&asked, end);
-        self.promises.note_acknowledged(&self.replicas.acknowledged(shard), end);
+        self.promises.note_acknowledged(&self.replicas.acknowledged(shard, wanted), end);
         let replication = &mut shard.server.shared.replication;
         replication.asks_for_acks |= replication.has_news && replication.waits_to_be_asked();
         if let Some(persistence) = shard.persistence_mut() {

@@ -18,10 +18,11 @@ impl Promises {
 
     /// These numbers are promised from now on, where the log ends.
     pub fn follow(&mut self, asked: &[usize], end: Offset) {
+        // What was answered before was promised to nobody, unless somebody else was promised something: that still waits.
+        let begins = self.0.values().min().copied().unwrap_or(end);
         self.0.retain(|replicas, _| asked.contains(replicas));
         for replicas in asked.iter().filter(|replicas| **replicas > 0) {
-            // What was answered before was promised to nobody.
-            self.0.entry(*replicas).or_insert(end);
+            self.0.entry(*replicas).or_insert(begins);
         }
     }
 
@@ -55,10 +56,15 @@ mod tests {
         promises.note_acknowledged(&[], Offset(20));
         assert_eq!(kept(&promises), [(1, 10)]);
         promises.follow(&[1, 2], Offset(20));
+        assert_eq!(
+            kept(&promises),
+            [(1, 10), (2, 10)],
+            "what waits for one replica does not go out when two are wanted"
+        );
         promises.note_acknowledged(&[Offset(30), Offset(15)], Offset(25));
-        assert_eq!(kept(&promises), [(1, 25), (2, 20)], "a replica of another history may be ahead");
+        assert_eq!(kept(&promises), [(1, 25), (2, 15)], "a replica of another history may be ahead");
         promises.note_acknowledged(&[Offset(5)], Offset(25));
-        assert_eq!(kept(&promises), [(1, 25), (2, 20)], "a replica that goes takes nothing back");
+        assert_eq!(kept(&promises), [(1, 25), (2, 15)], "a replica that goes takes nothing back");
         promises.follow(&[0], Offset(30));
         assert!(promises.is_empty());
     }

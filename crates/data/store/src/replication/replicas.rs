@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use commands::{
     SessionId,
+    cluster::Counted,
     config::CopyVersion,
     replication::{Attach, Replica, ReplicaState},
     session::Close,
@@ -273,13 +274,12 @@ impl Replicas {
         }
     }
 
-    /// Up to where replicas have the log that are given it, those first that have the most.
-    pub fn acknowledged(&self, shard: &Shard) -> Vec<Offset> {
-        let replicas = shard.server.shared.replication.replicas.iter().map(|(_, replica)| replica);
-        let online = replicas.filter(|replica| replica.state == ReplicaState::Online);
-        let mut offsets: Vec<Offset> = online.map(|replica| Offset(replica.applied)).collect();
-        offsets.sort_unstable_by(|left, right| right.cmp(left));
-        offsets
+    /// Up to where replicas have the log that are given it, those first that have the most. In a cluster only those count that the agent
+    /// has named, `wanted` of them; of more of them than that, the others may be anybody.
+    pub fn acknowledged(&self, shard: &Shard, wanted: usize) -> Vec<Offset> {
+        let replicas: Vec<&Replica> =
+            shard.server.shared.replication.replicas.iter().map(|(_, replica)| replica).collect();
+        acknowledged(&replicas, shard.server.shared.counted(), wanted)
     }
 
     /// The log is in files up to there.
@@ -291,6 +291,26 @@ impl Replicas {
     pub fn wants_acks(&self, is_wanted: bool) {
         self.feeds.iter().for_each(|(_, feed)| feed.set_ack_wanted(is_wanted));
     }
+}
+
+fn acknowledged(replicas: &[&Replica], counted: Option<&Counted>, wanted: usize) -> Vec<Offset> {
+    let is_online = |replica: &&&Replica| replica.state == ReplicaState::Online;
+    let sorted = |mut offsets: Vec<Offset>| {
+        offsets.sort_unstable_by(|left, right| right.cmp(left));
+        offsets
+    };
+    let all = sorted(replicas.iter().filter(is_online).map(|replica| Offset(replica.applied)).collect());
+    let Some((counted, place)) = counted.zip(wanted.checked_sub(1)) else { return all };
+    let of = |(host, port): &(String, u16)| {
+        // One that has come anew is where it says now, whatever it had before: that connection is not over yet.
+        let last = replicas.iter().rfind(|replica| replica.address == *host && replica.port == *port);
+        last.filter(is_online).map(|replica| Offset(replica.applied))
+    };
+    let named = sorted(counted.members.iter().filter_map(of).collect());
+    // Fewer than are wanted are no promise of anybody's.
+    let Some(bound) = named.get(place) else { return Vec::new() };
+    let bounded = |(number, offset): (usize, Offset)| if number < place { offset } else { offset.min(*bound) };
+    all.into_iter().enumerate().map(bounded).collect()
 }
 
 /// What is known of a replica that has come.
@@ -328,4 +348,48 @@ fn told_of(start: &Start, attach: &Attach, shard: &mut Shard) -> String {
 fn host_of(address: &str) -> String {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host.trim_start_matches('[').trim_end_matches(']').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replica(host: &str, applied: u64) -> Replica {
+        Replica { address: host.into(), port: 7, applied, state: ReplicaState::Online, ..Replica::default() }
+    }
+
+    fn told(replicas: &[Replica], names: Option<&str>, wanted: usize) -> Vec<u64> {
+        let replicas: Vec<&Replica> = replicas.iter().collect();
+        let members = |names: &str| names.chars().map(|name| (name.to_string(), 7)).collect();
+        let counted = names.map(|names| Counted { term: 1, serial: 1, members: members(names) });
+        acknowledged(&replicas, counted.as_ref(), wanted).into_iter().map(|offset| offset.0).collect()
+    }
+
+    #[test]
+    fn those_count_that_were_named() {
+        let three = [replica("a", 10), replica("b", 30), replica("c", 20)];
+        for (names, wanted, expected) in [
+            (None, 1, &[30, 20, 10][..]),
+            (Some(""), 0, &[30, 20, 10]),
+            (Some("abc"), 1, &[30, 20, 10]),
+            (Some("a"), 1, &[10, 10, 10]),
+            (Some("ac"), 1, &[20, 20, 10]),
+            (Some("ac"), 2, &[30, 10, 10]),
+            // Nobody is named, or somebody who is not there.
+            (Some(""), 1, &[]),
+            (Some("d"), 1, &[]),
+            (Some("ad"), 2, &[]),
+        ] {
+            assert_eq!(told(&three, names, wanted), expected, "{names:?} {wanted}");
+        }
+    }
+
+    #[test]
+    fn one_that_comes_anew_counts_once_and_by_what_it_says_now() {
+        let copying = Replica { state: ReplicaState::Copying, ..replica("a", 0) };
+        assert_eq!(told(&[replica("a", 50), replica("a", 20)], Some("a"), 1), [20, 20]);
+        assert_eq!(told(&[replica("a", 50), copying.clone()], Some("a"), 1), [0; 0]);
+        assert_eq!(told(&[replica("a", 50), replica("a", 40)], Some("ab"), 2), [0; 0]);
+        assert_eq!(told(&[replica("b", 50), copying], Some("ab"), 1), [50]);
+    }
 }

@@ -69,6 +69,15 @@ pub const COMMANDS: &[Command] = &[
         .group("cluster", Categories::empty())
         .docs("3.0.0", "depends on the subcommand", "The cluster and its slots.")
         .subcommands(&[
+            of(
+                "ACK",
+                -5,
+                "7.0.0",
+                steer::ack,
+                "Has a master acknowledge what so many of these replicas have; an order older than the last is refused.",
+            )
+            .syntax("term:integer serial:integer replicas:integer [host-port...]")
+            .flags(STEERS),
             change("ADDSLOTS", -3, "3.0.0", change::add_slots, "Gives slots that nobody has to a master.")
                 .syntax("slot:integer..."),
             change("ADDSLOTSRANGE", -4, "7.0.0", change::add_slots_range, "Gives ranges of slots that nobody has to a master.")

@@ -50,6 +50,7 @@ pub(super) fn help(context: &mut Context<'_>) -> Result<(), Failure> {
             "LEASE <epoch> <milliseconds> [SINCE <microseconds> [VOTER <name> RUN <run-id>]]",
             "Lets the node serve for so long; tells its clock.",
         ),
+        ("ACK <term> <serial> <replicas> [<host:port> ...]", "Has this master acknowledge what so many of these have."),
         ("PAUSE <first> <last> <milliseconds> | PAUSE END", "Has commands on some slots wait."),
         ("SLOT-STATS SLOTSRANGE <first> <last> [METRIC cpu-usec]", "What slots of this node have and take."),
         ("DELKEYSINSLOT <first> <last> <count>", "Removes some keys of slots that are another node's."),
@@ -71,11 +72,17 @@ pub(super) fn info(context: &mut Context<'_>) -> Result<(), Failure> {
     });
     let state = if membership.is_in_order(context.shared.stopwatch()) { "ok" } else { "fail" };
     let (epoch, served) = (membership.epoch, assigned.saturating_sub(lost));
+    let ack = context.shared.settings.replica_ack.0;
+    let counted = membership.counted.as_ref().map(|counted| {
+        let members: String = counted.members.iter().map(|(host, port)| format!(" {host}:{port}")).collect();
+        format!("cluster_ack:{} {} {ack}{members}\r\n", counted.term, counted.serial)
+    });
+    let counted = counted.unwrap_or_default();
     let text = format!(
         "cluster_state:{state}\r\ncluster_slots_assigned:{assigned}\r\ncluster_slots_ok:{served}\r\ncluster_slots_pfail:0\r\n\
          cluster_slots_fail:{lost}\r\ncluster_known_nodes:{nodes}\r\ncluster_size:{size}\r\ncluster_current_epoch:{epoch}\r\n\
          cluster_my_epoch:{my_epoch}\r\ncluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\n\
-         total_cluster_links_buffer_limit_exceeded:0\r\n"
+         total_cluster_links_buffer_limit_exceeded:0\r\n{counted}"
     );
     context.reply.verbatim(*b"txt", text.as_bytes());
     Ok(())

@@ -4,7 +4,7 @@ use keyspace::Failure;
 
 use crate::{
     Context,
-    cluster::{MembershipError, Peer, SlotPause, Vote},
+    cluster::{Counted, MembershipError, Peer, SlotPause, Vote},
     groups::cluster::slots::range,
 };
 
@@ -12,6 +12,9 @@ use super::DISABLED;
 
 /// The longest lease and the longest pause, in milliseconds.
 const TIME_MAX: u64 = 24 * 60 * 60 * 1000;
+
+/// The most replicas that a write may wait for.
+const REPLICAS_MAX: u64 = 1_024;
 
 /// The most voters that a cluster has.
 const VOTERS_MAX: usize = 1_024;
@@ -123,6 +126,25 @@ pub(super) fn lease(context: &mut Context<'_>) -> Result<(), Failure> {
     }
     context.shared.end_await_of_lease();
     Ok(())
+}
+
+/// Numbers of another leader, or of one that is no leader any more, come too late.
+pub(super) fn ack(context: &mut Context<'_>) -> Result<(), Failure> {
+    let (term, serial) = (number(context, 2, i64::MAX as u64)?, number(context, 3, i64::MAX as u64)?);
+    let replicas = number(context, 4, REPLICAS_MAX)?;
+    let members: Option<Vec<(String, u16)>> =
+        (5..context.words.len()).map(|place| host_and_port(context.words.at(place))).collect();
+    let members = members.ok_or(Failure::text("ERR replicas are named by host:port"))?;
+    let membership = context.shared.cluster.as_mut().ok_or(DISABLED)?;
+    membership.take_count(Counted { term, serial, members }).map_err(|error| refused(&error))?;
+    context.shared.settings.replica_ack.0 = replicas as i64;
+    context.reply.ok();
+    Ok(())
+}
+
+fn host_and_port(text: &[u8]) -> Option<(String, u16)> {
+    let (host, port) = std::str::from_utf8(text).ok()?.rsplit_once(':')?;
+    (!host.is_empty()).then_some((host.to_owned(), port.parse().ok()?))
 }
 
 pub(super) fn pause(context: &mut Context<'_>) -> Result<(), Failure> {
