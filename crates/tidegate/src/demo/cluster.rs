@@ -126,11 +126,13 @@ impl DemoCluster {
         }
         let is_busy = Arc::clone(&self.is_busy);
         let started = thread::Builder::new().name("demo-cluster".into()).spawn(move || {
-            match work() {
+            let done = work();
+            // Who reads that it is done may ask for the next thing at once.
+            is_busy.store(false, Relaxed);
+            match done {
                 Ok(text) => println!("{text}"),
                 Err(problem) => println!("The cluster: {problem}"),
             }
-            is_busy.store(false, Relaxed);
         });
         if let Err(error) = started {
             self.is_busy.store(false, Relaxed);

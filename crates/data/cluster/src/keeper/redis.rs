@@ -180,8 +180,8 @@ impl Keeper {
         self.redis.wanted = Some(Wanted::HandOver);
         let Some(held_since) = held_since else { return };
         let Some(paused_at) = paused_at else {
-            let ms = self.patience.hand_over_ms + self.patience.margin_ms;
-            steps.push(Step::Pause { server: group.master.clone(), ms });
+            // NOTE: as long as a store's: when it was asked for is told by its end.
+            steps.push(Step::Pause { server: group.master.clone(), ms: self.pause_ms() });
             return;
         };
         let since = held_since.max(paused_at);
