@@ -196,8 +196,8 @@ fn what_a_replica_is_read_for_is_told_without_a_lease() {
     let clock = Rc::new(Cell::new(0));
     let mut shard = node(&clock);
     let (client, mover) = (shard.client(), shard.client());
-    shard.ask(mover, "CLUSTER CONNECTION MOVER");
-    shard.ask(mover, "SET b 1");
+    assert_eq!(shard.ask(mover, "CLUSTER CONNECTION MOVER 0 16383 0"), "+OK ");
+    assert_eq!(shard.ask(mover, "SET b 1"), "+OK ");
     let replica = TWO.replace("myself,master - ", "myself,slave o ").replace(" 0-9999", "").replace("10000-", "0-");
     assert_eq!(shard.ask(mover, &format!("{} LEASE 0", told(1, &replica))), "+OK ");
     assert!(
