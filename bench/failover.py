@@ -19,55 +19,19 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import statistics
 import subprocess
 import tempfile
 import threading
 import time
 
+from redis_client import Client, free_port
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 PATIENCE = 60
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Client:
-    """A connection that speaks Redis' protocol, as much of it as is needed."""
-
-    def __init__(self, port, timeout=5):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.stream = self.socket.makefile("rb")
-
-    def close(self):
-        self.stream.close()
-        self.socket.close()
-
-    def ask(self, *words):
-        parts = [str(word).encode() for word in words]
-        self.socket.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(one), one) for one in parts))
-        return self.reply()
-
-    def reply(self):
-        line = self.stream.readline()
-        if not line:
-            raise ConnectionError("closed")
-        kind, rest = line[:1], line[1:-2]
-        if kind == b"-":
-            raise RuntimeError(rest.decode())
-        if kind == b":":
-            return int(rest)
-        if kind == b"$":
-            return None if rest == b"-1" else self.stream.read(int(rest) + 2)[:-2].decode()
-        if kind == b"*":
-            return None if rest == b"-1" else [self.reply() for _ in range(int(rest))]
-        return rest.decode()
+# How long a client waits for a connection.
+CLIENT_PATIENCE = 5
 
 
 class Ours:
@@ -90,7 +54,7 @@ class Ours:
         return next(server["pid"] for server in servers if server["role"] == "master")
 
     def connect(self):
-        return Client(self.port)
+        return Client(self.port, CLIENT_PATIENCE)
 
     def count(self, client):
         return client.ask("INCR", "counter")
@@ -141,14 +105,14 @@ class Sentinel:
             client = Client(port, 1)
             state = client.ask("SENTINEL", "MASTER", "group")
             client.close()
-            state = dict(zip(state[::2], state[1::2]))
+            state = dict(zip(map(bytes.decode, state[::2]), map(bytes.decode, state[1::2])))
             if state["num-slaves"] != "2" or state["num-other-sentinels"] != "2" or state["flags"] != "master":
                 return False
             if master not in (None, state["port"]):
                 return False
             master = state["port"]
         client = Client(int(master), 1)
-        info = client.ask("INFO", "replication")
+        info = client.ask("INFO", "replication").decode()
         client.close()
         return info.count("state=online") == 2 and "role:master" in info
 
@@ -156,7 +120,7 @@ class Sentinel:
         return self.running[self.master_port()].pid
 
     def connect(self):
-        return Client(self.master_port())
+        return Client(self.master_port(), CLIENT_PATIENCE)
 
     def count(self, client):
         count = client.ask("INCR", "counter")

@@ -21,59 +21,16 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import tempfile
 import threading
 import time
 
+from redis_client import Client, free_port
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONNECTIONS = 64
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Client:
-    """A connection that speaks Redis' protocol, as much of it as is needed."""
-
-    def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), 30)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.stream = self.socket.makefile("rb")
-
-    def send(self, *words):
-        parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-        self.socket.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(one), one) for one in parts))
-
-    def reply(self):
-        line = self.stream.readline()
-        if not line:
-            raise ConnectionError("closed")
-        kind, rest = line[:1], line[1:-2]
-        if kind == b"-":
-            raise RuntimeError(rest.decode())
-        if kind == b"$":
-            length = int(rest)
-            return None if length < 0 else self.stream.read(length + 2)[:-2]
-        if kind == b"*":
-            return [self.reply() for _ in range(int(rest))]
-        return int(rest) if kind == b":" else rest
-
-    def ask(self, *words):
-        self.send(*words)
-        return self.reply()
-
-    def info(self, section="replication"):
-        lines = self.ask("INFO", section).decode().split("\r\n")
-        return dict(line.split(":", 1) for line in lines if ":" in line)
-
-    def close(self):
-        self.socket.close()
 
 
 class Server:

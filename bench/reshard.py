@@ -18,7 +18,6 @@ import multiprocessing
 import os
 import random
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -26,17 +25,15 @@ import tempfile
 import time
 from pathlib import Path
 
+from redis_client import Client, free_port
+
 QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 TICK = os.sysconf("SC_CLK_TCK")
 BATCH = 500
+# How long a client waits for an answer.
+CLIENT_PATIENCE = 60
 BEFORE_S = 5
 MIGRATED = 20_000
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def size_of(text):
@@ -46,59 +43,32 @@ def size_of(text):
     return int(text)
 
 
-class Client:
-    def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), 60)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.stream = self.socket.makefile("rb")
-
-    def send(self, commands):
-        out = []
-        for words in commands:
-            parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-            out.append(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(one), one) for one in parts))
-        self.socket.sendall(b"".join(out))
-
-    def reply(self):
-        line = self.stream.readline()
-        if not line:
-            raise ConnectionError("closed")
-        kind, rest = line[:1], line[1:-2]
-        if kind == b"-":
-            return RuntimeError(rest.decode())
-        if kind == b"$":
-            return None if int(rest) < 0 else self.stream.read(int(rest) + 2)[:-2]
-        if kind == b"*":
-            return [self.reply() for _ in range(int(rest))]
-        return int(rest) if kind == b":" else rest
-
-    def ask(self, *words):
-        self.send([words])
-        return self.reply()
-
-
 def fill(port, keys, value):
-    client = Client(port)
+    client = Client(port, CLIENT_PATIENCE)
     text = b"x" * value
     for first in range(0, keys, BATCH):
         some = range(first, min(first + BATCH, keys))
-        client.send([("SET", f"key:{number}", text) for number in some])
-        for _ in some:
-            reply = client.reply()
-            if isinstance(reply, Exception):
-                sys.exit(f"the data set cannot be written: {reply}")
+        client.send_all([("SET", f"key:{number}", text) for number in some])
+        try:
+            for _ in some:
+                client.reply()
+        except RuntimeError as error:
+            sys.exit(f"the data set cannot be written: {error}")
 
 
 def write(port, keys, value, stop, results, seed):
     """One client: a command after the other, each with when it began and how long it took."""
     source, text, seen, failed = random.Random(seed), b"y" * value, [], []
-    client = Client(port)
+    client = Client(port, CLIENT_PATIENCE)
     while not stop.is_set():
         key = f"key:{source.randrange(keys)}"
         began = time.monotonic()
-        reply = client.ask("SET", key, text) if source.random() < 0.5 else client.ask("GET", key)
+        try:
+            reply = client.ask("SET", key, text) if source.random() < 0.5 else client.ask("GET", key)
+        except RuntimeError as error:
+            reply = error
         seen.append((began, time.monotonic() - began))
-        if isinstance(reply, Exception) or reply is None:
+        if isinstance(reply, RuntimeError) or reply is None:
             failed.append(f"{key}: {reply}")
     results.put((seen, failed))
 
