@@ -62,12 +62,14 @@ fn ranges(mut slots: Vec<SlotRange>) -> Result<String, Failure> {
     Ok(shown.collect::<Vec<_>>().join(" "))
 }
 
+/// A slot, as commands name it that change who has slots: what is no number is no slot either.
+fn slot(context: &Context<'_>, place: usize) -> Result<u16, Failure> {
+    slots::slot(context, place).map_err(|_| slots::NO_SLOT)
+}
+
 fn single(context: &Context<'_>) -> Result<String, Failure> {
-    ranges(
-        (2..context.words.len())
-            .map(|place| slots::slot(context, place).map(|slot| (slot, slot)))
-            .collect::<Result<_, _>>()?,
-    )
+    let one = |place| slot(context, place).map(|slot| (slot, slot));
+    ranges((2..context.words.len()).map(one).collect::<Result<_, _>>()?)
 }
 
 fn pairs(context: &Context<'_>) -> Result<String, Failure> {
@@ -75,7 +77,15 @@ fn pairs(context: &Context<'_>) -> Result<String, Failure> {
         let name = String::from_utf8_lossy(context.words.at(1)).to_ascii_lowercase();
         return Err(Failure::owned(format!("ERR wrong number of arguments for 'cluster|{name}' command")));
     }
-    ranges((2..context.words.len()).step_by(2).map(|place| slots::range(context, place)).collect::<Result<_, _>>()?)
+    let pair = |place| {
+        let (first, last) = (slot(context, place)?, slot(context, place + 1)?);
+        if first > last {
+            let text = format!("ERR start slot number {first} is greater than end slot number {last}");
+            return Err(Failure::owned(text));
+        }
+        Ok((first, last))
+    };
+    ranges((2..context.words.len()).step_by(2).map(pair).collect::<Result<_, _>>()?)
 }
 
 pub(super) fn add_slots(context: &mut Context<'_>) -> Result<(), Failure> {
@@ -205,7 +215,7 @@ pub(super) fn set_config_epoch(context: &mut Context<'_>) -> Result<(), Failure>
 }
 
 pub(super) fn set_slot(context: &mut Context<'_>) -> Result<(), Failure> {
-    let slot = slots::slot(context, 2)?;
+    let slot = slot(context, 2)?;
     debug_assert!(usize::from(slot) < SLOTS);
     let (name, takes_node) = match context.words.at(3).to_ascii_uppercase().as_slice() {
         b"MIGRATING" => ("MIGRATING", true),

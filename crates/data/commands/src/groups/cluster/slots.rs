@@ -12,10 +12,12 @@ use super::DISABLED;
 /// Keys that are looked at together.
 const STEP: usize = 256;
 
+pub(super) const NO_SLOT: Failure = Failure::text("ERR Invalid or out of range slot");
+
 pub(super) fn slot(context: &Context<'_>, place: usize) -> Result<u16, Failure> {
     let number = context.words.integer(place)?;
     let slot = u16::try_from(number).ok().filter(|slot| usize::from(*slot) < SLOTS);
-    slot.ok_or(Failure::text("ERR Invalid or out of range slot"))
+    slot.ok_or(NO_SLOT)
 }
 
 /// First and last slot, out of two words.
