@@ -23,7 +23,13 @@ impl Clock {
         Self { start: reading() }
     }
 
-    /// Milliseconds since then.
+    /// Milliseconds since the machine was started: other programs on it say the same.
+    #[must_use]
+    pub fn machine_ms() -> u64 {
+        u64::try_from(reading().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Milliseconds since it began.
     #[must_use]
     pub fn now(&self) -> u64 {
         u64::try_from(reading().saturating_sub(self.start).as_millis()).unwrap_or(u64::MAX)

@@ -1,13 +1,7 @@
 //! What Redis servers let the agent and the proxies in by: a file of the folder that only its owner can read. It is never a word of a
 //! command line, which everybody on the machine can read.
 
-use std::{
-    collections::BTreeMap,
-    fs::{self, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
-    path::Path,
-};
+use std::{collections::BTreeMap, fs, io, path::Path};
 
 use cluster::Address;
 use serde::{Deserialize, Serialize};
@@ -15,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     connection::{Command, command},
     error::AgentError,
+    secrets::private,
 };
 
 /// A user, if it is not the default one, and a password.
@@ -92,16 +87,9 @@ impl AllCredentials {
     }
 
     fn write(&self, path: &Path) -> Result<(), AgentError> {
-        let new = path.with_extension("secrets-new");
-        let write = || {
-            // An old one may have other rights.
-            let _ = fs::remove_file(&new);
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-            file.write_all(&serde_json::to_vec(&self.0).map_err(io::Error::other)?)?;
-            file.sync_all()?;
-            fs::rename(&new, path)
-        };
-        write().map_err(|source| AgentError::File { path: path.to_owned(), source })
+        let text = serde_json::to_string(&self.0)
+            .map_err(|error| AgentError::File { path: path.to_owned(), source: io::Error::other(error) })?;
+        private(path, &text)
     }
 }
 

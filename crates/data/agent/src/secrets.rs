@@ -71,7 +71,12 @@ impl Secret {
     }
 }
 
-fn private(path: &Path, text: &str) -> Result<(), AgentError> {
+/// Replaces a file by one that only its owner can read. It is whole at any moment.
+///
+/// # Errors
+///
+/// The disk fails.
+pub(crate) fn private(path: &Path, text: &str) -> Result<(), AgentError> {
     let new = path.with_extension("new");
     let write = || {
         // An old one may have other rights.

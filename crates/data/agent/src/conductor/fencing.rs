@@ -12,10 +12,9 @@ use cluster::{
     keeper::{Patience, Wanted},
     nodes,
 };
-use rustix::time::{ClockId, clock_gettime};
 
 use super::{Conductor, Event};
-use crate::{connection::Login, processes, proxy_link::ProxyLink};
+use crate::{clock::Clock, connection::Login, processes, proxy_link::ProxyLink};
 
 /// How often a lease is written while it lasts.
 const LEASES_AT_ONCE: u64 = 8;
@@ -65,13 +64,6 @@ impl Fencing {
     pub fn is_told(&self, epoch: Epoch) -> bool {
         self.told == Some((epoch, self.fence.stamp()))
     }
-}
-
-/// Milliseconds since the machine was started, those in which it slept among them.
-fn machine_ms() -> u64 {
-    let time = clock_gettime(ClockId::Boottime);
-    let (seconds, nanoseconds) = (u64::try_from(time.tv_sec).unwrap_or(0), u64::try_from(time.tv_nsec).unwrap_or(0));
-    seconds * 1_000 + nanoseconds / 1_000_000
 }
 
 impl Conductor {
@@ -124,7 +116,7 @@ impl Conductor {
         if !is_told || !is_due {
             return;
         }
-        let (machine_now, (stamp, until)) = (machine_ms(), fencing.fence.lease(now));
+        let (machine_now, (stamp, until)) = (Clock::machine_ms(), fencing.fence.lease(now));
         fencing.leased_at = Some(now);
         fencing.leased_stamp = stamp;
         let path = self.options.folder.topology().with_extension("lease");
