@@ -96,14 +96,20 @@ impl Survey {
     }
 
     fn ask(&self, login: &Login) -> Result<BTreeMap<u16, u64>, String> {
-        let mut weights = BTreeMap::new();
-        for master in &self.masters {
-            self.ask_one((master, login), &mut weights).map_err(|error| format!("{master}: {error}"))?;
-        }
-        Ok(weights)
+        // Each has slots of its own, and takes as long as it has keys.
+        thread::scope(|scope| {
+            let ask = |master| move || self.ask_one(master, login).map_err(|error| format!("{master}: {error}"));
+            let asked: Vec<_> = self.masters.iter().map(|master| scope.spawn(ask(master))).collect();
+            let mut weights = BTreeMap::new();
+            for one in asked {
+                weights.extend(one.join().unwrap_or_else(|_| Err("a master was not asked".into()))?);
+            }
+            Ok(weights)
+        })
     }
 
-    fn ask_one(&self, (master, login): (&Address, &Login), weights: &mut BTreeMap<u16, u64>) -> io::Result<()> {
+    fn ask_one(&self, master: &Address, login: &Login) -> io::Result<BTreeMap<u16, u64>> {
+        let mut weights = BTreeMap::new();
         let mut connection = Connection::open_as(master, PATIENCE, login)?;
         let is_load = self.measure == Measure::Load;
         let step = if is_load { LOADS_AT_ONCE } else { ASKED_AT_ONCE };
@@ -121,7 +127,7 @@ impl Survey {
                 weights.extend(all.iter().filter_map(|one| weight_of(one, self.measure.field())));
             }
         }
-        Ok(())
+        Ok(weights)
     }
 }
 

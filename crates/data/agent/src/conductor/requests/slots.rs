@@ -226,7 +226,13 @@ fn weights(conductor: &Conductor, measure: Measure) -> Result<BTreeMap<u16, u64>
     if let Some((_, found)) = fresh {
         return Ok(found.weights.clone());
     }
-    let masters = conductor.records.cluster.groups.values().map(|group| group.master.clone()).collect();
+    let groups = &conductor.records.cluster.groups;
+    if let Some((id, _)) = groups.iter().find(|(_, group)| !group.kind().is_store()) {
+        return Err(Problem::Refused(format!(
+            "group {id} is of Redis servers, which do not say what each slot has: `--by slots` shares the slots themselves"
+        )));
+    }
+    let masters = groups.values().map(|group| group.master.clone()).collect();
     Err(Problem::Unmeasured(Survey { masters, measure }))
 }
 
