@@ -42,4 +42,14 @@ pub enum AgentError {
         #[source]
         source: io::Error,
     },
+    /// It has heard the request, and its answer has not come.
+    #[error("the agent of {} has not answered ({source}): what it was asked may be done all the same; `tidegate cluster status --dir {}` says how \
+             it is", dir.display(), dir.display())]
+    NotAnswered {
+        /// The folder.
+        dir: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
 }

@@ -37,7 +37,11 @@ const REFUSAL_MAX: u64 = 64 << 10;
 pub fn ask(dir: &Path, method: &str, path: &str, body: &Value) -> Result<Value, AgentError> {
     let not_running = |source| AgentError::NotRunning { dir: dir.to_owned(), source };
     let mut stream = UnixStream::connect(Folder::new(dir.to_owned()).socket()).map_err(not_running)?;
-    let (status, body) = exchange(&mut stream, &head(method, path, ""), body, PATIENCE).map_err(not_running)?;
+    let (status, body) = exchange(&mut stream, &head(method, path, ""), body, PATIENCE).map_err(|source| {
+        let is_late = matches!(source.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+        let source = if is_late { io::Error::other(format!("not within {PATIENCE:?}")) } else { source };
+        AgentError::NotAnswered { dir: dir.to_owned(), source }
+    })?;
     good(status, body)
 }
 
