@@ -141,6 +141,8 @@ pub fn due(moving: &[(Move, Phase)], copies_max: usize) -> Vec<(Move, Phase)> {
 pub struct Migration {
     what: Move,
     stage: Stage,
+    /// No copy begins before then.
+    again_at: u64,
     /// Times that a copy began.
     pub attempts: u32,
 }
@@ -149,6 +151,8 @@ pub struct Migration {
 const LAG_MAX: u64 = 256 << 10;
 /// How long the last of them are waited for, in milliseconds.
 const CATCH_UP_MS: u64 = 1_500;
+/// How long after a copy has failed the next one begins.
+const AGAIN_MS: u64 = 1_000;
 /// How much longer a pause is than what it is for.
 const MARGIN_MS: u64 = 500;
 
@@ -156,7 +160,7 @@ impl Migration {
     /// A move that is to be gone on with.
     #[must_use]
     pub fn new(what: Move) -> Self {
-        Self { what, stage: Stage::Idle, attempts: 0 }
+        Self { what, stage: Stage::Idle, again_at: 0, attempts: 0 }
     }
 
     /// What moves.
@@ -177,9 +181,10 @@ impl Migration {
         matches!(self.stage, Stage::Paused { lacks: true, .. })
     }
 
-    /// The copy has failed: it begins anew.
-    pub fn handle_copy_failed(&mut self) {
+    /// The copy has failed: it begins anew after a while. A target that refuses everything would have the source make copies without end.
+    pub fn handle_copy_failed(&mut self, now: u64) {
         self.stage = Stage::Idle;
+        self.again_at = now + AGAIN_MS;
     }
 
     /// The source has confirmed that commands wait until then; it was asked at `now`.
@@ -247,7 +252,7 @@ impl Migration {
 
     fn switch(&mut self, now: u64, view: &MoveView<'_>) -> Vec<MoveStep> {
         match self.stage {
-            Stage::Idle if view.both_serve => {
+            Stage::Idle if view.both_serve && now >= self.again_at => {
                 self.attempts += 1;
                 let (source, target) = (view.source.clone(), view.target.clone());
                 self.stage = Stage::Copying { source: source.clone(), target: target.clone() };
@@ -394,10 +399,14 @@ mod tests {
         scene.target = Address::new("t", 3);
         assert_eq!(scene.poll(&mut machine, 1_601, Phase::Copying), [MoveStep::StopCopy]);
         assert!(matches!(scene.poll(&mut machine, 1_602, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
+        // A copy that fails is not begun again at once.
+        machine.handle_copy_failed(1_602);
+        assert!(scene.poll(&mut machine, 1_601 + AGAIN_MS, Phase::Copying).is_empty());
+        assert!(matches!(scene.poll(&mut machine, 1_602 + AGAIN_MS, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
         // It is cancelled: what the target has got is removed.
-        let steps = scene.poll(&mut machine, 1_603, Phase::Undoing);
+        let steps = scene.poll(&mut machine, 2_603, Phase::Undoing);
         assert_eq!(steps, [MoveStep::StopCopy, MoveStep::Clear { server: scene.target.clone() }]);
-        assert_eq!(scene.poll(&mut machine, 1_604, Phase::Undoing), [MoveStep::Clear { server: scene.target.clone() }]);
+        assert_eq!(scene.poll(&mut machine, 2_604, Phase::Undoing), [MoveStep::Clear { server: scene.target.clone() }]);
     }
 
     fn view<'a>(ends: &'a [Address; 2], copy: &'a CopyProgress, copies: Option<TargetCopies>) -> MoveView<'a> {

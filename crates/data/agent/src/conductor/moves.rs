@@ -170,7 +170,7 @@ impl UnderWay {
     }
 
     /// Takes over how far the copy is, and whether those that are to end have ended.
-    fn look_at_copy(&mut self, source_offset: Option<u64>) {
+    fn look_at_copy(&mut self, source_offset: Option<u64>, now: u64) {
         self.ending.retain(|copy| !copy.has_ended());
         match self.copy.as_mut().map(|copy| copy.progress()) {
             None => {}
@@ -181,7 +181,7 @@ impl UnderWay {
             Some(Err(problem)) => {
                 self.end_copy();
                 self.failure = Some(problem);
-                self.machine.handle_copy_failed();
+                self.machine.handle_copy_failed(now);
             }
         }
     }
@@ -376,7 +376,7 @@ impl Conductor {
         let is_changing = [what.from, what.to].iter().any(|group| self.fencing.fence.holds(Cause::Master(*group)));
         let held_at = self.fencing.fence.done_at(Cause::Move(what.slots.first));
         let one = self.moves.all.entry(what.slots.first).or_insert_with(|| UnderWay::new(what, now));
-        one.look_at_copy(from.as_ref().map(|seen| seen.offset));
+        one.look_at_copy(from.as_ref().map(|seen| seen.offset), now);
         if !one.ending.is_empty() {
             return;
         }
@@ -456,7 +456,7 @@ impl Conductor {
                         (one.began_at, one.measured) = (now, (now, 0));
                     }
                     Err(problem) => {
-                        one.machine.handle_copy_failed();
+                        one.machine.handle_copy_failed(now);
                         one.failure = Some(problem);
                     }
                 }
