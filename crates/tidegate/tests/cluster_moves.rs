@@ -195,7 +195,7 @@ fn groups_share_by_keys_bytes_load_and_weight() {
     cluster.refused(&["slot", "rebalance", "--weight", "7=1"], "there is no group 7");
     cluster.refused(&["slot", "rebalance", "--weight", "1:2"], "'1:2' is no share of a group: 3=1.5 is expected");
     let said = cluster.done(&["slot", "rebalance", "--by", "keys"]);
-    assert!(said.contains("20 slots move"), "{said}");
+    assert!(said.contains("20 slots have moved"), "{said}");
     assert_eq!([keys_of(&cluster, 0), keys_of(&cluster, 1)], ["100", "100"]);
     assert_eq!(slots(&cluster), [8172, 8212]);
     for by in ["keys", "bytes"] {

@@ -165,7 +165,7 @@ pub fn moved(which: &WhichArguments, consent: Consent, path: &str, body: &Value)
     let change = Change::new("POST", path, body.clone());
     let Some(done) = with_consent(which, consent, &change, show::moves)? else { return Ok(NOT_DONE.into()) };
     wait_for_moves(which)?;
-    Ok(shown(which, &done, |done| format!("done: {}", show::moves(done))))
+    Ok(shown(which, &done, |done| format!("done: {}", show::moved(done))))
 }
 
 /// Waits until nothing is on its way any more.

@@ -616,7 +616,7 @@ fn slot(command: &SlotCommand) -> Result<String, String> {
         }
         SlotCommand::Cancel(which) => {
             let done = ask(which, "DELETE", "/api/migrations", &Value::Null)?;
-            Ok(shown(which, &done, |done| format!("cancelled: {}", show::moves(done))))
+            Ok(shown(which, &done, |done| format!("cancelled: {}", show::not_moved(done))))
         }
     }
 }

@@ -218,6 +218,20 @@ pub fn why_not_well(server: &Value) -> String {
 
 /// What moves.
 pub fn moves(plan: &Value) -> String {
+    listed_moves(plan, "move")
+}
+
+/// The same when they are over.
+pub fn moved(done: &Value) -> String {
+    listed_moves(done, "have moved")
+}
+
+/// The same when they are cancelled.
+pub fn not_moved(done: &Value) -> String {
+    listed_moves(done, "do not move")
+}
+
+fn listed_moves(plan: &Value, verb: &str) -> String {
     let moves = list(plan, "moves");
     if moves.is_empty() {
         return "no slot is to move".into();
@@ -227,7 +241,7 @@ pub fn moves(plan: &Value) -> String {
         0 => String::new(),
         keys => format!(", about {keys} keys and {}", size(about("bytes_about"))),
     };
-    let mut out = format!("{} slots move{cost}:\n", number(plan, "slots"));
+    let mut out = format!("{} slots {verb}{cost}:\n", number(plan, "slots"));
     for one in moves {
         out.push_str(&format!(
             "  slots {} to {}: from group {} to group {}\n",
