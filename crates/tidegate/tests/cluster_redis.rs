@@ -51,6 +51,7 @@ fn all_is_well(cluster: &Cluster, writers: Vec<(&'static str, Writer)>) {
     for (tag, writer) in writers {
         let (done, errors) = writer.end();
         assert_eq!(errors, Vec::<String>::new(), "{}", cluster.log());
+        println!("{}", cluster.log());
         nothing_is_lost(cluster.address, tag, &done);
     }
 }
@@ -316,7 +317,7 @@ fn masters_of_redis_groups_die_again_and_again() {
         let tag = if round % 2 == 0 { "even" } else { "odd" };
         written += done.len();
         lost += done
-            .iter()
+            .keys()
             .filter(|number| client.text(&["GET", &format!("{{{tag}}}{number}")]) != number.to_string())
             .count();
         cluster.wait_well();

@@ -1,7 +1,7 @@
 //! A cluster that `tidegate cluster up` runs, and somebody who writes to it.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     net::SocketAddr,
     process::{Child, Command, Output, Stdio},
@@ -10,7 +10,7 @@ use std::{
         atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::SeqCst},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use serde_json::Value;
@@ -145,11 +145,18 @@ impl Drop for Cluster {
     }
 }
 
+/// Writes that were acknowledged, and when: seconds since 1970, as logs have it.
+pub type Acknowledged = BTreeMap<u64, f64>;
+
+fn clock() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
+}
+
 /// Writes keys one after the other, all of the slot of `{tag}`, and remembers which were acknowledged.
 pub struct Writer {
     stop: Arc<AtomicBool>,
     acknowledged: Arc<AtomicU64>,
-    thread: JoinHandle<(BTreeSet<u64>, Vec<String>)>,
+    thread: JoinHandle<(Acknowledged, Vec<String>)>,
 }
 
 impl Writer {
@@ -157,7 +164,7 @@ impl Writer {
         let (stop, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stops, counts) = (Arc::clone(&stop), Arc::clone(&acknowledged));
         let thread = thread::spawn(move || {
-            let (mut done, mut errors) = (BTreeSet::new(), Vec::new());
+            let (mut done, mut errors) = (Acknowledged::new(), Vec::new());
             let mut client = None;
             for number in 0.. {
                 if stops.load(SeqCst) {
@@ -174,7 +181,7 @@ impl Writer {
                     }
                     Some(Some(error)) => errors.push(String::from_utf8_lossy(error).into_owned()),
                     Some(None) => {
-                        done.insert(number);
+                        done.insert(number, clock());
                         counts.fetch_add(1, SeqCst);
                     }
                 }
@@ -191,17 +198,22 @@ impl Writer {
     }
 
     /// What was acknowledged, and the errors.
-    pub fn end(self) -> (BTreeSet<u64>, Vec<String>) {
+    pub fn end(self) -> (Acknowledged, Vec<String>) {
         self.stop.store(true, SeqCst);
         self.thread.join().unwrap()
     }
 }
 
 #[track_caller]
-pub fn nothing_is_lost(address: SocketAddr, tag: &str, done: &BTreeSet<u64>) {
+pub fn nothing_is_lost(address: SocketAddr, tag: &str, done: &Acknowledged) {
     let mut client = RedisClient::connect(address);
-    for number in done {
-        let found = client.text(&["GET", &format!("{{{tag}}}{number}")]);
-        assert_eq!(found, number.to_string(), "an acknowledged write is lost: {number}");
-    }
+    let is_lost = |number: &u64| client.text(&["GET", &format!("{{{tag}}}{number}")]) != number.to_string();
+    let lost: Vec<u64> = done.keys().copied().filter(is_lost).collect();
+    let told: Vec<String> = lost.iter().take(20).map(|number| format!("{number} at {:.3}", done[number])).collect();
+    assert!(
+        lost.is_empty(),
+        "{} acknowledged writes of {{{tag}}} are lost, the first: {}",
+        lost.len(),
+        told.join(", ")
+    );
 }
