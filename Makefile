@@ -4,12 +4,13 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: structure help demo build package install install-debug deb http-cache test test-install test-model test-consistency test-redis-groups test-valkey compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc vtc-varnish test-redis test-redis-cluster redis-quick clean
+.PHONY: structure help demo build package install install-debug deb http-cache test test-install test-model test-restart test-consistency test-redis-groups test-valkey compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc vtc-varnish test-redis test-redis-cluster redis-quick clean
 
 help:
 	@echo 'make demo       build a binary for a first look and try it: two web sites, a load balancer, a store'
 	@echo 'make test       everything that CI runs; installs what it needs (Debian, root)'
 	@echo 'make test-model random commands on the store and on redis-server, for long (SEED=1 MINUTES=10)'
+	@echo 'make test-restart  whether a store has after each start what it had before, for long, and the simulation of a shard (SEED=1 MINUTES=60 COUNT=300)'
 	@echo 'make test-consistency  whether a cluster in which things die is one store to its clients, for long (SEED=1 MINUTES=60)'
 	@echo 'make test-cluster  slots that move while somebody dies, is stopped, or takes nothing more'
 	@echo 'make test-redis-groups  groups of real Redis servers whose masters die and whose proxies are stopped, for long'
@@ -63,6 +64,11 @@ test: tools structure format lint unit docs reference-check deny page redis-quic
 # A failure names the seed of its round.
 test-model:
 	SEED=$(or $(SEED),1) MINUTES=$(or $(MINUTES),10) $(CARGO) test --locked -p store --test model -- --nocapture random_commands
+
+# A store that is written to and ends, by SIGTERM or kill -9, again and again; then the simulation of a shard with many seeds.
+test-restart:
+	SEED=$(or $(SEED),1) MINUTES=$(or $(MINUTES),60) $(CARGO) test --locked -p store --test restart -- --nocapture a_store
+	SEED=$(or $(SEED),1) COUNT=$(or $(COUNT),300) $(CARGO) test --locked -p store --test simulation -- --nocapture what_a
 
 # Clients' view of a cluster in which things die, checked for linearizability; a failure names its seed.
 test-consistency:

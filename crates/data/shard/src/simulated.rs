@@ -19,11 +19,13 @@ use crate::{MemoryGauge, ReadPurpose, SyncRequest, Workers, World, error::chain}
 /// How many jobs may wait for each worker.
 const WAITING_MAX: usize = 64;
 
-/// A world whose clock goes on when it is told to.
+/// A world whose clock goes on when it is told to. The one that nobody sets goes on a little with each look at it, as work takes time.
 #[derive(Debug, Default)]
 pub struct SimulatedWorld {
     now: Cell<Millis>,
     elapsed: Cell<Duration>,
+    /// How much a look takes.
+    step: Cell<Duration>,
     messages: RefCell<Vec<(LogLevel, String)>>,
 }
 
@@ -40,6 +42,11 @@ impl SimulatedWorld {
         self.elapsed.set(self.elapsed.get() + by);
     }
 
+    /// How much time goes by from one look at the clock to the next one, if nobody says so: none at first.
+    pub fn set_step(&self, step: Duration) {
+        self.step.set(step);
+    }
+
     /// What was said since this was asked last.
     pub fn take_messages(&self) -> Vec<(LogLevel, String)> {
         self.messages.take()
@@ -52,6 +59,7 @@ impl World for SimulatedWorld {
     }
 
     fn elapsed(&self) -> Duration {
+        self.elapsed.set(self.elapsed.get() + self.step.get());
         self.elapsed.get()
     }
 

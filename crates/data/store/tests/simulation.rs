@@ -72,7 +72,7 @@ fn what_a_crash_leaves_is_the_state_after_a_turn() {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let first = number("SEED").unwrap_or(1);
     let mut checkpoints = 0;
-    for seed in first..first + number("COUNT").unwrap_or(1) {
+    for seed in first..first + number("COUNT").unwrap_or(3) {
         for fsync in [Fsync::Always, Fsync::EverySecond] {
             checkpoints += simulate(seed, fsync);
         }

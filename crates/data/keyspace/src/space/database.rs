@@ -211,7 +211,7 @@ impl Database {
     }
 
     /// The tables that have entries.
-    fn tables(&self) -> impl Iterator<Item = &SlotTable> {
+    pub(super) fn tables(&self) -> impl Iterator<Item = &SlotTable> {
         self.occupied.iter().filter_map(|slot| self.slots.get(slot))
     }
 

@@ -359,8 +359,11 @@ impl<'a> Keys<'a> {
         if entry.dirty != 0 {
             self.space.take_one(disk, &key);
         }
+        // NOTE: taking a key that is gone may have removed its entry, and another key's stands in its place then. That one must not be
+        // marked: it would be dirty without standing among the dirty ones, and no checkpoint would ever take it.
         let table = self.space.databases.get_mut(self.db).and_then(|database| database.slot_mut(place.slot));
-        if let Some(entry) = table.and_then(|table| table.index.at_mut(place.location)) {
+        let entry = table.and_then(|table| table.index.at_mut(place.location));
+        if let Some(entry) = entry.filter(|entry| entry.key == key) {
             entry.dirty = generation;
             if let Some(value) = &entry.value {
                 self.space.owed.add(value);

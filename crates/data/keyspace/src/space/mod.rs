@@ -40,7 +40,10 @@ pub use policy::MaxmemoryPolicy;
 pub use reading::{Reading, WaiterId};
 pub use usage::Usage;
 
-use std::{collections::VecDeque, rc::Rc};
+use std::{
+    collections::{HashSet, VecDeque},
+    rc::Rc,
+};
 
 use crate::{
     Bytes, Failure, Millis, Value,
@@ -470,6 +473,21 @@ impl Keyspace {
     /// Whether nothing is left of the checkpoint that was taken last.
     fn is_taken(&self) -> bool {
         self.to_take.is_empty() && self.partly_taken.is_empty() && self.leaving.is_empty()
+    }
+
+    /// A key that has changed and that no checkpoint will take: there must be none. It looks at every key, so it is for simulations.
+    pub fn never_taken(&self) -> Option<Bytes> {
+        let next: HashSet<&(u8, Bytes)> = self.dirty.iter().collect();
+        let taking: HashSet<&(u8, Bytes)> = self.to_take.iter().collect();
+        let is_listed = |disk: u8, entry: &Entry| match entry.dirty {
+            0 => true,
+            generation if generation == self.generation => next.contains(&(disk, entry.key.clone())),
+            _ => taking.contains(&(disk, entry.key.clone())),
+        };
+        let all = self.databases.iter().flat_map(|database| {
+            database.tables().flat_map(|table| table.index.iter()).map(move |entry| (database.disk, entry))
+        });
+        all.into_iter().find(|(disk, entry)| !is_listed(*disk, entry)).map(|(_, entry)| entry.key.clone())
     }
 
     /// Takes up to as many keys and elements of the checkpoint. Returns whether that was all; the keys are in `taken`, the elements

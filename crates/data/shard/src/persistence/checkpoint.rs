@@ -58,6 +58,8 @@ pub(crate) struct Checkpoints {
     /// Memory is short: dirty keys are to become clean.
     pressed: bool,
     taken: Vec<Taken>,
+    /// Keys and elements that are handed in between two looks at the clock.
+    take_max: usize,
     /// When a turn handed in last.
     taken_at: Duration,
     record_bytes: RecordBytes,
@@ -85,6 +87,7 @@ impl Checkpoints {
             failed: false,
             pressed: false,
             taken: Vec::new(),
+            take_max: TAKE_MAX,
             taken_at: elapsed,
             record_bytes: RecordBytes::default(),
             applied,
@@ -104,6 +107,12 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
     /// Says that memory is short and nothing in it is clean: a checkpoint is to begin when it can.
     pub fn press(&mut self) {
         self.checkpoints.pressed = true;
+    }
+
+    /// How many keys and elements a checkpoint hands in between two looks at the clock. A simulation has it look often: then a
+    /// checkpoint of its few keys takes as many turns as one of a million keys does elsewhere.
+    pub fn set_take_max(&mut self, keys: usize) {
+        self.checkpoints.take_max = keys.max(1);
     }
 
     /// Whether memory has what the tables have not.
@@ -197,7 +206,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
                 let time = begin.saturating_sub(self.checkpoints.taken_at).clamp(TAKE_TIME, TAKE_TIME_MAX);
                 let mut done = false;
                 while !done && self.world.elapsed().saturating_sub(begin) < time {
-                    done = server.keyspace.take(TAKE_MAX, &mut self.checkpoints.taken);
+                    done = server.keyspace.take(self.checkpoints.take_max, &mut self.checkpoints.taken);
                     for taken in self.checkpoints.taken.drain(..) {
                         self.tables.put_taken(taken);
                     }

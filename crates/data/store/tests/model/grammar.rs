@@ -24,6 +24,9 @@ pub enum Compare {
     Kind,
 }
 
+/// How many keys of a kind share a slot.
+const SHARING_MAX: usize = 50;
+
 use Compare::{Exact, Kind, Near, Unordered};
 
 /// How often it comes, how its replies are compared, what it is.
@@ -190,11 +193,20 @@ pub struct Generator {
     /// The next id of a stream.
     next_id: u64,
     weights: usize,
+    /// How many keys of each kind there are.
+    keys: usize,
 }
 
 impl Generator {
+    /// One whose keys are so few that commands meet the same ones again and again.
     pub fn new(seed: u64) -> Self {
-        Self { random: Random(seed), next_id: 1, weights: TEMPLATES.iter().map(|template| template.0).sum() }
+        Self::of_keys(seed, 6)
+    }
+
+    /// One with so many keys of each kind, and as many that share slots.
+    pub fn of_keys(seed: u64, keys: usize) -> Self {
+        let weights = TEMPLATES.iter().map(|template| template.0).sum();
+        Self { random: Random(seed), next_id: 1, weights, keys }
     }
 
     /// A command, and how its replies are compared.
@@ -252,7 +264,10 @@ impl Generator {
         const KINDS: &[u8] = b"slhezgpx";
         // Now and then the wrong one.
         let kind = if kind == b'a' || kind != b'y' && self.random.one_in(40) { *self.random.pick(KINDS) } else { kind };
-        let mut key = vec![kind, b'0' + self.random.below(6) as u8];
+        let number = self.random.below(self.keys);
+        // Those of a tag are in one slot, where one that goes has others take its place.
+        let tag = if self.random.one_in(3) { format!("{{t{}}}", number / SHARING_MAX) } else { String::new() };
+        let mut key = format!("{}{tag}{number}", char::from(kind)).into_bytes();
         if self.random.one_in(60) {
             key.resize(9000, b'k');
         }

@@ -73,7 +73,8 @@ pub struct Machine {
     pub turns: Vec<Turn>,
     /// What a crash may leave of the tables, from a number of steps of the disk on.
     tables_left: Vec<(usize, Arc<MemoryEngine>)>,
-    /// How many turns' replies have gone out.
+    /// Whether keys leave memory. A slot that has all its keys there behaves otherwise than one that has not.
+    forgets: bool,
     random: Random,
 }
 
@@ -105,8 +106,12 @@ impl Machine {
         let (mut shard, _) = Shard::recovered(persistence, options).unwrap();
         let client = shard.server.connect(String::new(), String::new(), now);
         let tables_left = vec![(0, Arc::new(disks.tables.crash(0)))];
-        let random = Random(seed ^ disks.log.steps() as u64);
-        Self { shard, disks, world, client, turns: Vec::new(), tables_left, random }
+        let mut random = Random(seed ^ disks.log.steps() as u64);
+        // Checkpoints take many turns, as those of many keys do.
+        world.set_step(Duration::from_micros(*random.pick(&[0, 300, 1_500])));
+        shard.persistence_mut().unwrap().set_take_max(*random.pick(&[1, 2, 64]));
+        let forgets = random.one_in(2);
+        Self { shard, disks, world, client, turns: Vec::new(), tables_left, forgets, random }
     }
 
     pub fn now(&self) -> Millis {
@@ -161,6 +166,19 @@ impl Machine {
             if generator.random.one_in(15) {
                 words = vec![b"SPOP".to_vec(), format!("e{}", generator.random.below(6)).into_bytes(), b"2".to_vec()];
             }
+            if generator.random.one_in(8) {
+                // The same few are gone and there again all the time.
+                let key = format!("s{{t0}}{}", generator.random.below(6)).into_bytes();
+                words = if generator.random.one_in(2) {
+                    vec![b"DEL".to_vec(), key]
+                } else {
+                    vec![b"SET".to_vec(), key, generator.random.next().to_string().into_bytes()]
+                };
+            }
+            if generator.random.one_in(100) {
+                const WAYS: &[&[&str]] = &[&["FLUSHDB"], &["FLUSHALL"], &["SWAPDB", "0", "1"], &["SWAPDB", "2", "0"]];
+                words = generator.random.pick(WAYS).iter().map(|word| word.as_bytes().to_vec()).collect();
+            }
             if generator.random.one_in(10) {
                 words =
                     vec![b"PEXPIRE".to_vec(), format!("s{}", generator.random.below(6)).into_bytes(), b"900".to_vec()];
@@ -174,6 +192,23 @@ impl Machine {
                 self.run(&["INCR", "s0"]);
                 self.run(&["EXEC"]);
             }
+        }
+    }
+
+    /// Memory seems short now and then: a checkpoint begins, and some or all of what the tables have leaves memory.
+    fn press(&mut self, random: &mut Random) {
+        if random.one_in(6) {
+            self.persistence().press();
+        }
+        if !self.forgets {
+            return;
+        }
+        let keyspace = &mut self.shard.server.keyspace;
+        if random.one_in(20) {
+            keyspace.forget_clean();
+        }
+        if random.one_in(3) {
+            keyspace.evict_clean(&mut keyspace::random::Random::new(random.next()), 5);
         }
     }
 
@@ -242,6 +277,8 @@ impl Machine {
             self.shard.hold_ready(offset);
         }
         self.shard.ready.clear();
+        let never_taken = self.shard.server.keyspace.never_taken();
+        assert!(never_taken.is_none(), "no checkpoint will take {never_taken:?}, which has changed");
         let (end, state) = (self.end(), self.state());
         self.turns.push(Turn { end, state, now, acknowledged_at: None, synced_at: None });
     }
@@ -263,6 +300,7 @@ impl Machine {
         for _ in 0..turns_max {
             self.begin_turn(some_time(&mut generator.random));
             self.run_some(generator);
+            self.press(&mut generator.random);
             let syncs = generator.random.one_in(3);
             self.end_turn();
             self.work(syncs);
@@ -272,6 +310,8 @@ impl Machine {
 
     /// Has keys go whose time has come and that are not in memory: looking at them later would be a change.
     fn look_at_keys(&mut self) {
+        // It comes to keys that others do not show any more, too.
+        self.run(&["DEBUG", "DIGEST"]);
         for db in 0..3 {
             self.run(&["SELECT", &db.to_string()]);
             for key in self.keys(self.now()) {
