@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+#[allow(dead_code, reason = "each program of tests uses a part of it")]
 #[path = "model/grammar.rs"]
 mod grammar;
 #[path = "model/random.rs"]
