@@ -34,6 +34,8 @@ pub struct ServerConnection {
     pub epoch: u64,
     /// Requests sent on it.
     pub requests: u32,
+    /// Whether all of the last one has been sent, body included: otherwise the next one would be read as what is missing.
+    pub is_request_sent: bool,
     /// Whether it may only serve the client connection that opened it.
     pub private: bool,
     /// Tells the PROXY header that it began with from others.
@@ -64,6 +66,12 @@ impl ServerConnection {
 }
 
 impl ServerConnection {
+    /// Whether nothing is left on it, of a request or of a response, and its server goes on: only then it may serve another request.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.is_request_sent && self.wire.is_flushed() && self.wire.received.is_empty() && !self.wire.ended
+    }
+
     /// Whether it is one to this address.
     #[must_use]
     pub fn leads_to(&self, place: &Target) -> bool {
@@ -188,6 +196,7 @@ impl ServerPool {
             server,
             epoch,
             requests: 0,
+            is_request_sent: true,
             private: false,
             greeting: 0,
             ends: (None, None),
@@ -222,9 +231,12 @@ impl ServerPool {
         }
     }
 
-    /// Keeps a connection, unless the server's `pool-max-conn` is reached or more than `pool-low-conn` are kept that were
+    /// Keeps a connection on which nothing is left, unless the server's `pool-max-conn` is reached or more than `pool-low-conn` are kept that were
     /// not needed lately.
     pub fn give(&mut self, mut connection: Box<ServerConnection>) {
+        if !connection.is_clean() {
+            return;
+        }
         let settings = &connection.server.config;
         let limit = match u64::try_from(settings.pool_max_conn) {
             Ok(0) => return,

@@ -201,10 +201,20 @@ impl Wire {
         Some(request)
     }
 
+    /// Reads the body of a request with this head; false when the stream ended before its end.
+    pub fn skip_body(&mut self, head: &str) -> bool {
+        let mut request = Answer { head: head.to_owned(), body: Vec::new(), trailers: String::new() };
+        if request.field("transfer-encoding").is_some() {
+            return self.chunks(&mut request);
+        }
+        let length = request.field("content-length").map_or(0, |length| length.parse().unwrap());
+        self.read(length).len() == length
+    }
+
     #[track_caller]
     fn body(&mut self, message: &mut Answer, until_end: bool) {
         if message.field("transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked")) {
-            self.chunks(message);
+            assert!(self.chunks(message), "the stream ended within chunks");
         } else if let Some(length) = message.field("content-length") {
             let length = length.parse().unwrap();
             message.body = self.read(length);
@@ -213,8 +223,9 @@ impl Wire {
         }
     }
 
+    /// Reads chunks; false when the stream ended within them.
     #[track_caller]
-    fn chunks(&mut self, message: &mut Answer) {
+    fn chunks(&mut self, message: &mut Answer) -> bool {
         while let Some(line) = self.read_through(b"\r\n") {
             let line = String::from_utf8_lossy(&line).into_owned();
             let size = line.trim_end().split(';').next().unwrap_or_default();
@@ -225,13 +236,13 @@ impl Wire {
                 {
                     message.trailers.push_str(&String::from_utf8_lossy(&line));
                 }
-                return;
+                return true;
             }
-            let chunk = self.read(size);
-            message.body.extend_from_slice(&chunk);
-            self.expect("\r\n");
+            let chunk = self.read(size + 2);
+            let Some(data) = chunk.strip_suffix(b"\r\n") else { break };
+            message.body.extend_from_slice(data);
         }
-        panic!("the stream ended within chunks");
+        false
     }
 
     pub fn shut_write(&self) {

@@ -1,38 +1,31 @@
 //! Fetching an object for the cache, in a task of its own: whoever asked for it may leave, and others may wait for it.
 
+mod sink;
+
 use std::{
-    future::poll_fn,
     io,
-    pin::pin,
     rc::Rc,
     sync::Arc,
-    task::{Context, Poll, Waker},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use accelerator::{
-    backend::{Accepted, AcceptedBody, IncludeFinder, Reading, Recoding, Stored},
+    backend::{Accepted, AcceptedBody, Recoding, Stored},
     client::Fetched,
     log::Account,
     machine::{Backend, FetchStep as Step, Order, Target},
     output::Part,
     recode::Recoder,
 };
-use bytes::Bytes;
-use cache::{
-    body::Cursor,
-    esi::Note,
-    index,
-    object::{Filler, Object},
-};
-use http::{BodyLength, ChunkedDecoder, ResponseHead};
+use http::{BodyLength, RequestHead, ResponseHead};
 use live::{Accelerator, Instance, LiveProxy, LiveServer, Running, SharedCache};
 use net::Deadline;
 use tokio::sync::mpsc;
 
+use sink::{Filling, News, Relaying, Sink, pull, write};
+
 use super::{
-    body::{Intake, PumpFailure},
-    fetch::{Answer, AnswerBody, Fetch, HearInterim, Nobody, RelayedBytes, Unfetched, Wanted},
+    fetch::{Answer, Fetch, HearInterim, Nobody, RelayedBytes, Unfetched, Wanted},
     http::give_back,
     pinned::PinnedConnections,
     transaction::{ClientSide, RequestStage, Transaction},
@@ -43,11 +36,8 @@ use crate::worker::Worker;
 /// Pieces of a response that is not stored which wait for a slow client.
 const RELAYED_PIECES_MAX: usize = 4;
 
-/// How often others are made to leave a storage for one piece of a body.
-const EVICTIONS_MAX: usize = 64;
-
-/// How often a fetch that waits looks whether anybody still wants what it brings.
-const LOOK_AFTER: Duration = Duration::from_secs(1);
+/// Why a request is not sent whose body would have to be sent twice.
+pub(super) const BODY_IS_GONE: &str = "the body of the request has been sent to another attempt";
 
 /// Seconds since 1970, as VCL counts time.
 pub(super) fn wall_clock() -> f64 {
@@ -141,6 +131,16 @@ pub(super) struct Broken {
     pub next: Step,
 }
 
+/// What there is of the body of a client's request, for a fetch that may send it along.
+pub(super) enum RequestBody {
+    /// The request has none.
+    None,
+    /// All of it, framed as it came.
+    Kept(Vec<u8>),
+    /// It has gone to another attempt, and was not kept.
+    Gone,
+}
+
 /// What a fetch tells who has ordered it.
 pub(super) enum Report {
     /// An interim response has come.
@@ -171,9 +171,8 @@ pub(super) struct Relayed {
 pub(super) type Told = mpsc::UnboundedSender<Report>;
 
 impl Place {
-    /// Begins a fetch, with the body of a request framed as it came; what is told of it, the last thing once there is something to
-    /// deliver.
-    pub(super) fn fetch(self, order: Order, body: Vec<u8>) -> mpsc::UnboundedReceiver<Report> {
+    /// Begins a fetch, with the body of a request; what is told of it, the last thing once there is something to deliver.
+    pub(super) fn fetch(self, order: Order, body: RequestBody) -> mpsc::UnboundedReceiver<Report> {
         let (told, reports) = mpsc::unbounded_channel();
         let worker = Rc::clone(&self.worker);
         let running = worker.count_running();
@@ -185,10 +184,10 @@ impl Place {
         reports
     }
 
-    async fn run(self, order: Order, body: Vec<u8>, mut told: Told) {
+    async fn run(self, order: Order, body: RequestBody, mut told: Told) {
         let hears = order.tells_interim().then(|| told.clone());
         let mut nobody = Nobody { body: Vec::new(), interim: hears.map(tell_interim) };
-        let mut backend = order.begin(wall_clock(), !body.is_empty());
+        let mut backend = order.begin(wall_clock(), !matches!(body, RequestBody::None));
         let mut failure = None;
         let mut account = Account::default();
         let mut step = backend.begin();
@@ -200,7 +199,15 @@ impl Place {
                         continue;
                     };
                     let name = self.origin.name_of(target);
-                    nobody.body = if backend.sends_body() { body.clone() } else { Vec::new() };
+                    nobody.body = match &body {
+                        _ if !backend.sends_body() => Vec::new(),
+                        RequestBody::None => Vec::new(),
+                        RequestBody::Kept(kept) => kept.clone(),
+                        RequestBody::Gone => {
+                            step = backend.failed(BODY_IS_GONE, wall_clock());
+                            continue;
+                        }
+                    };
                     let mut exchange = self.exchange(&backend, &proxy);
                     let between = set_timeouts(&exchange, &backend);
                     let (mut kept, mut deadline) = (PinnedConnections::default(), Deadline::default());
@@ -260,7 +267,7 @@ impl Place {
         let client = Rc::new(ClientSide::nobody(&self.instance, Arc::clone(&self.proxy), now));
         let mut exchange = Transaction::new(Arc::clone(&self.instance), Rc::clone(&client), &self.worker);
         exchange.restart(&self.instance, &client, self.worker.random());
-        exchange.request = backend.request().clone();
+        exchange.request = request_of(backend);
         let (source, destination) = backend.client_ends();
         exchange.source.set(source);
         exchange.changed_destination.set(destination);
@@ -424,6 +431,16 @@ impl Place {
     }
 }
 
+/// The request of a machine as it goes out. What goes without a body does not announce one: what came next on the connection would be
+/// read as that.
+pub(super) fn request_of(backend: &Backend) -> RequestHead {
+    let mut request = backend.request().clone();
+    if !backend.sends_body() && !http::request_body_length(&request).is_empty() {
+        request.forget_body();
+    }
+    request
+}
+
 /// Says how long the backend may take until the first byte; gives how long it may be silent from then on.
 pub(super) fn set_timeouts(exchange: &Transaction, backend: &Backend) -> Option<Duration> {
     let said = |seconds: f64| Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero());
@@ -441,252 +458,10 @@ fn tell_interim(told: Told) -> HearInterim {
     })
 }
 
-/// Where a body goes that is pulled.
-trait Sink {
-    /// Takes what has come.
-    fn take(&mut self, bytes: &[u8]) -> io::Result<()>;
-
-    /// Waits until more may come.
-    async fn make_room(&mut self) -> io::Result<()>;
-
-    /// Whether anybody wants what comes.
-    fn is_wanted(&self) -> bool;
-}
-
-/// Who is to hear of an object, until they have.
-struct News {
-    object: Option<Arc<Object>>,
-    fetch: Option<index::Fetch>,
-    /// The head that who has ordered it gets instead of the object's.
-    own: Option<Box<ResponseHead>>,
-    told: Told,
-}
-
-impl News {
-    /// Puts the object into the index, and tells who had it fetched.
-    fn tell(&mut self) {
-        let Some(object) = self.object.take() else { return };
-        if let Some(fetch) = self.fetch.take() {
-            fetch.publish(Arc::clone(&object));
-        }
-        let fetched = match self.own.take() {
-            Some(own) => Fetched::Own(object, own),
-            None => Fetched::Object(object),
-        };
-        let _ = self.told.send(Report::Fetched(fetched));
-    }
-
-    /// Whether anybody is going to read the object: one that is for one client alone is for nobody when that has left.
-    fn is_wanted(&self, filler: &Filler) -> bool {
-        match (&self.fetch, &self.object) {
-            (Some(_), _) => true,
-            (None, Some(_)) => !self.told.is_closed(),
-            (None, None) => filler.is_shared() || filler.has_readers(),
-        }
-    }
-}
-
-/// Into an object.
-struct Filling {
-    filler: Filler,
-    recoder: Recoder,
-    includes: Option<IncludeFinder>,
-    /// What is wrong with the page.
-    notes: Vec<Note>,
-    news: News,
-    /// Bytes that came.
-    pulled: u64,
-}
-
-impl Filling {
-    fn store(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if let Some(includes) = &mut self.includes {
-            includes.look_at(bytes);
-        }
-        write(&mut self.filler, bytes)
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        let rest = self.recoder.finish()?;
-        self.store(&rest)?;
-        self.filler.flush();
-        let Some((reading, notes)) = self.includes.take().map(IncludeFinder::finish) else { return Ok(()) };
-        self.notes = notes;
-        match reading {
-            Reading::Page(page) => self.filler.set_page(page).map_err(io::Error::other),
-            Reading::Packed => self.pack(),
-            Reading::Plain => Ok(()),
-        }
-    }
-
-    /// Stores in gzip what includes nothing after all. NOTE: nobody has seen the object yet.
-    fn pack(&mut self) -> io::Result<()> {
-        let (object, mut filler) = self.filler.begin_again().map_err(io::Error::other)?;
-        let mut recoder = Recoder::new(Recoding::Gzip);
-        let mut cursor = Cursor::default();
-        let mut context = Context::from_waker(Waker::noop());
-        let arrived = self.filler.object().body().arrived();
-        while cursor.read() < arrived {
-            let Poll::Ready(Ok(Some(chunk))) = self.filler.object().poll_next(&mut cursor, &mut context) else {
-                return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
-            };
-            let packed = recoder.push(&chunk)?.unwrap_or_default();
-            filler.write(&packed).map_err(io::Error::other)?;
-        }
-        filler.write(&recoder.finish()?).map_err(io::Error::other)?;
-        self.filler = filler;
-        self.news.object = Some(object);
-        Ok(())
-    }
-
-    /// Takes the body over of an object that has not changed.
-    async fn copy(&mut self, before: &Object) -> io::Result<()> {
-        let mut cursor = Cursor::default();
-        while let Some(chunk) =
-            poll_fn(|context| before.poll_next(&mut cursor, context)).await.map_err(io::Error::other)?
-        {
-            self.filler.push(chunk).map_err(io::Error::other)?;
-        }
-        if let Some(page) = before.page() {
-            self.filler.set_page(page.clone()).map_err(io::Error::other)?;
-        }
-        Ok(())
-    }
-}
-
-impl Sink for Filling {
-    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.pulled += bytes.len() as u64;
-        match self.recoder.push(bytes)? {
-            Some(recoded) => self.store(&recoded)?,
-            None => self.store(bytes)?,
-        }
-        self.filler.flush();
-        Ok(())
-    }
-
-    async fn make_room(&mut self) -> io::Result<()> {
-        if self.filler.poll_room(&mut Context::from_waker(Waker::noop())).is_ready() {
-            return Ok(());
-        }
-        while_wanted(|| self.is_wanted(), None, poll_fn(|context| self.filler.poll_room(context).map(Ok))).await
-    }
-
-    fn is_wanted(&self) -> bool {
-        self.news.is_wanted(&self.filler)
-    }
-}
-
-/// Waits, no longer than `patience`, and only as long as somebody wants what comes.
-async fn while_wanted(
-    is_wanted: impl Fn() -> bool,
-    patience: Option<Duration>,
-    what: impl Future<Output = io::Result<()>>,
-) -> io::Result<()> {
-    let mut what = pin!(what);
-    let mut waited = Duration::ZERO;
-    loop {
-        if !is_wanted() {
-            return Err(io::Error::from(io::ErrorKind::ConnectionAborted));
-        }
-        let left = patience.map_or(Duration::MAX, |patience| patience.saturating_sub(waited));
-        if left.is_zero() {
-            return Err(io::Error::from(io::ErrorKind::TimedOut));
-        }
-        // NOTE: a reader that leaves while nothing comes is noticed by looking, not by being told.
-        let pause = left.min(LOOK_AFTER);
-        match tokio::time::timeout(pause, what.as_mut()).await {
-            Ok(result) => return result,
-            Err(_) => waited += pause,
-        }
-    }
-}
-
-/// Writes a piece of a body; others leave for it, many small ones for a large one.
-fn write(filler: &mut Filler, bytes: &[u8]) -> io::Result<()> {
-    let start = filler.written();
-    for _ in 1..EVICTIONS_MAX {
-        let done = usize::try_from(filler.written() - start).unwrap_or(usize::MAX);
-        if filler.write(bytes.get(done..).unwrap_or_default()).is_ok() {
-            return Ok(());
-        }
-    }
-    let done = usize::try_from(filler.written() - start).unwrap_or(usize::MAX);
-    filler.write(bytes.get(done..).unwrap_or_default()).map_err(io::Error::other)
-}
-
-/// To one client.
-struct Relaying {
-    pieces: mpsc::Sender<Option<Bytes>>,
-    waiting: Option<Bytes>,
-}
-
-impl Sink for Relaying {
-    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.waiting = (!bytes.is_empty()).then(|| Bytes::copy_from_slice(bytes));
-        Ok(())
-    }
-
-    async fn make_room(&mut self) -> io::Result<()> {
-        if self.waiting.is_none() {
-            return Ok(());
-        }
-        // NOTE: who has left has dropped the other end.
-        self.pieces.send(self.waiting.take()).await.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
-    }
-
-    fn is_wanted(&self) -> bool {
-        !self.pieces.is_closed()
-    }
-}
-
-/// Pulls a body from its server, without its framing.
-async fn pull(
-    answer: &mut Answer<'_>,
-    exchange: &Transaction,
-    proxy: &Arc<LiveProxy>,
-    sink: &mut impl Sink,
-) -> io::Result<()> {
-    let limits = exchange.response_limits(proxy.settings());
-    let mut intake = Intake::new(answer.length, &limits);
-    let mut decoder = (answer.length == BodyLength::Chunked).then(|| ChunkedDecoder::new(&limits));
-    let patience = exchange.by_rules.server_timeout.get().or(proxy.settings().timeouts.server);
-    let AnswerBody::Server { upstream, .. } = &mut answer.body else { return Ok(()) };
-    let wire = &mut upstream.connection.wire;
-    let mut decoded = Vec::new();
-    loop {
-        intake.approve(wire).map_err(|error| io::Error::other(error.to_string()))?;
-        let bytes = intake.bytes(wire);
-        match &mut decoder {
-            _ if bytes.is_empty() => {}
-            Some(decoder) => {
-                decoded.clear();
-                decoder.decode_into(bytes, &mut decoded).map_err(|error| io::Error::other(error.to_string()))?;
-                sink.take(&decoded)?;
-            }
-            None => sink.take(bytes)?,
-        }
-        intake.consume(wire, intake.approved());
-        sink.make_room().await?;
-        if intake.has_ended() {
-            return Ok(());
-        }
-        let more = poll_fn(|context| intake.poll_more(wire, context).map_err(failure));
-        while_wanted(|| sink.is_wanted(), patience, more).await?;
-    }
-}
-
 /// What the log says of a body that broke off.
 fn failed_body(why: &io::Error) -> String {
     match why.kind() {
         io::ErrorKind::UnexpectedEof => "straight insufficient bytes".to_owned(),
         _ => why.to_string(),
-    }
-}
-
-fn failure(why: PumpFailure) -> io::Error {
-    match why {
-        PumpFailure::Receive(error) | PumpFailure::Send(error) => error,
-        _ => io::Error::from(io::ErrorKind::UnexpectedEof),
     }
 }

@@ -23,7 +23,7 @@ use tokio::sync::mpsc::{Sender, channel};
 
 use super::{
     fetch::PageBody,
-    object_fetch::{Place, Report, wall_clock},
+    object_fetch::{Place, Report, RequestBody, wall_clock},
 };
 
 /// Pieces that wait for the client. Each is at most as large as a piece of a stored body.
@@ -144,12 +144,12 @@ impl Assembler {
         let mut step = client.begin();
         loop {
             if let Some(order) = client.take_refresh() {
-                drop(self.place.clone().fetch(Order::Program(order), Vec::new()));
+                drop(self.place.clone().fetch(Order::Program(order), RequestBody::None));
             }
             step = match step {
                 Step::Wait(waiting) => client.woken(&waiting.await, wall_clock()),
                 Step::Fetch(order) => {
-                    let mut reports = self.place.clone().fetch(Order::Program(order), Vec::new());
+                    let mut reports = self.place.clone().fetch(Order::Program(order), RequestBody::None);
                     let fetched = match reports.recv().await {
                         Some(Report::Fetched(fetched)) => fetched,
                         _ => Fetched::Nothing,

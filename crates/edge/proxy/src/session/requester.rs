@@ -137,6 +137,11 @@ impl HttpRequester for WaitingRequest<'_> {
     }
 
     #[inline]
+    fn streams_body(&self) -> bool {
+        true
+    }
+
+    #[inline]
     fn body_received(&self) -> u64 {
         self.body.received()
     }

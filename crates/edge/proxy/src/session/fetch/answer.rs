@@ -6,7 +6,7 @@
 use std::{
     io,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use http::{BodyLength, Method, ParseError};
@@ -37,6 +37,8 @@ pub enum AnswerBody<'a> {
         upstream: Upstream<'a>,
         /// Whether the server goes on with it.
         keeps: bool,
+        /// Whether what the client has still to send of its body goes there.
+        takes_body: bool,
     },
     /// Bytes that are kept.
     Stored(StoredBody),
@@ -167,7 +169,18 @@ impl<'a> AnswerBody<'a> {
         }
     }
 
-    /// Moves the request's body on to where this comes from; ready once that is over.
+    /// Whether a part of the request is still to be sent to where this comes from.
+    #[must_use]
+    #[inline]
+    pub fn owes_upload(&self) -> bool {
+        match self {
+            Self::Server { upstream, .. } => !upstream.connection.is_request_sent,
+            Self::Stored(_) | Self::Object(_) | Self::Page(_) => false,
+        }
+    }
+
+    /// Moves the rest of the request on to where this comes from; ready once that is over. What the client sends of a body that this
+    /// request goes without stays where it is.
     #[inline]
     pub fn poll_upload(
         &mut self,
@@ -176,7 +189,15 @@ impl<'a> AnswerBody<'a> {
         context: &mut Context<'_>,
     ) -> Poll<Result<(), PumpFailure>> {
         match self {
-            Self::Server { upstream, .. } => up.poll(client, &mut upstream.connection.wire, context),
+            Self::Server { upstream, takes_body, .. } => {
+                let connection = &mut *upstream.connection;
+                let sent = ready!(match takes_body {
+                    true => up.poll(client, &mut connection.wire, context),
+                    false => connection.wire.poll_flush(context).map_err(PumpFailure::Send),
+                });
+                connection.is_request_sent |= sent.is_ok();
+                Poll::Ready(sent)
+            }
             // Nobody wants it.
             Self::Stored(_) | Self::Object(_) | Self::Page(_) => Poll::Ready(Ok(())),
         }
@@ -227,7 +248,7 @@ impl<'a> AnswerBody<'a> {
     #[inline]
     pub fn into_reusable(self) -> Option<Upstream<'a>> {
         match self {
-            Self::Server { upstream, keeps: true } if upstream.connection.wire.received.is_empty() => Some(upstream),
+            Self::Server { upstream, keeps: true, .. } if upstream.connection.is_clean() => Some(upstream),
             Self::Server { .. } | Self::Stored(_) | Self::Object(_) | Self::Page(_) => None,
         }
     }

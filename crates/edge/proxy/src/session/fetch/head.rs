@@ -96,7 +96,7 @@ impl Fetch<'_, '_> {
             since: transaction.timeline.connected.unwrap_or_else(|| worker.now()),
         };
         let deadline = &mut *self.deadline;
-        poll_fn(|context| {
+        let end = poll_fn(|context| {
             if let Some(cause) = waiting.requester.poll_order(context).or_else(|| server.shut_cause(shut_mark)) {
                 return Poll::Ready(HeadEnd::Killed { cause, asked: waiting.sent });
             }
@@ -114,7 +114,9 @@ impl Fetch<'_, '_> {
                 .poll_at(waiting.worker.now(), context)
                 .map(|()| if on_client { HeadEnd::ClientTimeout } else { HeadEnd::Timeout })
         })
-        .await
+        .await;
+        upstream.connection.is_request_sent = waiting.sent;
+        end
     }
 
     /// Counts a response that failed, and tells the server's health.

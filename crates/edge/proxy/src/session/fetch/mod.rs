@@ -148,7 +148,7 @@ impl<'a, 'c> Fetch<'a, 'c> {
             };
             let sends_again = backend.retry.sends_again(&attempt);
             if matches!(end, HeadEnd::Response) && !sends_again {
-                return Ok(accept(worker, transaction, backend, upstream, method));
+                return Ok(accept(worker, transaction, backend, upstream, (method, requester.streams_body())));
             }
             if sends_again {
                 // As in HAProxy this counts as a retry wherever it goes.
@@ -176,7 +176,7 @@ fn accept<'a>(
     transaction: &mut Transaction,
     backend: &Arc<LiveProxy>,
     upstream: Upstream<'a>,
-    method: Method,
+    (method, takes_body): (Method, bool),
 ) -> Answer<'a> {
     transaction.answered.has_head = true;
     transaction.timeline.response = Some(worker.now());
@@ -191,7 +191,7 @@ fn accept<'a>(
     let response = &transaction.response;
     let keeps = !response.is_in_doubt() && http::keep_alive(response.version(), &response.headers);
     http::remove_persistence(&mut transaction.response.headers);
-    Answer { method, length, body: AnswerBody::Server { upstream, keeps } }
+    Answer { method, length, body: AnswerBody::Server { upstream, keeps, takes_body } }
 }
 
 fn count_response(worker: &Worker, backend: &LiveProxy, upstream: &Upstream<'_>, status: u16) {

@@ -41,6 +41,9 @@ pub trait HttpRequester: Requester {
     /// Moves the body; ready once all of it has been sent.
     fn poll_body(&mut self, to: &mut Wire, context: &mut Context<'_>) -> Poll<Result<(), PumpFailure>>;
 
+    /// Whether the body comes while it is sent: what has not been sent when the response comes is moved by whoever delivers that.
+    fn streams_body(&self) -> bool;
+
     /// Bytes of the body that have come so far: it is not silent as long as they grow.
     fn body_received(&self) -> u64;
 
@@ -99,6 +102,10 @@ impl HttpRequester for Nobody {
 
     fn poll_body(&mut self, to: &mut Wire, context: &mut Context<'_>) -> Poll<Result<(), PumpFailure>> {
         to.poll_flush(context).map_err(PumpFailure::Send)
+    }
+
+    fn streams_body(&self) -> bool {
+        false
     }
 
     fn body_received(&self) -> u64 {

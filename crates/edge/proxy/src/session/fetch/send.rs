@@ -67,6 +67,7 @@ pub(super) fn write_request(
     }
     transaction.request.write_with(&mut wire.output, connection);
     upstream.connection.requests += 1;
+    upstream.connection.is_request_sent = false;
     requester.begin_body(wire, transaction.route.resent);
 }
 

@@ -71,7 +71,9 @@ async fn what_no_client_waits_for_is_fetched() {
             let mut exchange = scene.exchange_of_nobody(GET);
             let mut fetched = fetch(&scene, &mut exchange, "").await.ok().unwrap();
             assert_eq!(exchange.response.status(), 200);
-            assert!(matches!(&fetched.body, AnswerBody::Server { upstream, keeps: true } if upstream.slot.is_some()));
+            assert!(
+                matches!(&fetched.body, AnswerBody::Server { upstream, keeps: true, .. } if upstream.slot.is_some())
+            );
             assert_eq!(pull(&exchange, &mut fetched).await.unwrap(), "hello world\n");
             drop(fetched);
             exchange.answered.status = 200;

@@ -1,13 +1,14 @@
 //! Requests that a cache answers, with a program of VCL or without: drives the machines, and has what they say delivered like any
 //! other answer.
 
+mod request_body;
+
 use std::{
     future::poll_fn,
     pin::pin,
     rc::Rc,
     sync::Arc,
     task::{Poll, ready},
-    time::Duration,
 };
 
 use accelerator::{
@@ -18,7 +19,7 @@ use accelerator::{
     output::Part,
     section,
 };
-use http::{BodyLength, ChunkedDecoder, ResponseHead};
+use http::{BodyLength, ResponseHead};
 use live::LiveProxy;
 
 use super::{
@@ -33,7 +34,7 @@ use crate::{
         ending::{Ending, Stage},
         fetch::{Answer, AnswerBody, Attempts, Fetch, Nobody, ObjectBody, StoredBody, Unfetched},
         filter,
-        object_fetch::{Origin, Place, Relayed, Report, set_timeouts, wall_clock},
+        object_fetch::{BODY_IS_GONE, Origin, Place, Relayed, Report, request_of, set_timeouts, wall_clock},
         page,
         pinned::PinnedConnections,
         requester::{WaitingClient, WaitingRequest},
@@ -46,12 +47,6 @@ use crate::{
 
 /// How the log names what answered.
 const CACHE: &str = "<CACHE>";
-
-/// What the body of a request may be that goes along with a fetch for the cache.
-const FETCHED_BODY_BYTES_MAX: u64 = 1 << 20;
-
-/// What chunks may add to the bytes of a body that is kept.
-const FRAMING_BYTES_MAX: u64 = 64 << 10;
 
 /// How a request goes on after a backend was asked for it alone.
 enum AfterPass {
@@ -124,7 +119,7 @@ impl Session {
                 return next;
             }
             if let Some(order) = client.take_refresh() {
-                drop(self.place(&road).fetch(order, road.kept_body.clone().unwrap_or_default()));
+                drop(self.place(&road).fetch(order, road.body_to_fetch_with()));
             }
             step = match step {
                 Step::Wait(waiting) => match self.while_client_stays(proxy, waiting).await {
@@ -228,7 +223,7 @@ impl Session {
         order: Order,
         road: &Road<'_>,
     ) -> AfterFetch {
-        let mut reports = self.place(road).fetch(order, road.kept_body.clone().unwrap_or_default());
+        let mut reports = self.place(road).fetch(order, road.body_to_fetch_with());
         loop {
             let Some(report) = self.while_client_stays(road.proxy, reports.recv()).await else {
                 return AfterFetch::Left;
@@ -335,7 +330,7 @@ impl Session {
                     };
                     self.ask_for_body(transaction, road).await;
                     if road.is_body_sent && backend.sends_body() && road.kept_body.is_none() {
-                        step = backend.failed("the body of the request has been sent to another attempt", wall_clock());
+                        step = backend.failed(BODY_IS_GONE, wall_clock());
                         continue;
                     }
                     road.is_body_sent |= backend.sends_body();
@@ -352,6 +347,11 @@ impl Session {
                             }
                             match next {
                                 FetchStep::Accept(accepted) if accepted.stored.is_some() => {
+                                    if self.finish_upload(&mut answer, &mut road.up).await.is_err() {
+                                        transaction.end(Ending::ClientLeft(Stage::Data));
+                                        transaction.count_client_abort();
+                                        return AfterPass::Done(Next::Close);
+                                    }
                                     let answer = (answer, &*transaction, &proxy);
                                     let place = self.place(road);
                                     match place.keep_passed(*accepted, answer, (&mut backend, account)).await {
@@ -426,7 +426,7 @@ impl Session {
         road: &mut Road<'_>,
     ) -> Result<Answer<'p>, Unfetched> {
         // NOTE: rules and the log see the request as it goes to the server, as they do without a program.
-        transaction.request = backend.request().clone();
+        transaction.request = request_of(backend);
         transaction.route.resent = false;
         transaction.by_rules.closes.server = accelerator::fields::closes(&transaction.request.headers);
         transaction.route.backend = Some(Arc::clone(proxy));
@@ -588,81 +588,6 @@ impl Session {
         match fetched {
             Ok(answer) => self.deliver(transaction, proxy, answer, &mut road.up).await,
             Err(why) => self.answer_unfetched(transaction, &mut road.up, &why).await,
-        }
-    }
-
-    /// Takes the whole body of a request in, so that it can be sent several times. One that is larger ends the connection, as in
-    /// Varnish.
-    async fn keep_body(
-        &mut self,
-        transaction: &mut Transaction,
-        road: &mut Road<'_>,
-        bytes_max: u64,
-    ) -> Result<(), Next> {
-        let body = road.body;
-        let is_too_large = matches!(body, BodyLength::Exact(length) if length > bytes_max);
-        if road.kept_body.is_some() || road.is_body_sent {
-            return Ok(());
-        }
-        if is_too_large {
-            transaction.end(Ending::RequestMalformed(Stage::Request));
-            return Err(Next::Close);
-        }
-        self.ask_for_body(transaction, road).await;
-        let mut kept = Vec::new();
-        let mut decoder = (body == BodyLength::Chunked).then(|| ChunkedDecoder::new(&self.limits()));
-        let (mut decoded, mut whole) = (0, Vec::new());
-        let limit = self.side.frontend.settings().timeouts.client.unwrap_or(Duration::MAX);
-        loop {
-            let approved = self.client.received.bytes().get(..road.up.approved()).unwrap_or_default();
-            kept.extend_from_slice(approved);
-            if let Some(decoder) = &mut decoder {
-                whole.clear();
-                // NOTE: what was approved has been looked at.
-                let _ = decoder.decode_into(approved, &mut whole);
-                decoded += whole.len() as u64;
-            }
-            road.up.discard(&mut self.client);
-            let is_too_large = decoded > bytes_max || kept.len() as u64 > bytes_max.saturating_add(FRAMING_BYTES_MAX);
-            if road.up.is_received() && !is_too_large {
-                road.kept_body = Some(kept);
-                return Ok(());
-            }
-            let more = tokio::time::timeout(limit, poll_fn(|context| self.client.poll_receive(context)));
-            if is_too_large || !matches!(more.await, Ok(Ok(1..))) || road.up.approve(&self.client).is_err() {
-                transaction.end(Ending::ClientLeft(Stage::Request));
-                transaction.count_client_abort();
-                return Err(Next::Close);
-            }
-        }
-    }
-
-    /// Takes the body of a request in, if the program wants it kept or it goes along with a fetch for the cache.
-    async fn bring_body(
-        &mut self,
-        transaction: &mut Transaction,
-        client: &mut Client,
-        road: &mut Road<'_>,
-        step: &Step,
-    ) -> Result<(), Next> {
-        if road.body.is_empty() {
-            return Ok(());
-        }
-        let is_fetched = client.program().is_some() && (matches!(step, Step::Fetch(_)) || client.wants_refresh());
-        match client.kept_body_bytes().or(is_fetched.then_some(FETCHED_BODY_BYTES_MAX)) {
-            Some(bytes_max) => self.keep_body(transaction, road, bytes_max).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Tells a client that waits for it to send its body.
-    async fn ask_for_body(&mut self, transaction: &Transaction, road: &mut Road<'_>) {
-        if std::mem::take(&mut road.expects_continue) && !road.up.is_received() {
-            let is_asked = http::expect_continue(&transaction.request);
-            if is_asked {
-                self.client.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-                let _ = self.flush().await;
-            }
         }
     }
 

@@ -162,8 +162,7 @@ impl Session {
             // NOTE: what of the body nobody has taken must not be read as the next request.
             up.discard(&mut self.client);
         }
-        let may_keep = whole_request
-            && !framed.hides
+        let may_keep = !framed.hides
             && mode == ConnectionMode::KeepAlive
             && !transaction.by_rules.closes.server
             && framed.length != BodyLength::UntilClose;

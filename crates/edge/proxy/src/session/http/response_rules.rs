@@ -163,7 +163,7 @@ impl Session {
         let limits = transaction.response_limits(backend.settings());
         self.deadline.set(self.worker.now().checked_add(wanted.time));
         let (client, deadline) = (&mut self.client, &mut self.deadline);
-        let mut uploading = !(up.is_received() && up.approved() == 0);
+        let mut uploading = body.owes_upload();
         poll_fn(|context| {
             loop {
                 if uploading && body.poll_upload(up, client, context).is_ready() {

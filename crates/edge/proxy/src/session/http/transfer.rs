@@ -48,6 +48,9 @@ pub(in crate::session) fn give_back(
 ) -> Option<Box<ServerConnection>> {
     let Upstream { mut connection, slot, .. } = upstream;
     drop(slot);
+    if !connection.is_clean() {
+        return None;
+    }
     connection.wire.leave();
     worker.heads.reclaim_output(&mut connection.wire.output);
     let max_reuse = connection.server.config.max_reuse;
@@ -92,7 +95,7 @@ impl Session {
         let abort_on_close = backend.settings().options.abortonclose;
         let mut progress = None;
         let mut since = transaction.timeline.response.unwrap_or_else(|| worker.now());
-        let mut uploading = !(up.is_received() && up.approved() == 0);
+        let mut uploading = body.owes_upload();
         // NOTE: before the client can read its answer, or its next request, on another worker, would be balanced as if
         // this one were still running.
         if down.is_received() && !uploading {
