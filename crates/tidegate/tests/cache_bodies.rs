@@ -6,19 +6,19 @@
 mod support;
 
 use std::{
-    fs,
-    net::{SocketAddr, TcpStream},
-    process::{Child, Command},
+    net::SocketAddr,
     sync::{Arc, Mutex},
     thread,
     time::Duration,
 };
 
-use rustix::process::Signal;
-use support::{Edge, Folder, Origin, Site, Wire, free_address, wait_until};
+use support::{Edge, Origin, Site, VarnishInstance, Wire, free_address};
 
 /// What the body of the attacker's request says.
 const SMUGGLED: &str = "GET /evil HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// The server, in a program of varnishd's.
+const BACKEND: &str = "backend default { .host = \"HOST\"; .port = \"ORIGIN\"; }";
 
 /// How long the server leaves between the head and the body of an answer.
 const PAUSE: Duration = Duration::from_millis(8);
@@ -211,44 +211,12 @@ fn no_body_becomes_a_request_in_a_section_with_a_program() {
     });
 }
 
-/// An instance of varnishd, until it is dropped.
-struct Varnishd {
-    child: Child,
-    front: SocketAddr,
-    _folder: Folder,
-}
-
-impl Varnishd {
-    fn start(program: &str, origin: &Origin) -> Self {
-        let (folder, front) = (Folder::new(), free_address());
-        let (host, port) = (origin.address.ip(), origin.address.port());
-        let backend = format!("backend default {{ .host = \"{host}\"; .port = \"{port}\"; }}");
-        let path = folder.0.join("site.vcl");
-        fs::write(&path, format!("vcl 4.1; import std; {program}\n{backend}\n")).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["varnishd", "-F", "-a", &front.to_string(), "-f"])
-            .arg(path)
-            .arg("-n")
-            .arg(folder.0.join("n"))
-            .spawn()
-            .unwrap();
-        wait_until("it listens", || TcpStream::connect(front).is_ok());
-        Self { child, front, _folder: folder }
-    }
-}
-
-impl Drop for Varnishd {
-    fn drop(&mut self) {
-        support::signal_process(self.child.id(), Signal::TERM);
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn no_body_becomes_a_request_in_varnishd() {
     by_every_way(|what, program, path| {
         let (origin, heads) = origin();
-        let varnishd = Varnishd::start(program, &origin);
+        let program = format!("vcl 4.1; import std; {program} {BACKEND}");
+        let varnishd = VarnishInstance::ours(&program, &[], &origin);
         attack(what, varnishd.front, path, &heads);
     });
 }

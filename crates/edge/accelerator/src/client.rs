@@ -99,6 +99,7 @@ impl Client {
             common,
             xid: next_xid(),
             started: now,
+            named: Vec::new(),
             request,
             original: None,
             backend_request: RequestHead::default(),
@@ -149,6 +150,7 @@ impl Client {
 
     /// The request is the program's from now on.
     fn arrive(&mut self) -> Step {
+        self.host.named = fields::named_by_connection(&self.host.request.headers);
         fields::collect(&mut self.host.request.headers, b"Cache-Control", b", ");
         fields::collect(&mut self.host.request.headers, b"Cookie", b"; ");
         self.forward_address();
@@ -419,7 +421,7 @@ impl Client {
     fn order(&mut self, fetch: Fetch, stale: Option<Arc<Object>>, is_background: bool) -> Box<Order> {
         let xid = (self.next_xid)();
         let log = self.host.common.log.fetch(xid, if is_background { "bgfetch" } else { "fetch" });
-        let mut request = fields::backend_request(&self.host.request, false, self.has_body);
+        let mut request = fields::backend_request(&self.host.request, &self.host.named, false, self.has_body);
         if self.loaded.settings.gzip {
             request.headers.set(b"Accept-Encoding", b"gzip");
         }
@@ -470,7 +472,7 @@ impl Client {
             log: self.host.common.log.fetch(xid, "pass"),
             next_xid: Rc::clone(&self.next_xid),
             loaded: Arc::clone(&self.loaded),
-            request: fields::backend_request(&self.host.request, true, false),
+            request: fields::backend_request(&self.host.request, &self.host.named, true, false),
             client_request: self.host.request.headers.clone(),
             connection: self.host.common.connection.clone(),
             hint: self.host.hint,
@@ -495,7 +497,7 @@ impl Client {
     }
 
     fn pipe(&mut self) -> Step {
-        self.host.backend_request = fields::piped_request(&self.host.request);
+        self.host.backend_request = fields::piped_request(&self.host.request, &self.host.named);
         self.host.backend_request.headers.set(b"X-Varnish", self.host.xid.to_string().as_bytes());
         let number = (self.next_xid)();
         let Common { log, now, .. } = &mut self.host.common;

@@ -30,13 +30,88 @@ const NOT_FETCHED: [&[u8]; 8] = [
 /// What a response does not take into the cache.
 const NOT_STORED: [&[u8]; 1] = [b"accept-ranges"];
 
-/// The request that a backend gets of a client's; `is_pass` for one that is for this client alone, `has_body` if its body goes along.
+/// What a client cannot declare to be for one connection: a request that does so is refused, as by Varnish. What is left of it would
+/// mean something else to the backend, but its answer would be stored for all who ask for what the whole request says.
+const END_TO_END: [&[u8]; 44] = [
+    b"accept",
+    b"accept-charset",
+    b"accept-encoding",
+    b"accept-language",
+    b"age",
+    b"allow",
+    b"authorization",
+    b"cache-control",
+    b"content-encoding",
+    b"content-language",
+    b"content-length",
+    b"content-location",
+    b"content-md5",
+    b"content-range",
+    b"content-type",
+    b"cookie",
+    b"date",
+    b"etag",
+    b"expect",
+    b"expires",
+    b"from",
+    b"host",
+    b"if-match",
+    b"if-modified-since",
+    b"if-none-match",
+    b"if-range",
+    b"if-unmodified-since",
+    b"last-modified",
+    b"location",
+    b"max-forwards",
+    b"pragma",
+    b"proxy-authenticate",
+    b"proxy-authorization",
+    b"range",
+    b"referer",
+    b"retry-after",
+    b"server",
+    b"set-cookie",
+    b"user-agent",
+    b"vary",
+    b"via",
+    b"warning",
+    b"www-authenticate",
+    b"x-forwarded-for",
+];
+
+/// The names that the Connection fields of a message list, in small letters (RFC 9110 section 7.6.1).
 #[must_use]
-pub fn backend_request(from: &RequestHead, is_pass: bool, has_body: bool) -> RequestHead {
+pub fn named_by_connection(headers: &Headers) -> Vec<Vec<u8>> {
+    headers.all_known(HeaderId::Connection).flat_map(http::elements).map(<[u8]>::to_ascii_lowercase).collect()
+}
+
+/// Whether the Connection fields of a request name what is never for one connection.
+#[must_use]
+pub fn names_end_to_end(headers: &Headers) -> bool {
+    headers.all_known(HeaderId::Connection).flat_map(http::elements).any(|name| is_one_of(&END_TO_END, name))
+}
+
+/// Removes the fields that the client has named as being for its connection, and their names, before anything looks at the request:
+/// what is set under such a name from then on stays. What is known to be for one connection is left to who sends the request on.
+pub fn remove_named(headers: &mut Headers) {
+    let mut named = named_by_connection(headers);
+    named.retain(|name| !is_one_of(&OF_THE_CONNECTION, name) && name != b"close");
+    if named.is_empty() {
+        return;
+    }
+    headers.retain(|name, _| !named.iter().any(|named| named.eq_ignore_ascii_case(name)));
+    let options: Vec<&[u8]> = named.iter().map(Vec::as_slice).collect();
+    http::remove_connection_options(headers, &options);
+}
+
+/// The request that a backend gets of a client's, without the fields that the client has `named` for its connection; `is_pass` for one
+/// that is for this client alone, `has_body` if its body goes along.
+#[must_use]
+pub fn backend_request(from: &RequestHead, named: &[Vec<u8>], is_pass: bool, has_body: bool) -> RequestHead {
     let mut to = from.clone();
     let framing: [&[u8]; 2] = [b"content-length", b"transfer-encoding"];
     let framing = framing.map(|name| from.headers.first(name).filter(|_| has_body).map(|value| (name, value)));
-    remove_connection(&mut to.headers);
+    remove_hop_by_hop(&mut to.headers, named);
     if !is_pass {
         if !has_body {
             to.forget_body();
@@ -74,12 +149,10 @@ pub fn split_target(request: &mut RequestHead, is_https_known: bool) {
     request.set_target(&path);
 }
 
-/// The request that opens a pipe: as it is, but for what is said for the client's connection.
+/// The request that opens a pipe: as it is, but for what the client has `named` for its connection.
 #[must_use]
-pub fn piped_request(from: &RequestHead) -> RequestHead {
+pub fn piped_request(from: &RequestHead, named: &[Vec<u8>]) -> RequestHead {
     let mut to = from.clone();
-    let named: Vec<Vec<u8>> =
-        to.headers.all_known(HeaderId::Connection).flat_map(http::elements).map(<[u8]>::to_ascii_lowercase).collect();
     to.headers.retain(|name, _| !named.iter().any(|named| named.eq_ignore_ascii_case(name)));
     to.headers.set(b"Connection", b"close");
     to
@@ -104,8 +177,11 @@ pub fn keep_for_object(headers: &mut Headers, is_pass: bool) {
 
 /// Removes what is said for one connection, and what `Connection` names.
 pub fn remove_connection(headers: &mut Headers) {
-    let named: Vec<Vec<u8>> =
-        headers.all_known(HeaderId::Connection).flat_map(http::elements).map(<[u8]>::to_ascii_lowercase).collect();
+    let named = named_by_connection(headers);
+    remove_hop_by_hop(headers, &named);
+}
+
+fn remove_hop_by_hop(headers: &mut Headers, named: &[Vec<u8>]) {
     headers.retain(|name, _| {
         !is_one_of(&OF_THE_CONNECTION, name) && !named.iter().any(|named| named.eq_ignore_ascii_case(name))
     });

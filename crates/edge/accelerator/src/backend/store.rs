@@ -104,7 +104,8 @@ impl Backend {
             names.retain(|name| name != b"accept-encoding");
         }
         if !names.is_empty() {
-            fetch.varies_by(Variant::of(names, &self.client_request));
+            // NOTE: what the backend has seen, whatever the client's request says.
+            fetch.varies_by(Variant::of(names, &self.host.request.headers));
         }
         fetch
     }

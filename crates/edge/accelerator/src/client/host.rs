@@ -28,6 +28,8 @@ pub(crate) struct ClientHost {
     /// When the request came.
     pub(crate) started: f64,
     pub(crate) request: RequestHead,
+    /// Fields that the client has named for its connection, unless the program has set them since: they go no further.
+    pub(crate) named: Vec<Vec<u8>>,
     /// The request as it came, for a program that may want it back.
     pub(crate) original: Option<Box<RequestHead>>,
     /// What a pipe sends to the backend.
@@ -237,6 +239,9 @@ impl Host for ClientHost {
     }
 
     fn set_header(&mut self, header: &HeaderRef, value: &[u8]) -> Result<(), Failure> {
+        if header.message == Message::Req && !self.named.is_empty() {
+            self.named.retain(|name| name != header.name.lower.as_bytes());
+        }
         match self.headers_and_log(header.message) {
             Some((headers, log)) => set_field(headers, header, value, log),
             None => Ok(()),
@@ -426,7 +431,10 @@ impl Exchange for ClientHost {
 
     fn roll_back(&mut self, _: Message) -> Result<(), Failure> {
         match &self.original {
-            Some(original) => self.request.clone_from(original),
+            Some(original) => {
+                self.request.clone_from(original);
+                self.named = fields::named_by_connection(&self.request.headers);
+            }
             None => return Err(Failure::NoAnswer),
         }
         Ok(())

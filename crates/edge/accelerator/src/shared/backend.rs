@@ -74,7 +74,7 @@ impl Backend {
     /// A request that begins now.
     #[must_use]
     pub fn new(order: Order, now: f64) -> Self {
-        let mut sent = fields::backend_request(&order.request, order.is_pass, false);
+        let mut sent = fields::backend_request(&order.request, &[], order.is_pass, false);
         if order.is_range {
             for id in [HeaderId::Range, HeaderId::IfRange] {
                 if let Some(line) = order.request.headers.first_known(id) {
@@ -197,7 +197,7 @@ impl Backend {
         let names = vary::names(&head.headers).unwrap_or_default();
         let fetch = self.order.fetch.take().map(|mut fetch| {
             if !names.is_empty() {
-                fetch.varies_by(Variant::of(names, &self.order.request.headers));
+                fetch.varies_by(Variant::of(names, &self.sent.headers));
             }
             fetch
         });

@@ -45,6 +45,15 @@ impl Session {
         {
             return Err(Failure::Malformed(417));
         }
+        if http::ConnectionOptions::of(&transaction.request.headers).other && self.may_reach_cache() {
+            if accelerator::fields::names_end_to_end(&transaction.request.headers) {
+                return Err(Failure::Malformed(400));
+            }
+            // NOTE: under varnishd's manager the program sees them, as in Varnish, and its machine removes them.
+            if self.side.frontend.varnishd().is_none() {
+                accelerator::fields::remove_named(&mut transaction.request.headers);
+            }
+        }
         self.client.received.consume(consumed);
         transaction.asked.head_bytes = consumed as u64;
         let request = &mut transaction.request;
@@ -57,6 +66,11 @@ impl Session {
         transaction.bytes_in += size::of_request(&transaction.request);
         self.note_request(transaction);
         Ok(length)
+    }
+
+    /// Whether a cache may answer, as far as can be said before the rules have run.
+    fn may_reach_cache(&self) -> bool {
+        self.side.frontend.has_cache() || self.instance.proxies.iter().any(|proxy| proxy.has_cache())
     }
 
     async fn receive_head(&mut self, transaction: &mut Transaction) -> Result<usize, Failure> {
