@@ -17,7 +17,7 @@ use super::{
     Requester, Slot, Unreachable, Upstream, Wanted, observe,
     open::{destination, greeting, open, proxy_header},
     queue::{ask, queue, take},
-    reuse::{borrow_connection, idle_connection},
+    reuse::{allowed_reuse, borrow_connection, idle_connection},
 };
 use crate::{
     pool::ServerConnection,
@@ -97,12 +97,14 @@ impl<'a, 'c> Attempts<'a, 'c> {
             {
                 return Err(Unreachable::Elsewhere);
             }
+            let can_repeat = !requester.is_client() && transaction.request.method_kind().is_idempotent();
+            let reuse = allowed_reuse(transaction, proxy, can_repeat);
             let mut idle = match self.is_http {
-                true => idle_connection(worker, transaction, proxy, &server, self),
+                true => idle_connection(worker, transaction, proxy, &server, (self, reuse)),
                 false => None,
             };
             if idle.is_none() && self.is_http && server.idle.value() > 0 {
-                idle = Box::pin(borrow_connection(worker, transaction, proxy, &server, self)).await;
+                idle = Box::pin(borrow_connection(worker, transaction, proxy, &server, (self, reuse))).await;
             }
             if let Some(connection) = idle {
                 server.side.traffic.of(worker.index).reuses.increment();

@@ -20,6 +20,11 @@ pub trait Requester {
     /// Ready when the wait for a server is to end because of it.
     fn poll_leaving(&mut self, context: &mut Context<'_>) -> Poll<Unreachable>;
 
+    /// Whether a client waits for it. What is asked for nobody can always be asked again, so it may go on any idle connection.
+    fn is_client(&self) -> bool {
+        true
+    }
+
     /// Whether it has sent something that nobody has taken yet.
     fn has_spoken(&mut self) -> bool;
 
@@ -78,6 +83,10 @@ pub struct Nobody {
 impl Requester for Nobody {
     fn poll_leaving(&mut self, _: &mut Context<'_>) -> Poll<Unreachable> {
         Poll::Pending
+    }
+
+    fn is_client(&self) -> bool {
+        false
     }
 
     fn has_spoken(&mut self) -> bool {

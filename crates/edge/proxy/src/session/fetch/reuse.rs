@@ -32,7 +32,7 @@ pub(super) fn idle_connection(
     transaction: &Transaction,
     proxy: &LiveProxy,
     server: &LiveServer,
-    attempts: &mut Attempts<'_, '_>,
+    (attempts, reuse): (&mut Attempts<'_, '_>, Option<Reuse>),
 ) -> Option<Box<ServerConnection>> {
     // A request that failed before is sent again on a connection that is known to be fresh.
     if attempts.failed > 0 || attempts.fresh {
@@ -55,13 +55,13 @@ pub(super) fn idle_connection(
     if usesrc.is_some() {
         return None;
     }
-    let reuse = allowed_reuse(transaction, proxy)?;
+    let reuse = reuse?;
     worker.servers.borrow_mut().take(server, reuse, place.as_ref())
 }
 
-/// Which connections of others `http-reuse` allows for this request.
-fn allowed_reuse(transaction: &Transaction, proxy: &LiveProxy) -> Option<Reuse> {
-    match (proxy.settings().http_reuse, transaction.asked.is_follower) {
+/// Which connections of others `http-reuse` allows for this request; `can_repeat` if it can be sent again whatever becomes of it.
+pub(super) fn allowed_reuse(transaction: &Transaction, proxy: &LiveProxy, can_repeat: bool) -> Option<Reuse> {
+    match (proxy.settings().http_reuse, transaction.asked.is_follower || can_repeat) {
         (HttpReuse::Never, _) | (HttpReuse::Safe, false) => None,
         (HttpReuse::Aggressive, false) => Some(Reuse::Proven),
         (HttpReuse::Always, _) | (_, true) => Some(Reuse::Any),
@@ -75,7 +75,7 @@ pub(super) async fn borrow_connection(
     transaction: &Transaction,
     proxy: &LiveProxy,
     server: &Arc<LiveServer>,
-    attempts: &Attempts<'_, '_>,
+    (attempts, reuse): (&Attempts<'_, '_>, Option<Reuse>),
 ) -> Option<Box<ServerConnection>> {
     let source = server.config.source.as_ref().or(proxy.settings().source.as_ref());
     if attempts.failed > 0
@@ -86,7 +86,7 @@ pub(super) async fn borrow_connection(
     {
         return None;
     }
-    let reuse = allowed_reuse(transaction, proxy)?;
+    let reuse = reuse?;
     let place = server.leads_elsewhere().then(|| destination(transaction, server));
     borrow(worker, server, reuse, place).await
 }
