@@ -316,6 +316,13 @@ impl Backend {
         self.fail()
     }
 
+    /// Nothing comes of it: those who wait for the fetch fail with this status.
+    pub fn abandon(&mut self, status: u16) {
+        if let Some(fetch) = self.fetch.take() {
+            fetch.failed(status);
+        }
+    }
+
     /// There is no response that could be used.
     fn fail(&mut self) -> Step {
         self.host.common.log.count(Main::fetch_failed);

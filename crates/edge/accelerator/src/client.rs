@@ -182,7 +182,11 @@ impl Client {
     pub fn woken(&mut self, outcome: &Outcome, now: f64) -> Step {
         self.host.common.now = now;
         self.host.common.log.timestamp("Waitinglist", now);
-        self.lookup(!matches!(outcome, Outcome::Published(_)))
+        match outcome {
+            Outcome::Published(_) => self.lookup(false),
+            Outcome::Private => self.lookup(true),
+            Outcome::Failed(status) => self.synth(*status, b"Service Unavailable"),
+        }
     }
 
     /// The fetch that this request had made has come to a head.

@@ -279,6 +279,14 @@ impl Backend {
         }
     }
 
+    /// Nothing comes of it: those who wait for the fetch fail with this status.
+    pub fn abandon(&mut self, status: u16) {
+        match self {
+            Self::Program(backend) => backend.abandon(status),
+            Self::Shared(backend) => backend.abandon(status),
+        }
+    }
+
     /// Whether [`Backend::body_failed`] leads on.
     #[must_use]
     pub fn has_error_page(&self) -> bool {

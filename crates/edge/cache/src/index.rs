@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A [`Fetch`] ends in one of three ways: an object is published, the response turns out to be for one client alone, or it failed.
-//! All who wait are told at once. After the second and third they look again with [`Query::is_impatient`], so that they do not fetch
-//! one after the other.
+//! All who wait are told at once. After the second they look again with [`Query::is_impatient`], so that they do not fetch one after the
+//! other; after the third they fail as well, so that a server that cannot answer is not asked by all of them.
 
 mod expiry;
 mod tags;
@@ -583,7 +583,7 @@ impl Query<'_> {
     }
 }
 
-/// The fetch of what a request misses. One that is dropped has failed.
+/// The fetch of what a request misses. One that is dropped was given up: who waits fetches for itself.
 #[derive(Debug)]
 pub struct Fetch {
     cache: Arc<Cache>,
@@ -617,6 +617,17 @@ impl Fetch {
         self.end(Outcome::Private);
     }
 
+    /// There is no response, and those who wait get none either but a page of this status.
+    pub fn failed(mut self, status: u16) {
+        self.end(Outcome::Failed(status));
+    }
+
+    /// Whether others wait for it now.
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        self.waiters.has_any()
+    }
+
     fn end(&mut self, outcome: Outcome) {
         self.has_ended = true;
         self.cache.end_fetch(self.digest, &self.waiters);
@@ -632,7 +643,7 @@ impl Fetch {
 impl Drop for Fetch {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.end(Outcome::Failed);
+            self.end(Outcome::Private);
         }
     }
 }

@@ -1,11 +1,15 @@
 //! Responses that are made here, because a backend gave none.
 
+use cache::index::Fetch;
 use http::{ResponseHead, Version};
 use telemetry::vsl::VslTag;
 use vcl::{action::Action, subroutine::Subroutine};
 
 use super::{Accepted, AcceptedBody, Backend, Decisions, Step, whole};
 use crate::{common::Common, log::BERESP, output};
+
+/// Seconds that an error lives for which others wait: its ttl, grace and keep.
+const AWAITED_ERROR: (f64, f64, f64) = (1.0, 5.0, 5.0);
 
 impl Backend {
     pub(super) fn error(&mut self, status: u16, why: &[u8]) -> Step {
@@ -19,6 +23,10 @@ impl Backend {
         headers.add(b"Date", &http::http_date(whole(self.host.common.now).unsigned_abs()));
         headers.add(b"Server", b"Varnish");
         self.host.decisions = Decisions { streams: true, ..Decisions::default() };
+        if self.fetch.as_ref().is_some_and(Fetch::is_awaited) {
+            // NOTE: as in Varnish who waits gets the error, too: otherwise all of them would ask a backend that cannot answer.
+            (self.host.decisions.ttl, self.host.decisions.grace, self.host.decisions.keep) = AWAITED_ERROR;
+        }
         if why == b"VCL failed" {
             return Step::Abandon;
         }

@@ -59,6 +59,7 @@ impl Backend {
             Err(full) => {
                 self.host.common.record(VslTag::FetchError, full.to_string().as_bytes());
                 self.host.common.log.count(Main::fetch_failed);
+                self.fetch = fetch;
                 return Step::Abandon;
             }
         };
@@ -74,6 +75,7 @@ impl Backend {
             for key in xkey::keys_of(&object.head().headers) {
                 if object.add_tag(&self.loaded.cache, key).is_err() {
                     self.host.common.record(VslTag::FetchError, b"no room for the object's keys");
+                    self.fetch = fetch;
                     return Step::Abandon;
                 }
             }

@@ -134,10 +134,14 @@ impl Backend {
         let stale = self.order.stale.clone().filter(|_| !self.order.is_pass);
         match stale.filter(|stale| judge::may_answer_disconnected(stale, now)) {
             Some(stale) => self.answer_stale(&stale, "the origin does not answer", now),
-            None => {
-                self.order.fetch = None;
-                Step::Abandon
-            }
+            None => Step::Abandon,
+        }
+    }
+
+    /// Nothing comes of it: those who wait fail with this status.
+    pub fn abandon(&mut self, status: u16) {
+        if let Some(fetch) = self.order.fetch.take() {
+            fetch.failed(status);
         }
     }
 
@@ -245,8 +249,8 @@ impl Backend {
 
     /// Answers with what is stored although it is stale.
     fn answer_stale(&mut self, stale: &Arc<Object>, detail: &'static str, now: f64) -> Step {
-        // NOTE: who waits is told that there is nothing new, and decides for itself.
-        self.order.fetch = None;
+        // NOTE: who waits is told that there is nothing new, and decides for itself whether the old will do.
+        self.abandon(503);
         let mut head = stale.head().clone();
         judge::remove_named(&mut head.headers);
         status::age(&mut head.headers, age_of(stale, now));

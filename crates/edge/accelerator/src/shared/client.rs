@@ -100,11 +100,14 @@ impl Client {
                 if answers { self.hit(object, None) } else { self.look(object.lifetime().ttl <= 0.0) }
             }
             Outcome::Private => self.look(true),
-            Outcome::Failed => {
-                let stored = self.shared.cache.peek(&self.query());
-                match stored.filter(|stored| judge::may_answer_disconnected(stored, now)) {
+            Outcome::Failed(status) => {
+                let stored = self.shared.cache.peek(&self.query()).filter(|stored| {
+                    judge::may_answer_disconnected(stored, now)
+                        || judge::may_answer_after_error(stored, self.asked, now)
+                });
+                match stored {
                     Some(stored) => self.hit(&stored, None),
-                    None => self.look(true),
+                    None => Step::Fail(*status),
                 }
             }
         }

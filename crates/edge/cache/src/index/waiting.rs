@@ -19,8 +19,8 @@ pub enum Outcome {
     Published(Arc<Object>),
     /// The response was for one request alone: fetch, without waiting again.
     Private,
-    /// There is none: fetch, without waiting again.
-    Failed,
+    /// There is none: fail as well, with this status.
+    Failed(u16),
 }
 
 /// A fetch, as those see it who wait.
@@ -52,6 +52,11 @@ impl Waiters {
     pub(super) fn wait(self: &Arc<Self>) -> Waiting {
         self.lock().waiting += 1;
         Waiting { fetch: Arc::clone(self), place: None }
+    }
+
+    /// Whether anybody waits.
+    pub(super) fn has_any(&self) -> bool {
+        self.lock().waiting > 0
     }
 
     /// Tells all; their number.

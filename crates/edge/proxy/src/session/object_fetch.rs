@@ -251,6 +251,7 @@ impl Place {
                     broken.next
                 }
                 Step::Abandon => {
+                    backend.abandon(failure.as_ref().map_or(503, Unfetched::status));
                     varnish_log::abandoned(&mut backend, account);
                     let _ = told.send(match failure {
                         Some(why) => Report::Unfetched(Box::new(why)),
@@ -348,7 +349,9 @@ impl Place {
                 return Some(Broken { told: news.told, next });
             }
             Err(_) => {
-                news.fetch = None;
+                if let Some(fetch) = news.fetch.take() {
+                    fetch.failed(502);
+                }
                 drop(filler);
                 logged.end(None);
             }

@@ -74,6 +74,16 @@ pub enum Unfetched {
 }
 
 impl Unfetched {
+    /// The status of the page that says so, as HAProxy has it.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Unreachable(_) => 503,
+            Self::NoResponse { end: HeadEnd::Timeout, .. } => 504,
+            Self::NoResponse { .. } | Self::Refused { .. } => 502,
+        }
+    }
+
     /// Whether it failed because of the client, who cannot be answered then.
     #[must_use]
     pub fn is_about_client(&self) -> bool {
