@@ -6,6 +6,8 @@
 
 mod simulated;
 
+use std::time::Duration;
+
 use commands::config::Fsync;
 use oplog::disk::Crash;
 use simulated::{BEGIN, Disks, Machine, check, grammar::Generator};
@@ -43,6 +45,38 @@ fn simulate(seed: u64, fsync: Fsync) -> u64 {
     checkpoints
 }
 
+/// The same with the tables that serve, which end in order or by a crash of the process or of the machine, and go on from what is in their
+/// folder. Their threads make files and merge them when they like, so a seed does not say everything.
+fn simulate_with_tables_in_a_folder(seed: u64, fsync: Fsync) -> u64 {
+    let folder = tempfile::tempdir().unwrap();
+    let mut generator = Generator::new(seed);
+    let mut machine = Machine::start(Disks::with_tables_in(folder.path()), seed, BEGIN, fsync);
+    let mut checkpoints = 0;
+    for life in 0..LIVES {
+        machine.settle();
+        machine.live(&mut generator, TURNS);
+        checkpoints += machine.persistence().figures().checkpoints;
+        let (now, turns, log, tables) =
+            (machine.now(), machine.turns.clone(), machine.disks.log.clone(), machine.disks.tables.clone());
+        let (log, steps, how) = match generator.random.below(3) {
+            0 => {
+                machine.shard.close().unwrap();
+                (log.copy(), log.steps(), "end")
+            }
+            kind => {
+                let crash = if kind == 1 { Crash::Process } else { Crash::Nothing };
+                // The engine ends with the machine, and leaves its folder to the next one.
+                drop(machine);
+                (log.crash(log.steps(), crash), log.steps(), if kind == 1 { "kill" } else { "power failure" })
+            }
+        };
+        let told = format!("seed {seed}, {fsync:?}, tables in a folder, life {life}: {how}");
+        machine = check(Disks { log, tables }, (&turns, steps), seed, fsync, &told);
+        machine.world.advance(Duration::from_millis((now - BEGIN).unsigned_abs()));
+    }
+    checkpoints
+}
+
 /// A crash at each step of the disk, and of each kind: all that is left by them is the state after a turn.
 fn crash_everywhere(seed: u64, fsync: Fsync) {
     let mut machine = Machine::start(Disks::new(), seed, BEGIN, fsync);
@@ -74,7 +108,7 @@ fn what_a_crash_leaves_is_the_state_after_a_turn() {
     let mut checkpoints = 0;
     for seed in first..first + number("COUNT").unwrap_or(3) {
         for fsync in [Fsync::Always, Fsync::EverySecond] {
-            checkpoints += simulate(seed, fsync);
+            checkpoints += simulate(seed, fsync) + simulate_with_tables_in_a_folder(seed, fsync);
         }
     }
     assert!(checkpoints > 0, "tables are written too");

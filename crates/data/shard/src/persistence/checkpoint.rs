@@ -204,13 +204,16 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
             Stage::Collecting => {
                 let begin = self.world.elapsed();
                 let time = begin.saturating_sub(self.checkpoints.taken_at).clamp(TAKE_TIME, TAKE_TIME_MAX);
-                let mut done = false;
-                while !done && self.world.elapsed().saturating_sub(begin) < time {
-                    done = server.keyspace.take(self.checkpoints.take_max, &mut self.checkpoints.taken);
+                // Something is handed in however slow the machine is: a checkpoint that stands still would never end.
+                let done = loop {
+                    let done = server.keyspace.take(self.checkpoints.take_max, &mut self.checkpoints.taken);
                     for taken in self.checkpoints.taken.drain(..) {
                         self.tables.put_taken(taken);
                     }
-                }
+                    if done || self.world.elapsed().saturating_sub(begin) >= time {
+                        break done;
+                    }
+                };
                 self.checkpoints.taken_at = self.world.elapsed();
                 if done {
                     // Collections that have outgrown what is kept whole have got versions while they were taken.

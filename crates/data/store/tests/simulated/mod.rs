@@ -8,13 +8,18 @@ pub mod grammar;
 #[path = "../model/random.rs"]
 pub mod random;
 
-use std::{path::Path, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
 use commands::{
     SessionId,
     config::{Allowed, Fsync, Settings},
 };
-use engine::{Engine, MemoryEngine};
+use engine::{Engine, FjallEngine, FjallOptions, MemoryEngine};
 use grammar::Generator;
 use keyspace::Millis;
 use oplog::{
@@ -30,6 +35,8 @@ use shard::{
 
 pub const BEGIN: Millis = 1_700_000_000_000;
 const FOLDER: &str = "/log";
+/// What tables in a folder may take of memory: little, so that they become many files.
+const TABLES_BYTES: u64 = 8 << 20;
 
 pub type Shard = shard::Shard<MemoryDisk, SimulatedWorkers<MemoryDisk>>;
 
@@ -37,17 +44,58 @@ pub type Shard = shard::Shard<MemoryDisk, SimulatedWorkers<MemoryDisk>>;
 #[derive(Clone)]
 pub struct Disks {
     pub log: MemoryDisk,
-    pub tables: Arc<MemoryEngine>,
+    pub tables: TablesHome,
+}
+
+/// Where tables lie.
+#[derive(Clone)]
+pub enum TablesHome {
+    /// In memory, with all that a crash may leave of them.
+    Memory(Arc<MemoryEngine>),
+    /// In a folder, in the engine that serves. A crash leaves what it has synced.
+    Folder(PathBuf),
+}
+
+impl TablesHome {
+    fn open(&self) -> Arc<dyn Engine> {
+        match self {
+            Self::Memory(engine) => Arc::clone(engine) as Arc<dyn Engine>,
+            Self::Folder(folder) => {
+                let options = FjallOptions { memory_bytes_max: TABLES_BYTES, ..FjallOptions::default() };
+                Arc::new(FjallEngine::open(folder, &options).unwrap())
+            }
+        }
+    }
+
+    /// What a crash leaves: all that was synced, and so many of the batches that were written since.
+    fn crash(&self, unsynced: usize) -> Self {
+        match self {
+            Self::Memory(engine) => Self::Memory(Arc::new(engine.crash(unsynced))),
+            Self::Folder(folder) => Self::Folder(folder.clone()),
+        }
+    }
+
+    fn unsynced(&self) -> usize {
+        match self {
+            Self::Memory(engine) => engine.unsynced(),
+            Self::Folder(_) => 0,
+        }
+    }
 }
 
 impl Disks {
     pub fn new() -> Self {
-        Self { log: MemoryDisk::new(), tables: Arc::new(MemoryEngine::with_crash_images()) }
+        Self { log: MemoryDisk::new(), tables: TablesHome::Memory(Arc::new(MemoryEngine::with_crash_images())) }
+    }
+
+    /// With tables in a folder.
+    pub fn with_tables_in(folder: &Path) -> Self {
+        Self { log: MemoryDisk::new(), tables: TablesHome::Folder(folder.to_owned()) }
     }
 
     /// The same again: what is done to it changes nothing here.
     pub fn copy(&self) -> Self {
-        Self { log: self.log.copy(), tables: Arc::new(self.tables.crash(usize::MAX)) }
+        Self { log: self.log.copy(), tables: self.tables.crash(usize::MAX) }
     }
 }
 
@@ -72,7 +120,7 @@ pub struct Machine {
     client: SessionId,
     pub turns: Vec<Turn>,
     /// What a crash may leave of the tables, from a number of steps of the disk on.
-    tables_left: Vec<(usize, Arc<MemoryEngine>)>,
+    tables_left: Vec<(usize, TablesHome)>,
     /// Whether keys leave memory. A slot that has all its keys there behaves otherwise than one that has not.
     forgets: bool,
     random: Random,
@@ -86,8 +134,11 @@ impl Machine {
     /// One that goes on from what is on its disks.
     pub fn start(disks: Disks, seed: u64, now: Millis, fsync: Fsync) -> Self {
         let world = SimulatedWorld::new(now);
-        let settings = Settings { enable_debug_command: Allowed::Yes, appendfsync: fsync, ..Settings::default() };
-        let engine: Arc<dyn Engine> = Arc::clone(&disks.tables) as Arc<dyn Engine>;
+        let mut random = Random(seed ^ disks.log.steps() as u64);
+        let mut settings = Settings { enable_debug_command: Allowed::Yes, appendfsync: fsync, ..Settings::default() };
+        // In half of the lives nearly every collection goes by element.
+        settings.collection_max_whole_entries.0 = *random.pick(&[3, 8192]);
+        let engine = disks.tables.open();
         let opened = Log::open(disks.log.clone(), Path::new(FOLDER), options(7), now.unsigned_abs());
         let (log, recovered) = opened.unwrap();
         let applied = applied_of_log(&log, &*engine).unwrap();
@@ -105,8 +156,7 @@ impl Machine {
         };
         let (mut shard, _) = Shard::recovered(persistence, options).unwrap();
         let client = shard.server.connect(String::new(), String::new(), now);
-        let tables_left = vec![(0, Arc::new(disks.tables.crash(0)))];
-        let mut random = Random(seed ^ disks.log.steps() as u64);
+        let tables_left = vec![(0, disks.tables.crash(0))];
         // Checkpoints take many turns, as those of many keys do.
         world.set_step(Duration::from_micros(*random.pick(&[0, 300, 1_500])));
         shard.persistence_mut().unwrap().set_take_max(*random.pick(&[1, 2, 64]));
@@ -260,7 +310,7 @@ impl Machine {
     fn keep_tables(&mut self) {
         let unsynced = self.disks.tables.unsynced();
         let left = self.disks.tables.crash(self.random.below(unsynced + 1));
-        self.tables_left.push((self.disks.log.steps(), Arc::new(left)));
+        self.tables_left.push((self.disks.log.steps(), left));
     }
 
     /// Ends a turn, and notes what is so then.
@@ -368,7 +418,7 @@ impl Machine {
     pub fn crash(&self, steps: usize, crash: Crash) -> Disks {
         let left = self.tables_left.iter().rev().find(|(from, _)| *from <= steps);
         let tables = left.map(|(_, tables)| tables.crash(0)).unwrap();
-        Disks { log: self.disks.log.crash(steps, crash), tables: Arc::new(tables) }
+        Disks { log: self.disks.log.crash(steps, crash), tables }
     }
 
     /// One of the crashes there may be, from some step on.
