@@ -36,6 +36,8 @@ pub enum Order {
         slots: (u16, u16),
         /// How long.
         ms: u64,
+        /// What tells it from other pauses.
+        number: u64,
         /// It is not ordered again until it is confirmed.
         is_once: bool,
     },
@@ -64,6 +66,8 @@ impl Order {
 pub struct Paused {
     /// The first and the last slot.
     pub slots: (u16, u16),
+    /// What tells it from other pauses.
+    pub number: u64,
     /// When it was asked.
     pub asked_at: u64,
     /// When it is over; it may be somewhat later.
@@ -195,23 +199,26 @@ fn go_round(
         *connection = Some(Connection::open_as(server, ROUND_PATIENCE, login).map_err(|error| error.to_string())?);
     }
     let Some(open) = connection else { return Err("no connection".into()) };
-    let asked_at = now();
-    let mut commands: Vec<Command> = orders.iter().map(command_of).collect();
-    // NOTE: the order matters. Whose acknowledgements count is known before how far the log is: nothing behind that was acknowledged by
-    // what counted before.
-    commands.extend([command(&["CLUSTER", "INFO"]), command(&["INFO", "server", "replication"])]);
+    let ordered_at = now();
     let begun = Instant::now();
-    let replies = open.ask(&commands).map_err(|error| error.to_string())?;
+    let commands: Vec<Command> = orders.iter().map(command_of).collect();
+    let done = if commands.is_empty() { Vec::new() } else { ask(open, &commands)? };
+    // NOTE: what was ordered is answered before the questions go out. A server tells where its log ends by what was in it when a turn began:
+    // writes of the turn in which it was ordered something come behind that.
+    let asked_at = now();
+    // NOTE: the order matters. Whose acknowledgements count, and which pauses are on, is known before how far the log is: nothing behind
+    // that was acknowledged by what counted before.
+    let answers = ask(open, &[command(&["CLUSTER", "INFO"]), command(&["INFO", "server", "replication"])])?;
     let answered_at = now();
     let round_trip_us = begun.elapsed().as_micros() as u64;
     round.round_trip_us = round_trip_us;
-    let (done, answers) = replies.split_at(orders.len().min(replies.len()));
-    for (order, reply) in orders.iter().zip(done) {
+    for (order, reply) in orders.iter().zip(&done) {
         match (order, reply.as_error()) {
             (_, Some(error)) => round.failures.push(format!("{}: {}", name_of(order), String::from_utf8_lossy(error))),
             // Counted from before it was asked: it is not over sooner.
-            (Order::Pause { slots, ms, .. }, None) => {
-                round.paused.push(Paused { slots: *slots, asked_at, until: asked_at + ms });
+            (Order::Pause { slots, ms, number, .. }, None) => {
+                let (asked_at, until) = (ordered_at, ordered_at + ms);
+                round.paused.push(Paused { slots: *slots, number: *number, asked_at, until });
             }
             (Order::Clear { slots, .. }, None) => {
                 round
@@ -222,7 +229,16 @@ fn go_round(
             (Order::Do(_) | Order::Once(_) | Order::Unblock, None) => {}
         }
     }
-    observed(answers, asked_at, answered_at)
+    observed(&answers, asked_at, answered_at)
+}
+
+fn ask(open: &mut Connection, commands: &[Command]) -> Result<Vec<Value>, String> {
+    open.ask(commands).map_err(|error| error.to_string())
+}
+
+/// Ends a pause.
+pub(crate) fn end_pause(number: u64) -> Order {
+    Order::Once(command(&["CLUSTER", "PAUSE", "END", "NUMBER", &number.to_string()]))
 }
 
 fn command_of(order: &Order) -> Command {
@@ -231,8 +247,9 @@ fn command_of(order: &Order) -> Command {
         // A store sends those that wait elsewhere itself.
         Order::Unblock => command(&["PING"]),
         Order::Figures => command(&["INFO", "clients", "memory", "stats", "commandstats", "keyspace"]),
-        Order::Pause { slots: (first, last), ms, .. } => {
-            command(&["CLUSTER", "PAUSE", &first.to_string(), &last.to_string(), &ms.to_string()])
+        Order::Pause { slots: (first, last), ms, number, .. } => {
+            let [first, last, number] = [u64::from(*first), u64::from(*last), *number].map(|word| word.to_string());
+            command(&["CLUSTER", "PAUSE", &first, &last, &ms.to_string(), "NUMBER", &number])
         }
         Order::Clear { slots: (first, last), count } => {
             command(&["CLUSTER", "DELKEYSINSLOT", &first.to_string(), &last.to_string(), &count.to_string()])
@@ -273,7 +290,12 @@ fn observed(answers: &[Value], asked_at: u64, answered_at: u64) -> Result<Observ
         followers: followers_of(&replication),
         run: field(&replication, "run_id").ok_or("INFO server has no run_id")?.to_owned(),
         serves,
+        pauses: field(&info, "cluster_pauses").map(numbers).unwrap_or_default(),
     })
+}
+
+fn numbers(text: &str) -> Vec<u64> {
+    text.split_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
 /// Whose acknowledgements count, as `CLUSTER INFO` says it.
@@ -317,8 +339,8 @@ mod tests {
     fn what_is_ordered_once_waits_for_the_round_that_is_under_way() {
         let (sender, given) = mpsc::channel();
         let mut link = Link::of(sender);
-        let pause = |is_once| Order::Pause { slots: (0, 9), ms: 5, is_once };
-        let end = Order::Once(command(&["CLUSTER", "PAUSE", "END"]));
+        let pause = |is_once| Order::Pause { slots: (0, 9), ms: 5, number: 3, is_once };
+        let end = end_pause(3);
         link.begin(Vec::new(), 1);
         link.keep(vec![pause(true), pause(false), Order::Figures, Order::Do(command(&["PING"]))]);
         link.keep(vec![end.clone()]);

@@ -145,10 +145,10 @@ impl Seat {
                 let reply = self.tell(&["INFO", "all"], round)?;
                 round.figures = Some(Box::new(Figures::of(&text(&reply), 0)));
             }
-            Order::Pause { slots, ms, .. } => {
+            Order::Pause { slots, ms, number, .. } => {
                 let asked_at = self.now();
                 if self.tell(&["CLIENT", "PAUSE", &ms.to_string(), "WRITE"], round)?.as_error().is_none() {
-                    round.paused.push(Paused { slots: *slots, asked_at, until: asked_at + ms });
+                    round.paused.push(Paused { slots: *slots, number: *number, asked_at, until: asked_at + ms });
                 }
             }
             Order::Clear { slots, .. } => {
@@ -234,5 +234,6 @@ fn observed(answers: &[Value], (asked_at, answered_at): (u64, u64)) -> Result<Ob
         followers: Vec::new(),
         run: field(&text(server), "run_id").unwrap_or_default().to_owned(),
         serves: true,
+        pauses: Vec::new(),
     })
 }

@@ -15,6 +15,8 @@
 //! | [`leading`] | who of the agents leads the others |
 //! | [`keeper`] | who of a group serves: leases, replicas in sync, failover, handing over |
 //! | [`migration`] | a range of slots on its way to another group |
+//! | [`moving`] | what is seen of such a range, and what is to be done |
+//! | [`pauses`] | what tells pauses of commands from each other |
 //! | [`pace`] | how fast slots move |
 
 pub mod ballot;
@@ -24,8 +26,10 @@ pub mod keeper;
 pub mod leading;
 pub mod migration;
 pub mod model;
+pub mod moving;
 pub mod nodes;
 pub mod pace;
+pub mod pauses;
 pub mod plan;
 pub mod policy;
 pub mod slots;

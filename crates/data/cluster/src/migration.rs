@@ -8,6 +8,13 @@
 //! The pause is longer than what is left of the source's lease, and it gets no new one before it knows of the switch: if it cannot be
 //! told, it serves no more when the pause is over. So the two never serve a slot at the same time. Whatever dies, the coordinator
 //! knows the phase: a copy is made again, or cancelled; what has been switched is only cleared.
+//!
+//! The source's end counts only if the source has said with it that this very pause is on, and that nothing took effect before it that
+//! the end does not cover: one that was ended in between, or has gone with its process, is none. Votes for other processes of the source
+//! must be over by then. And it counts for the two masters that the copy goes on between, and no others.
+//!
+//! What the target acknowledges is on as many of its replicas as must have it only if it was told which those are. A process that was just
+//! started has not been; one that serves has. So a copy begins at a target that serves, and goes on as long as it is the same process.
 
 use serde::{Deserialize, Serialize};
 
@@ -49,11 +56,15 @@ pub enum MoveStep {
         source: Address,
         /// For how long.
         ms: u64,
+        /// What tells this pause from all others.
+        number: u64,
     },
     /// End the pause, and give leases again.
     EndPause {
         /// Which.
         source: Address,
+        /// Which pause.
+        number: u64,
     },
     /// End the copy.
     StopCopy,
@@ -62,6 +73,28 @@ pub enum MoveStep {
         /// Its master.
         server: Address,
     },
+}
+
+/// What the source has said last.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceSeen<'a> {
+    /// When it was asked.
+    pub asked_at: u64,
+    /// Where its log ends.
+    pub offset: u64,
+    /// Pauses that are on there; nothing if it is a Redis: requests wait at the proxies.
+    pub pauses: Option<&'a [u64]>,
+}
+
+/// The process of the target, as it was seen last.
+#[derive(Clone, Copy, Debug)]
+pub struct TargetSeen<'a> {
+    /// Which it is.
+    pub run: &'a str,
+    /// Whether it serves: what it acknowledges is where it must be.
+    pub serves: bool,
+    /// Whether it knows the cluster as it is: it takes nothing any more that is meant for slots that it does not have.
+    pub is_told: bool,
 }
 
 /// What is seen of a move from outside.
@@ -75,12 +108,18 @@ pub struct MoveView<'a> {
     pub both_serve: bool,
     /// The copy that runs.
     pub copy: Option<&'a CopyProgress>,
-    /// When the source was asked for its offset, and what it said.
-    pub source_offset: Option<(u64, u64)>,
-    /// How much of the source's lease is left.
-    pub lease_left_ms: u64,
-    /// Whether the source can pause: a server has one pause at a time.
+    /// What the source has said.
+    pub seen: Option<SourceSeen<'a>>,
+    /// How much of the source's lease is left; nothing as long as not enough voters have said what they gave it.
+    pub lease_left_ms: Option<u64>,
+    /// Whether votes for other processes of the source than the one that was seen may still count.
+    pub has_other_leases: bool,
+    /// Whether the source can pause: one that hands over has all its commands wait.
     pub may_pause: bool,
+    /// The number that a pause would have.
+    pub pause_number: u64,
+    /// The target, if it answers.
+    pub target_seen: Option<TargetSeen<'a>>,
     /// How much longer than a store's pause the wait for proxies may take where the source is a Redis.
     pub fence_ms: u64,
     /// What the target's replicas have, if it is a Redis some of whose replicas must have each write: it does not wait for them itself.
@@ -98,16 +137,32 @@ pub struct TargetCopies {
     pub replicas: Vec<u64>,
 }
 
+/// The masters between which a copy goes on, and the process of the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Ends {
+    source: Address,
+    target: Address,
+    target_run: String,
+}
+
+impl Ends {
+    /// Whether these are not the masters any more, or the target is another process.
+    fn are_others(&self, view: &MoveView<'_>) -> bool {
+        let is_other_run = view.target_seen.is_some_and(|seen| seen.run != self.target_run);
+        self.source != *view.source || self.target != *view.target || is_other_run
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
     /// Nothing runs.
     Idle,
-    /// A copy runs, between these two.
-    Copying { source: Address, target: Address },
+    /// A copy runs. The source is not asked to pause before then.
+    Copying { ends: Ends, pause_from: u64 },
     /// The source was asked to pause.
-    Pausing { since: u64 },
+    Pausing { ends: Ends, number: u64, since: u64 },
     /// It does. The target has all since then, its replicas need that offset, and lack it.
-    Paused { at: u64, until: u64, complete_at: Option<u64>, needs: Option<u64>, lacks: bool },
+    Paused { ends: Ends, number: u64, at: u64, until: u64, complete_at: Option<u64>, needs: Option<u64>, lacks: bool },
     /// The target has the slots.
     Switched,
 }
@@ -187,10 +242,20 @@ impl Migration {
         self.again_at = now + AGAIN_MS;
     }
 
-    /// The source has confirmed that commands wait until then; it was asked at `now`.
-    pub fn handle_paused(&mut self, now: u64, until: u64) {
-        if matches!(self.stage, Stage::Pausing { .. }) {
-            self.stage = Stage::Paused { at: now, until, complete_at: None, needs: None, lacks: false };
+    /// The source has confirmed that commands wait until then; it was asked at `at`.
+    pub fn handle_paused(&mut self, paused: u64, at: u64, until: u64) {
+        if let Stage::Pausing { ends, number, .. } = &self.stage
+            && *number == paused
+        {
+            let (ends, number) = (ends.clone(), *number);
+            self.stage = Stage::Paused { ends, number, at, until, complete_at: None, needs: None, lacks: false };
+        }
+    }
+
+    /// Requests on the slots of a Redis wait at all proxies, since then and until then.
+    pub fn handle_held(&mut self, at: u64, until: u64) {
+        if let Stage::Pausing { number, .. } = self.stage {
+            self.handle_paused(number, at, until);
         }
     }
 
@@ -217,66 +282,101 @@ impl Migration {
             Phase::Clearing => {
                 let was_copying = std::mem::replace(&mut self.stage, Stage::Idle) != Stage::Idle;
                 let stop = was_copying.then_some(MoveStep::StopCopy);
-                stop.into_iter().chain([MoveStep::Clear { server: view.source.clone() }]).collect()
+                // A copy of somebody who led before may hand on what is removed: to a target that knows that the slots are its own it
+                // hands on nothing.
+                let is_told = view.target_seen.is_some_and(|seen| seen.is_told);
+                let clear = is_told.then(|| MoveStep::Clear { server: view.source.clone() });
+                stop.into_iter().chain(clear).collect()
             }
             Phase::Undoing => {
-                let mut steps = self.begin_anew(view);
+                let mut steps = self.begin_anew();
                 steps.push(MoveStep::Clear { server: view.target.clone() });
                 steps
             }
         }
     }
 
-    fn begin_anew(&mut self, view: &MoveView<'_>) -> Vec<MoveStep> {
-        let was_pausing = self.is_pausing();
+    /// The pause that is on, or was asked for.
+    fn end_pause(&self) -> Option<MoveStep> {
+        match &self.stage {
+            Stage::Pausing { ends, number, .. } | Stage::Paused { ends, number, .. } => {
+                Some(MoveStep::EndPause { source: ends.source.clone(), number: *number })
+            }
+            _ => None,
+        }
+    }
+
+    fn begin_anew(&mut self) -> Vec<MoveStep> {
+        let end = self.end_pause();
         let ran = std::mem::replace(&mut self.stage, Stage::Idle) != Stage::Idle;
-        let end = was_pausing.then(|| MoveStep::EndPause { source: view.source.clone() });
         end.into_iter().chain(ran.then_some(MoveStep::StopCopy)).collect()
     }
 
-    fn copy(&mut self, now: u64, view: &MoveView<'_>) -> Vec<MoveStep> {
-        let Stage::Copying { source, target } = &self.stage else { return self.switch(now, view) };
-        if source != view.source || target != view.target {
-            // One of the masters is another one: what was copied may be gone.
-            return self.begin_anew(view);
+    /// It was not in time: the copy goes on, commands do too, and they wait again later.
+    fn retreat(&mut self, now: u64) -> Vec<MoveStep> {
+        let end = self.end_pause();
+        if let Stage::Pausing { ends, .. } | Stage::Paused { ends, .. } = &self.stage {
+            self.stage = Stage::Copying { ends: ends.clone(), pause_from: now + AGAIN_MS };
         }
+        end.into_iter().collect()
+    }
+
+    fn copy(&mut self, now: u64, view: &MoveView<'_>) -> Vec<MoveStep> {
+        if let Stage::Copying { ends, .. } | Stage::Pausing { ends, .. } | Stage::Paused { ends, .. } = &self.stage
+            && ends.are_others(view)
+        {
+            // One of the masters is another one: what was copied may be gone, and the other one's commands do not wait.
+            return self.begin_anew();
+        }
+        let Stage::Copying { ends, pause_from } = &self.stage else { return self.switch(now, view) };
         let is_close = view.copy.is_some_and(|copy| copy.is_following && copy.lag_bytes <= LAG_MAX);
         // Without replicas that could have all the pause would be in vain.
         let has_replicas = view.target_copies.as_ref().is_none_or(|copies| copies.replicas.len() >= copies.needed);
-        if !is_close || !view.both_serve || !view.may_pause || !has_replicas {
+        let may_pause = view.may_pause && view.both_serve && now >= *pause_from;
+        let Some(lease_left_ms) = view.lease_left_ms.filter(|_| may_pause && is_close && has_replicas) else {
             return Vec::new();
-        }
-        self.stage = Stage::Pausing { since: now };
-        vec![MoveStep::Pause { source: view.source.clone(), ms: view.lease_left_ms.max(CATCH_UP_MS) + MARGIN_MS }]
+        };
+        let (ends, number) = (ends.clone(), view.pause_number);
+        self.stage = Stage::Pausing { ends, number, since: now };
+        let ms = lease_left_ms.max(CATCH_UP_MS) + MARGIN_MS;
+        vec![MoveStep::Pause { source: view.source.clone(), ms, number }]
     }
 
     fn switch(&mut self, now: u64, view: &MoveView<'_>) -> Vec<MoveStep> {
-        match self.stage {
+        match &mut self.stage {
             Stage::Idle if view.both_serve && now >= self.again_at => {
+                let Some(seen) = view.target_seen.filter(|seen| seen.serves) else { return Vec::new() };
                 self.attempts += 1;
                 let (source, target) = (view.source.clone(), view.target.clone());
-                self.stage = Stage::Copying { source: source.clone(), target: target.clone() };
+                let ends = Ends { source, target, target_run: seen.run.to_owned() };
+                let (source, target) = (ends.source.clone(), ends.target.clone());
+                self.stage = Stage::Copying { ends, pause_from: 0 };
                 vec![MoveStep::StartCopy { source, target }]
             }
-            Stage::Paused { at, until, complete_at, needs, .. } => {
-                let has_all = view.source_offset.filter(|(asked_at, _)| *asked_at >= at).is_some_and(|(_, offset)| {
-                    view.copy.is_some_and(|copy| copy.is_following && copy.offset >= offset)
-                });
-                let complete_at = complete_at.or_else(|| has_all.then_some(now));
-                let needs = needs.or_else(|| view.target_copies.as_ref()?.offset_since(complete_at?));
-                let is_copied = view.target_copies.as_ref().is_none_or(|copies| copies.have(needs));
-                self.stage = Stage::Paused { at, until, complete_at, needs, lacks: has_all && !is_copied };
+            Stage::Paused { number, at, until, complete_at, needs, lacks, .. } => {
+                let is_on = |seen: &SourceSeen<'_>| {
+                    seen.asked_at >= *at && seen.pauses.is_none_or(|pauses| pauses.contains(number))
+                };
+                let has_all = view
+                    .seen
+                    .filter(is_on)
+                    .is_some_and(|seen| view.copy.is_some_and(|copy| copy.is_following && copy.offset >= seen.offset));
+                *complete_at = complete_at.or_else(|| has_all.then_some(now));
+                *needs = needs.or_else(|| view.target_copies.as_ref()?.offset_since((*complete_at)?));
+                let is_copied = view.target_copies.as_ref().is_none_or(|copies| copies.have(*needs));
+                *lacks = has_all && !is_copied;
                 // The pause must outlast the lease: then nobody serves the slots who should not.
-                let is_safe = now + view.lease_left_ms < until;
-                if has_all && is_copied && is_safe {
+                let is_over = view.lease_left_ms.is_some_and(|left| now + left < *until);
+                let is_safe = is_over && !view.has_other_leases;
+                if has_all && is_copied && is_safe && view.target_seen.is_some() {
                     vec![MoveStep::Write(SlotEvent::Switch)]
-                } else if now >= at + CATCH_UP_MS || now >= until {
-                    self.begin_anew(view)
+                } else if now >= *at + CATCH_UP_MS || now >= *until {
+                    self.retreat(now)
                 } else {
                     Vec::new()
                 }
             }
-            Stage::Pausing { since } if now >= since + CATCH_UP_MS + view.fence_ms => self.begin_anew(view),
+            Stage::Pausing { since, .. } if now >= *since + CATCH_UP_MS + view.fence_ms => self.retreat(now),
             _ => Vec::new(),
         }
     }
@@ -330,12 +430,29 @@ mod tests {
         copy: Option<CopyProgress>,
         asked_at: u64,
         may_pause: bool,
+        pauses: Vec<u64>,
+        has_other_leases: bool,
+        run: &'static str,
+        serves: bool,
+        is_told: bool,
     }
 
     impl Scene {
         fn new() -> Self {
             let (source, target) = (Address::new("s", 1), Address::new("t", 2));
-            Self { source, target, copy: None, asked_at: 0, may_pause: true }
+            let (pauses, run) = (vec![7], "r");
+            Self {
+                source,
+                target,
+                copy: None,
+                asked_at: 0,
+                may_pause: true,
+                pauses,
+                has_other_leases: false,
+                run,
+                serves: true,
+                is_told: true,
+            }
         }
 
         fn poll(&self, machine: &mut Migration, now: u64, phase: Phase) -> Vec<MoveStep> {
@@ -344,9 +461,12 @@ mod tests {
                 target: &self.target,
                 both_serve: true,
                 copy: self.copy.as_ref(),
-                source_offset: Some((self.asked_at, 100)),
-                lease_left_ms: 1_000,
+                seen: Some(SourceSeen { asked_at: self.asked_at, offset: 100, pauses: Some(&self.pauses) }),
+                lease_left_ms: Some(1_000),
+                has_other_leases: self.has_other_leases,
                 may_pause: self.may_pause,
+                pause_number: 7,
+                target_seen: Some(TargetSeen { run: self.run, serves: self.serves, is_told: self.is_told }),
                 fence_ms: 0,
                 target_copies: None,
             };
@@ -363,6 +483,9 @@ mod tests {
     fn a_move_copies_pauses_and_switches() {
         let (mut scene, mut machine) = (Scene::new(), Migration::new(one(0, 1, 2)));
         assert_eq!(scene.poll(&mut machine, 0, Phase::Planned), [MoveStep::Write(SlotEvent::Start)]);
+        scene.serves = false;
+        assert!(scene.poll(&mut machine, 1, Phase::Copying).is_empty(), "nobody has told it what to wait for");
+        scene.serves = true;
         assert!(matches!(scene.poll(&mut machine, 1, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
         assert!(scene.poll(&mut machine, 2, Phase::Copying).is_empty());
         scene.copied(90);
@@ -370,15 +493,29 @@ mod tests {
         scene.may_pause = false;
         assert!(scene.poll(&mut machine, 3, Phase::Copying).is_empty());
         scene.may_pause = true;
-        assert!(matches!(scene.poll(&mut machine, 4, Phase::Copying)[..], [MoveStep::Pause { ms: 2_000, .. }]));
-        machine.handle_paused(4, 2_004);
+        assert!(matches!(
+            scene.poll(&mut machine, 4, Phase::Copying)[..],
+            [MoveStep::Pause { ms: 2_000, number: 7, .. }]
+        ));
+        machine.handle_paused(8, 4, 2_004);
+        assert!(machine.paused_at().is_none(), "that is another pause");
+        machine.handle_paused(7, 4, 2_004);
         assert!(scene.poll(&mut machine, 5, Phase::Copying).is_empty(), "the source's end is not known yet");
         scene.asked_at = 4;
         assert!(scene.poll(&mut machine, 6, Phase::Copying).is_empty(), "the target does not have all");
         scene.copied(100);
+        scene.pauses = vec![6, 8];
+        assert!(scene.poll(&mut machine, 7, Phase::Copying).is_empty(), "the pause is not on");
+        (scene.pauses, scene.has_other_leases) = (vec![6, 7], true);
+        assert!(scene.poll(&mut machine, 7, Phase::Copying).is_empty(), "another process of the source may serve");
+        scene.has_other_leases = false;
         assert_eq!(scene.poll(&mut machine, 7, Phase::Copying), [MoveStep::Write(SlotEvent::Switch)]);
         machine.handle_switched();
         assert!(!machine.is_pausing());
+        scene.is_told = false;
+        assert_eq!(scene.poll(&mut machine, 8, Phase::Clearing), [MoveStep::StopCopy]);
+        scene.is_told = true;
+        machine.handle_switched();
         let last = scene.poll(&mut machine, 8, Phase::Clearing);
         assert_eq!(last, [MoveStep::StopCopy, MoveStep::Clear { server: scene.source.clone() }]);
     }
@@ -389,24 +526,38 @@ mod tests {
         scene.poll(&mut machine, 1, Phase::Copying);
         scene.copied(90);
         scene.poll(&mut machine, 2, Phase::Copying);
-        machine.handle_paused(2, 2_002);
-        // The target did not get the rest in time.
-        let steps = scene.poll(&mut machine, 2 + CATCH_UP_MS, Phase::Copying);
-        assert_eq!(steps, [MoveStep::EndPause { source: scene.source.clone() }, MoveStep::StopCopy]);
+        machine.handle_paused(7, 2, 2_002);
+        // The target did not get the rest in time: commands go on, and wait again later.
+        let end = MoveStep::EndPause { source: scene.source.clone(), number: 7 };
+        assert_eq!(scene.poll(&mut machine, 2 + CATCH_UP_MS, Phase::Copying), std::slice::from_ref(&end));
+        assert!(scene.poll(&mut machine, 1 + CATCH_UP_MS + AGAIN_MS, Phase::Copying).is_empty());
+        let again = scene.poll(&mut machine, 2 + CATCH_UP_MS + AGAIN_MS, Phase::Copying);
+        assert!(matches!(again[..], [MoveStep::Pause { .. }]));
+        machine.handle_paused(7, 2_502, 4_502);
+        // While they wait, the source gets another master: that one's do not wait.
+        let former = std::mem::replace(&mut scene.source, Address::new("s", 9));
+        (scene.asked_at, scene.copy) = (2_503, None);
+        scene.copied(100);
+        assert_eq!(scene.poll(&mut machine, 2_504, Phase::Copying), [end, MoveStep::StopCopy]);
+        scene.source = former;
         scene.copy = None;
-        assert!(matches!(scene.poll(&mut machine, 1_600, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
+        assert!(matches!(scene.poll(&mut machine, 2_505, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
         // The target has another master.
         scene.target = Address::new("t", 3);
-        assert_eq!(scene.poll(&mut machine, 1_601, Phase::Copying), [MoveStep::StopCopy]);
-        assert!(matches!(scene.poll(&mut machine, 1_602, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
+        assert_eq!(scene.poll(&mut machine, 2_601, Phase::Copying), [MoveStep::StopCopy]);
+        assert!(matches!(scene.poll(&mut machine, 2_602, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
+        // It is another process than the one that has acknowledged what was copied.
+        scene.run = "another";
+        assert_eq!(scene.poll(&mut machine, 2_602, Phase::Copying), [MoveStep::StopCopy]);
+        assert!(matches!(scene.poll(&mut machine, 2_602, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
         // A copy that fails is not begun again at once.
-        machine.handle_copy_failed(1_602);
-        assert!(scene.poll(&mut machine, 1_601 + AGAIN_MS, Phase::Copying).is_empty());
-        assert!(matches!(scene.poll(&mut machine, 1_602 + AGAIN_MS, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
+        machine.handle_copy_failed(2_602);
+        assert!(scene.poll(&mut machine, 2_601 + AGAIN_MS, Phase::Copying).is_empty());
+        assert!(matches!(scene.poll(&mut machine, 2_602 + AGAIN_MS, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
         // It is cancelled: what the target has got is removed.
-        let steps = scene.poll(&mut machine, 2_603, Phase::Undoing);
+        let steps = scene.poll(&mut machine, 3_603, Phase::Undoing);
         assert_eq!(steps, [MoveStep::StopCopy, MoveStep::Clear { server: scene.target.clone() }]);
-        assert_eq!(scene.poll(&mut machine, 2_604, Phase::Undoing), [MoveStep::Clear { server: scene.target.clone() }]);
+        assert_eq!(scene.poll(&mut machine, 3_604, Phase::Undoing), [MoveStep::Clear { server: scene.target.clone() }]);
     }
 
     fn view<'a>(ends: &'a [Address; 2], copy: &'a CopyProgress, copies: Option<TargetCopies>) -> MoveView<'a> {
@@ -415,9 +566,12 @@ mod tests {
             target: &ends[1],
             both_serve: true,
             copy: Some(copy),
-            source_offset: Some((1_000, 70)),
-            lease_left_ms: 0,
+            seen: Some(SourceSeen { asked_at: 1_000, offset: 70, pauses: None }),
+            lease_left_ms: Some(0),
+            has_other_leases: false,
             may_pause: true,
+            pause_number: 1,
+            target_seen: Some(TargetSeen { run: "r", serves: true, is_told: true }),
             fence_ms: 0,
             target_copies: copies,
         }
@@ -429,7 +583,7 @@ mod tests {
         let seen = view(ends, copy, None);
         assert!(matches!(machine.poll_steps(900, Phase::Copying, &seen)[..], [MoveStep::StartCopy { .. }]));
         assert!(matches!(machine.poll_steps(950, Phase::Copying, &seen)[..], [MoveStep::Pause { .. }]));
-        machine.handle_paused(1_000, 9_000);
+        machine.handle_held(1_000, 9_000);
         machine
     }
 
@@ -464,7 +618,7 @@ mod tests {
         let seen = view(&ends, &copy, copies(Some((1_020, 500)), &[]));
         assert_eq!(machine.poll_steps(1_010, Phase::Copying, &seen), []);
         assert!(machine.lacks_replicas());
-        let anew = [MoveStep::EndPause { source: ends[0].clone() }, MoveStep::StopCopy];
+        let anew = [MoveStep::EndPause { source: ends[0].clone(), number: 1 }];
         assert_eq!(machine.poll_steps(1_000 + CATCH_UP_MS, Phase::Copying, &seen), anew);
     }
 }

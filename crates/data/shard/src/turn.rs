@@ -346,6 +346,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         let figures = &mut self.server.shared.persistence;
         (figures.log.1, figures.durable) = (persistence.log().end().0, persistence.log().durable().0);
         figures.applied = persistence.checkpoints.applied.0;
+        self.server.settle_slot_pauses();
         if let Some((bytes, elapsed)) = persistence.take_drained() {
             self.room.pace.drained(bytes, elapsed);
         }

@@ -284,11 +284,9 @@ impl Conductor {
         }
         let Some(group) = self.records.cluster.group_of(&server) else { return };
         self.moves.handle_answered(&server, report.round_trip_us);
-        for paused in report.paused {
-            let is_of_all = paused.slots == (0, cluster::SLOTS - 1);
-            if !self.moves.handle_paused(group, paused) || is_of_all {
-                self.keeper(group, now).handle_paused(&server, now, paused.until);
-            }
+        for paused in &report.paused {
+            self.moves.handle_paused(paused);
+            self.keeper(group, now).handle_paused(&server, paused.number, now, paused.until);
         }
         let is_store = self.kind_of(&server).is_store();
         for (first, count) in report.cleared {

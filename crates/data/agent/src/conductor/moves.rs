@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use cluster::{
     Address, Epoch, GroupId, ServerKind,
     fence::Cause,
-    keeper::{Observation, Role},
-    migration::{CopyProgress, Migration, MoveStep, MoveView, TargetCopies, due},
+    migration::{CopyProgress, Migration, MoveStep, due},
+    moving::Landscape,
     pace::{Pacer, Seen, Slowed},
+    pauses::Pause,
     plan::Move,
     slots::{Phase, SlotEvent},
 };
 
 use super::{Conductor, steps::Orders};
 use crate::{
-    connection::command,
-    link::{Order, Paused},
+    link::{Order, Paused, end_pause},
     mover::{CopyTask, Copying, End},
 };
 
@@ -29,8 +29,6 @@ const REMOVALS_AT_ONCE: usize = 4;
 const CLEARED_AT_ONCE: u32 = 500;
 /// Who gets the slots is told of it before the others; after so many milliseconds these are told in any case.
 const TOLD_FIRST_MS: u64 = 500;
-/// How long requests to a Redis wait at the proxies at most, once these have been heard, in milliseconds.
-const HELD_MAX_MS: u64 = 10_000;
 
 /// How long the end of a pause is looked for.
 const PAUSE_WATCHED_MS: u64 = 5_000;
@@ -68,6 +66,8 @@ pub struct Moves {
     latencies: BTreeMap<Address, u64>,
     /// A pause that ends when the server knows of this epoch: it began then.
     pauses: Vec<(Address, Epoch, u64)>,
+    /// Pauses that were asked for: each has a number of its own.
+    pause_count: u64,
     /// The longest pause of slots so far, in milliseconds.
     pub longest_pause_ms: u64,
 }
@@ -113,18 +113,10 @@ impl Moves {
         self.first = Some((first, now + TOLD_FIRST_MS));
     }
 
-    /// Returns whether it is the pause of a move.
-    pub(super) fn handle_paused(&mut self, group: GroupId, paused: Paused) -> bool {
-        let found = self.all.get_mut(&paused.slots.0).filter(|one| {
-            let what = one.machine.what();
-            what.from == group && what.slots.last == paused.slots.1
-        });
-        match found {
-            Some(one) => {
-                one.machine.handle_paused(paused.asked_at, paused.until);
-                true
-            }
-            None => false,
+    /// A server has confirmed a pause: that of a move, or of something else.
+    pub(super) fn handle_paused(&mut self, paused: &Paused) {
+        for one in self.all.values_mut() {
+            one.machine.handle_paused(paused.number, paused.asked_at, paused.until);
         }
     }
 
@@ -242,8 +234,8 @@ impl Conductor {
         let parallel = usize::from(self.records.cluster.moves.parallel.max(1));
         for (what, phase) in due(&moving, parallel) {
             self.conduct_move(now, what, phase, orders);
-            self.moves.held = self.pausing();
         }
+        self.moves.held = self.pausing();
         self.release_slots();
         self.set_paces(now);
     }
@@ -353,57 +345,38 @@ impl Conductor {
 
     fn conduct_move(&mut self, now: u64, what: Move, phase: Phase, orders: &mut Orders) {
         let cluster = &self.records.cluster;
-        let master = |group| cluster.groups.get(&group).map(|group| group.master.clone());
-        let (Some(source), Some(target)) = (master(what.from), master(what.to)) else { return };
-        let seen = |group: GroupId, address: &Address| self.keepers.get(&group)?.fresh(address, now);
-        let (from, to) = (seen(what.from, &source).cloned(), seen(what.to, &target).cloned());
-        let keeper = self.keepers.get(&what.from);
-        let kind = cluster.groups.get(&what.from).map_or(ServerKind::Store, cluster::Group::kind);
-        let lease_until = match kind {
-            ServerKind::Store => keeper.map_or(u64::MAX, |keeper| keeper.lease_until(cluster.epoch)),
-            // It has none: proxies are waited for instead.
-            ServerKind::Redis => now,
-        };
-        let target_copies = self.target_copies(what.to, to.as_ref(), now);
-        let is_handing_over = keeper.is_some_and(|keeper| keeper.handing_over_to().is_some());
-        // Proxies hold any number of ranges.
-        let is_other_pausing = kind.is_store()
-            && self.moves.all.values().any(|one| {
-                let other = one.machine.what();
-                one.machine.is_pausing() && other.from == what.from && other != what
-            });
-        let patience = self.options.patience;
-        let is_changing = [what.from, what.to].iter().any(|group| self.fencing.fence.holds(Cause::Master(*group)));
-        let held_at = self.fencing.fence.done_at(Cause::Move(what.slots.first));
+        let Some(source) = cluster.groups.get(&what.from).map(|group| group.master.clone()) else { return };
+        let target = cluster.groups.get(&what.to).map(|group| group.master.to_string()).unwrap_or_default();
+        let is_store = self.kind_of(&source).is_store();
+        let source_offset = self.keepers.get(&what.from).and_then(|keeper| keeper.fresh(&source, now));
+        let source_offset = source_offset.map(|seen| seen.offset);
+        let is_held = self.fencing.fence.done_at(Cause::Move(what.slots.first)).is_some();
         let one = self.moves.all.entry(what.slots.first).or_insert_with(|| UnderWay::new(what, now));
-        one.look_at_copy(from.as_ref().map(|seen| seen.offset), now);
+        one.look_at_copy(source_offset, now);
         if !one.ending.is_empty() {
             return;
         }
-        if let Some(held_at) = held_at {
-            one.machine.handle_paused(held_at, held_at + HELD_MAX_MS);
-        }
-        let progress = one.progress.clone();
-        let view = MoveView {
-            source: &source,
-            target: &target,
-            both_serve: from.is_some() && to.is_some() && self.mover.is_some() && !is_changing,
-            copy: progress.as_ref(),
-            source_offset: from.as_ref().map(|seen| (seen.asked_at, seen.offset)),
-            lease_left_ms: lease_until.saturating_sub(now),
-            may_pause: !is_handing_over && !is_other_pausing,
-            fence_ms: if kind.is_store() { 0 } else { patience.lease_ms + patience.margin_ms },
-            target_copies,
+        let landscape = Landscape {
+            cluster,
+            keepers: &self.keepers,
+            fence: &self.fencing.fence,
+            patience: self.options.patience,
+            can_copy: self.mover.is_some(),
+            pause_number: Pause::Move(self.moves.pause_count).number(self.leading.term.unwrap_or(0)),
         };
         let paused_at = one.machine.paused_at();
-        let steps = one.machine.poll_steps(now, phase, &view);
+        let steps = landscape.poll(&mut one.machine, now, phase, one.progress.as_ref());
+        let count = steps.iter().filter(|step| matches!(step, MoveStep::Pause { .. })).count();
+        self.moves.pause_count += count as u64;
         if one.machine.lacks_replicas() {
             one.lacked_replicas = true;
-        } else if std::mem::take(&mut one.lacked_replicas) && steps.contains(&MoveStep::StopCopy) {
+        } else if std::mem::take(&mut one.lacked_replicas)
+            && steps.iter().any(|step| matches!(step, MoveStep::EndPause { .. }))
+        {
             one.failure =
                 Some(format!("{target} had all, and not as many replicas of it as must have each write (ack)"));
         }
-        if !kind.is_store() && self.fencing.fence.holds(Cause::Move(what.slots.first)) && held_at.is_none() {
+        if !is_store && self.fencing.fence.holds(Cause::Move(what.slots.first)) && !is_held {
             orders.entry(source.clone()).or_default().push(Order::Unblock);
         }
         for step in steps {
@@ -412,20 +385,6 @@ impl Conductor {
             }
             self.conduct_step(what, step, orders);
         }
-    }
-
-    /// What the replicas of a Redis have that is to get slots, if some must have all.
-    fn target_copies(&self, id: GroupId, master: Option<&Observation>, now: u64) -> Option<TargetCopies> {
-        let group = self.records.cluster.groups.get(&id).filter(|group| !group.kind().is_store() && group.ack > 0)?;
-        let keeper = self.keepers.get(&id);
-        let seen = group.replicas().filter_map(|server| keeper?.fresh(&server.address, now));
-        let following = seen
-            .filter(|seen| matches!(&seen.role, Role::Replica { master, is_linked: true } if *master == group.master));
-        Some(TargetCopies {
-            needed: usize::try_from(group.ack).unwrap_or(usize::MAX),
-            master: master.map(|seen| (seen.asked_at, seen.offset)),
-            replicas: following.map(|seen| seen.offset).collect(),
-        })
     }
 
     fn conduct_step(&mut self, what: Move, step: MoveStep, orders: &mut Orders) {
@@ -469,11 +428,11 @@ impl Conductor {
             MoveStep::EndPause { .. } if source_kind == ServerKind::Redis => {
                 self.fencing.fence.release(Cause::Move(what.slots.first));
             }
-            MoveStep::Pause { source, ms } => {
-                orders.entry(source).or_default().push(Order::Pause { slots, ms, is_once: true });
+            MoveStep::Pause { source, ms, number } => {
+                orders.entry(source).or_default().push(Order::Pause { slots, ms, number, is_once: true });
             }
-            MoveStep::EndPause { source } => {
-                orders.entry(source).or_default().push(Order::Once(command(&["CLUSTER", "PAUSE", "END"])));
+            MoveStep::EndPause { source, number } => {
+                orders.entry(source).or_default().push(end_pause(number));
             }
             MoveStep::Clear { server } => {
                 // What the copy would hand on is not removed, and nobody who waits for slots waits for this.

@@ -10,7 +10,11 @@ use cluster::{
 };
 
 use super::Conductor;
-use crate::{beginning::ELSEWHERE, connection::command, link::Order};
+use crate::{
+    beginning::ELSEWHERE,
+    connection::command,
+    link::{Order, end_pause},
+};
 
 /// How many seconds a replica of a Redis may be silent and count for `min-replicas-to-write`.
 const LAG_MAX_S: u32 = 5;
@@ -26,6 +30,7 @@ impl Conductor {
         let groups: Vec<GroupId> = self.records.cluster.groups.keys().copied().collect();
         self.keepers.retain(|group, _| groups.contains(group));
         let term = self.leading.term.unwrap_or(0);
+        let epoch = self.records.cluster.epoch;
         let believed_since = self.leading.belief.since(&self.records.cluster, &self.records.incarnations);
         let mut orders = Orders::new();
         let (mut decisions, mut wanted) = (Vec::new(), Vec::new());
@@ -80,7 +85,9 @@ impl Conductor {
         }
         let may_write = self.may_write(now);
         for (group, decision) in decisions {
-            if may_write && self.may_do(group, &decision, now) {
+            // What voters have promised is about the next change: after one of this turn nothing more is decided before they are asked again.
+            let is_of_now = self.records.cluster.epoch == epoch;
+            if is_of_now && may_write && self.may_do(group, &decision, now) {
                 self.decide(group, decision);
             }
         }
@@ -120,8 +127,10 @@ impl Conductor {
                 words.extend(count.members.iter().map(ToString::to_string));
                 (server, Order::Do(words))
             }
-            Step::Pause { server, ms } => (server, Order::Pause { slots: (0, cluster::SLOTS - 1), ms, is_once: false }),
-            Step::EndPause { server } => (server, Order::Once(command(&["CLUSTER", "PAUSE", "END"]))),
+            Step::Pause { server, ms, number } => {
+                (server, Order::Pause { slots: (0, cluster::SLOTS - 1), ms, number, is_once: false })
+            }
+            Step::EndPause { server, number } => (server, end_pause(number)),
             Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => return,
         };
         orders.entry(server).or_default().push(order);
@@ -162,10 +171,10 @@ impl Conductor {
                 (server, todo)
             }
             Step::Count { server, count, .. } => (server, set_least(count.ack).into()),
-            Step::Pause { server, ms } => {
-                (server, vec![Order::Pause { slots: (0, cluster::SLOTS - 1), ms, is_once: false }])
+            Step::Pause { server, ms, number } => {
+                (server, vec![Order::Pause { slots: (0, cluster::SLOTS - 1), ms, number, is_once: false }])
             }
-            Step::EndPause { server } => (server, vec![Order::Once(command(&["CLIENT", "UNPAUSE"]))]),
+            Step::EndPause { server, .. } => (server, vec![Order::Once(command(&["CLIENT", "UNPAUSE"]))]),
             Step::Tell { .. } | Step::Renew { .. } | Step::WriteInSync(_) | Step::Elect { .. } => return,
         };
         orders.entry(server).or_default().extend(todo);

@@ -3,7 +3,10 @@
 //! serves no more when the pause is over.
 
 use super::{Keeper, Role, Step};
-use crate::model::{Address, Group, InSync};
+use crate::{
+    model::{Address, Group, InSync},
+    pauses::Pause,
+};
 
 /// Why a master does not give its place away.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +45,11 @@ impl HandOver {
         self.paused_at.get_or_insert(now);
     }
 
+    /// Whether a pause is for this. A Redis gives its pauses no numbers.
+    pub(super) fn has_pause(&self, term: u64, number: u64) -> bool {
+        number == 0 || number == Pause::HandOver(self.began_at).number(term)
+    }
+
     /// It is to be paused again.
     pub(super) fn paused_no_more(&mut self) {
         self.paused_at = None;
@@ -68,6 +76,11 @@ impl Keeper {
         Ok(())
     }
 
+    /// The number of the pause of a hand-over that began at a time.
+    pub(super) fn pause_number(&self, began_at: u64) -> u64 {
+        Pause::HandOver(began_at).number(self.term)
+    }
+
     /// Who is about to become the master.
     #[must_use]
     pub fn handing_over_to(&self) -> Option<&Address> {
@@ -88,18 +101,23 @@ impl Keeper {
         if is_too_late || lost || !in_sync.members.contains(&hand_over.to) {
             self.hand_over = None;
             self.forget_pauses(now);
-            steps.push(Step::EndPause { server: group.master.clone() });
+            steps.push(Step::EndPause { server: group.master.clone(), number: self.pause_number(hand_over.began_at) });
             return false;
         }
         let Some(paused_at) = hand_over.paused_at else {
             // What is still to learn of a new epoch would let its commands go on.
             if self.fresh(&group.master, now).is_some_and(|seen| seen.epoch == self.epoch) {
-                steps.push(Step::Pause { server: group.master.clone(), ms: self.pause_ms() });
+                let (server, ms, number) =
+                    (group.master.clone(), self.pause_ms(), self.pause_number(hand_over.began_at));
+                steps.push(Step::Pause { server, ms, number });
             }
             return true;
         };
         let goal =
             self.fresh(&group.master, now).filter(|seen| seen.asked_at >= paused_at && seen.role == Role::Master);
+        // What took effect before the pause is a part of what it had only if it says that this pause is on.
+        let number = self.pause_number(hand_over.began_at);
+        let goal = goal.filter(|seen| seen.pauses.contains(&number));
         let is_fenced = self.is_fenced(now, &group.master);
         if let (Some(goal), Some(seen)) = (goal, self.fresh(&hand_over.to, now))
             && seen.offset >= goal.offset

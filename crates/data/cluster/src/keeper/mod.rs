@@ -94,6 +94,8 @@ pub struct Observation {
     pub run: String,
     /// Whether it serves the slots that are its own.
     pub serves: bool,
+    /// Pauses that are on, by their numbers, and before which nothing took effect that is not in its log.
+    pub pauses: Vec<u64>,
 }
 
 /// What is to be done.
@@ -145,11 +147,15 @@ pub enum Step {
         server: Address,
         /// For how long.
         ms: u64,
+        /// What tells the pause from others of this group.
+        number: u64,
     },
     /// End that.
     EndPause {
         /// Which.
         server: Address,
+        /// Which pause.
+        number: u64,
     },
 }
 
@@ -176,6 +182,8 @@ pub struct Keeper {
     began_at: u64,
     polled_at: u64,
     config_epoch: Epoch,
+    /// The leader's term, as it was polled last.
+    term: u64,
     /// The cluster's epoch: a server that learns of a new one lets the commands go on that waited.
     epoch: Epoch,
     /// Pauses that were asked for before do not count.
@@ -218,6 +226,7 @@ impl Keeper {
             began_at: now,
             polled_at: now,
             config_epoch: 0,
+            term: 0,
             epoch: 0,
             pauses_from: now,
             joining: in_sync::Joining::default(),
@@ -245,6 +254,8 @@ impl Keeper {
         // Its host may have been switched off and on: what it has on its disk may be less than it had.
         if member.last.as_ref().is_some_and(|last| last.run != observation.run) {
             member.succession_until = member.succession_until.max(observation.answered_at + SUCCESSION_MS);
+            // A pause goes with its process.
+            member.paused_until = 0;
         }
         let is_unlinked = matches!(observation.role, Role::Replica { is_linked: false, .. });
         member.unlinked_since = is_unlinked.then(|| member.unlinked_since.unwrap_or(observation.answered_at));
@@ -266,7 +277,10 @@ impl Keeper {
     }
 
     /// A server has confirmed that its commands wait until then.
-    pub fn handle_paused(&mut self, server: &Address, now: u64, until: u64) {
+    pub fn handle_paused(&mut self, server: &Address, number: u64, now: u64, until: u64) {
+        if !self.hand_over.as_ref().is_some_and(|hand_over| hand_over.has_pause(self.term, number)) {
+            return;
+        }
         if until.saturating_sub(self.pause_ms()) < self.pauses_from {
             // Asked for in another epoch, or for another switch: that pause may be over by now.
             return;
@@ -309,7 +323,7 @@ impl Keeper {
     pub fn poll_steps(&mut self, now: u64, situation: Situation<'_>) -> Vec<Step> {
         let cluster = situation.cluster;
         let Some(group) = cluster.groups.get(&self.group) else { return Vec::new() };
-        self.polled_at = now;
+        (self.polled_at, self.term) = (now, situation.term);
         self.members.retain(|address, _| group.server(address).is_some());
         if self.config_epoch != group.config_epoch {
             self.config_epoch = group.config_epoch;

@@ -174,14 +174,14 @@ impl Keeper {
         let is_too_late = now >= began_at + self.patience.hand_over_ms;
         if is_too_late || self.fresh(&group.master, now).is_none() || !in_sync.members.contains(&to) {
             self.hand_over = None;
-            steps.push(Step::EndPause { server: group.master.clone() });
+            steps.push(Step::EndPause { server: group.master.clone(), number: 0 });
             return;
         }
         self.redis.wanted = Some(Wanted::HandOver);
         let Some(held_since) = held_since else { return };
         let Some(paused_at) = paused_at else {
             // NOTE: as long as a store's: when it was asked for is told by its end.
-            steps.push(Step::Pause { server: group.master.clone(), ms: self.pause_ms() });
+            steps.push(Step::Pause { server: group.master.clone(), ms: self.pause_ms(), number: 0 });
             return;
         };
         let since = held_since.max(paused_at);
@@ -229,6 +229,7 @@ mod tests {
             followers: Vec::new(),
             run: "r".into(),
             serves: true,
+            pauses: Vec::new(),
         };
         keeper.handle_observed(&address(port), seen);
     }
@@ -320,7 +321,7 @@ mod tests {
         assert_eq!(keeper.wants_hold(), Some(Wanted::HandOver));
         let steps = keeper.poll_redis_steps(2_010, &cluster, &in_sync(&[2, 3]), Some(2_009));
         assert!(matches!(steps.as_slice(), [Step::Pause { .. }]), "{steps:?}");
-        keeper.handle_paused(&address(1), 2_020, 5_000);
+        keeper.handle_paused(&address(1), 0, 2_020, 5_000);
         assert_eq!(keeper.poll_redis_steps(2_021, &cluster, &in_sync(&[2, 3]), Some(2_009)), []);
         says(&mut keeper, 1, 2_030, Role::Master, 120);
         says(&mut keeper, 2, 2_030, follows(1), 119);
@@ -331,7 +332,7 @@ mod tests {
         // One that takes too long is given up, and the master goes on.
         let mut late = keeper.clone();
         let steps = late.poll_redis_steps(2_900, &cluster, &in_sync(&[3]), Some(2_009));
-        assert!(steps.contains(&Step::EndPause { server: address(1) }), "{steps:?}");
+        assert!(steps.contains(&Step::EndPause { server: address(1), number: 0 }), "{steps:?}");
         assert_eq!(late.wants_hold(), None);
     }
 }

@@ -32,6 +32,8 @@ pub(super) struct Promises {
     pub(super) asked: Option<Ask>,
     /// For which epoch, and since when, the master cannot serve.
     pub(super) fence: Option<(Epoch, u64)>,
+    /// The same for each run of its process but one: what each of those who have promised has voted for, and how many must have.
+    standing: Option<(Epoch, usize, Vec<Promised>)>,
     /// Whom voters may vote for.
     pub(super) verdict: Option<Verdict>,
 }
@@ -71,25 +73,31 @@ impl Promises {
         self.ended_runs.iter().find(|(ended, _)| ended == run).map(|(_, at)| *at)
     }
 
-    /// From when on no majority lets the master serve before a record of the next epoch is known; nothing if that is not sure.
-    fn fenced_from(&self, cluster: &Cluster, incarnations: &BTreeMap<String, Incarnation>) -> Option<u64> {
-        let mut over: Vec<u64> = cluster
-            .voters()
-            .into_iter()
-            .filter_map(|voter| {
-                let promised = self.by_voter.get(voter)?;
-                let is_of_now =
-                    promised.floor > cluster.epoch && incarnations.get(voter) == Some(&promised.incarnation);
-                // NOTE: a vote for a run that has ended counted until then: replicas have got something of it after the promise.
-                let over = |(run, until): &(Option<String>, u64)| {
-                    let ended = run.as_ref().and_then(|run| self.ended_at(run));
-                    ended.map_or(*until, |ended| ended.min(*until))
-                };
-                is_of_now.then(|| promised.votes.iter().map(over).max().unwrap_or(0).max(promised.heard_at))
-            })
-            .collect();
+    /// What voters of now have promised about the next epoch.
+    fn of_now(&self, cluster: &Cluster, incarnations: &BTreeMap<String, Incarnation>) -> Vec<Promised> {
+        let promised = cluster.voters().into_iter().filter_map(|voter| {
+            let promised = self.by_voter.get(voter)?;
+            let is_of_now = promised.floor > cluster.epoch && incarnations.get(voter) == Some(&promised.incarnation);
+            is_of_now.then(|| promised.clone())
+        });
+        promised.collect()
+    }
+
+    /// From when on no majority lets the master serve before a record of the next epoch is known; nothing if that is not sure. Votes
+    /// for one run of its process may be left out.
+    fn fenced_from(&self, promised: &[Promised], majority: usize, but_for: Option<&str>) -> Option<u64> {
+        // NOTE: a vote for a run that has ended counted until then: replicas have got something of it after the promise.
+        let over = |(run, until): &(Option<String>, u64)| {
+            let ended = run.as_ref().and_then(|run| self.ended_at(run));
+            ended.map_or(*until, |ended| ended.min(*until))
+        };
+        let is_meant = |(run, _): &&(Option<String>, u64)| but_for.is_none() || run.as_deref() != but_for;
+        let of_one = |promised: &Promised| {
+            promised.votes.iter().filter(is_meant).map(over).max().unwrap_or(0).max(promised.heard_at)
+        };
+        let mut over: Vec<u64> = promised.iter().map(of_one).collect();
         over.sort_unstable();
-        over.get(cluster.majority() - 1).copied()
+        over.get(majority - 1).copied()
     }
 
     /// A promise is still to be done with: the epoch that it is about has not come.
@@ -127,9 +135,22 @@ impl Keeper {
         }
     }
 
+    /// The same for all runs of the master's process but one, whose commands wait: a pause goes with its process.
+    #[must_use]
+    pub fn other_leases_until(&self, epoch: Epoch, run: &str) -> u64 {
+        match &self.promises.standing {
+            Some((of, majority, promised)) if *of == epoch => {
+                self.promises.fenced_from(promised, *majority, Some(run)).unwrap_or(u64::MAX)
+            }
+            _ => u64::MAX,
+        }
+    }
+
     pub(super) fn look_at_promises(&mut self, cluster: &Cluster, incarnations: &BTreeMap<String, Incarnation>) {
-        let from = self.promises.fenced_from(cluster, incarnations);
+        let (promised, majority) = (self.promises.of_now(cluster, incarnations), cluster.majority());
+        let from = self.promises.fenced_from(&promised, majority, None);
         self.promises.fence = from.map(|from| (cluster.epoch, from));
+        self.promises.standing = Some((cluster.epoch, majority, promised));
     }
 
     /// From when on the master serves nothing, as far as is known.

@@ -1,6 +1,12 @@
 //! What goes wrong: processes that are killed and stopped, hosts that die, sleep and are cut off, a coordinator that is away.
 
-use super::{World, world::HOSTS};
+use cluster::slots::SlotEvent;
+
+use super::{
+    World,
+    log::{UNITS, slots_of},
+    world::HOSTS,
+};
 
 impl World {
     fn kill_store(&mut self, index: usize) {
@@ -39,7 +45,7 @@ impl World {
         }
         let host = self.random.below(HOSTS as u64) as usize;
         let index = self.random.below(self.stores.len() as u64) as usize;
-        match self.random.below(12) {
+        match self.random.below(18) {
             0 | 1 => self.kill_store(index),
             2 => self.stores[index].stopped_until = self.now + self.random.below(5_000),
             3 => {
@@ -62,6 +68,7 @@ impl World {
             }
             8 => self.coordinator_away_until = self.now + self.random.below(6_000),
             9 | 10 => self.promote_something(index),
+            11..=16 => self.move_something(),
             // Everything loses power at the same time.
             _ if self.random.one_in(6) => (0..HOSTS).for_each(|host| self.kill_host(host)),
             _ => self.kill_master(index),
@@ -87,7 +94,7 @@ impl World {
         }
     }
 
-    fn kill_agent(&mut self, host: usize, least: u64) {
+    pub fn kill_agent(&mut self, host: usize, least: u64) {
         self.hosts[host].agent = None;
         self.hosts[host].is_starting = false;
         self.hosts[host].runs += 1;
@@ -104,6 +111,21 @@ impl World {
         let in_sync = agent.record.in_sync.get(&group).map(|known| known.0.clone()).unwrap_or_default();
         if let Some(keeper) = agent.keepers.get_mut(&group) {
             let _ = keeper.hand_over(&address, &found, &in_sync, clock);
+        }
+    }
+
+    /// A unit is to go to another group, or to stay where it is.
+    fn move_something(&mut self) {
+        let leads = |host: &usize| self.hosts[*host].agent.as_ref().is_some_and(|agent| agent.term.is_some());
+        let Some(host) = (0..HOSTS).find(leads) else { return };
+        let wanted = 1 + self.random.below(4);
+        for _ in 0..wanted {
+            let slots = slots_of(self.random.below(UNITS as u64) as usize);
+            let to = 1 + self.random.below(self.record.cluster.groups.len() as u64) as u32;
+            let event = if self.random.one_in(6) { SlotEvent::Cancel } else { SlotEvent::Begin(to) };
+            if let Some(agent) = &mut self.hosts[host].agent {
+                agent.requests.push((slots, event));
+            }
         }
     }
 

@@ -6,14 +6,29 @@ use std::{
 };
 
 use cluster::{
-    Address, GroupId,
+    Address, GroupId, SlotRange,
     ballot::{Belief, VoterReport, Will},
+    fence::Fence,
     keeper::{Keeper, Patience, Situation, Step},
     leading::{Candidacy, Leader},
+    migration::Migration,
+    plan::Move,
+    slots::{Phase, SlotEvent},
     voter::Voter,
 };
 
 use super::world::{Commit, Guard, Record, name};
+
+/// A unit on its way, as whoever leads has it.
+pub struct UnderWay {
+    pub machine: Migration,
+    /// What copies it, and what copied it before and has not ended yet.
+    pub copy: Option<usize>,
+    pub ending: Vec<usize>,
+    /// Since when it is being cleared, and whether it is.
+    pub clears_since: Option<u64>,
+    pub is_cleared: bool,
+}
 
 /// How long an answer of the coordinator is waited for.
 pub const COMMIT_MS: u64 = 2_000;
@@ -50,6 +65,14 @@ pub struct Agent {
     heard_ended: BTreeSet<String>,
     pub runs: BTreeMap<Address, String>,
     pub patience: Patience,
+    pub fence: Fence,
+    pub moves: BTreeMap<u16, UnderWay>,
+    pub pauses: u64,
+    /// Groups that get no votes because of moves.
+    pub held: Vec<GroupId>,
+    /// What somebody wants of slots.
+    pub requests: Vec<(SlotRange, SlotEvent)>,
+    moving: (u64, Vec<(Move, Phase)>),
 }
 
 impl Agent {
@@ -69,7 +92,21 @@ impl Agent {
             heard_ended: BTreeSet::new(),
             runs: BTreeMap::new(),
             patience,
+            fence: Fence::new((patience.lease_ms, patience.margin_ms), 1, now),
+            moves: BTreeMap::new(),
+            pauses: 0,
+            held: Vec::new(),
+            requests: Vec::new(),
+            moving: (0, Vec::new()),
         }
+    }
+
+    /// What is on its way.
+    pub fn moving(&mut self) -> Vec<(Move, Phase)> {
+        if self.moving.0 != self.record.state_version {
+            self.moving = (self.record.state_version, self.record.cluster.moving());
+        }
+        self.moving.1.clone()
     }
 
     fn led_term(&self) -> Option<u64> {
@@ -111,6 +148,8 @@ impl Agent {
         if self.term.is_some() && self.led_term().is_none() {
             self.term = None;
             self.keepers.clear();
+            self.moves.clear();
+            self.requests.clear();
             self.will = None;
             self.leader_heard_at = now;
         }
@@ -147,6 +186,7 @@ impl Agent {
             self.term = Some(term);
             if self.led_term().is_some() {
                 self.keepers.clear();
+                self.moves.clear();
                 self.belief = Belief::new(term);
                 self.will = Some(Will { term, ..Will::default() });
                 self.voter.handle_will(&Will { term, ..Will::default() });
@@ -201,6 +241,7 @@ impl Agent {
             let in_sync = self.record.in_sync.get(group).map(|known| known.0.clone()).unwrap_or_default();
             let patience = self.patience;
             let keeper = self.keepers.entry(*group).or_insert_with(|| Keeper::new(*group, patience, now));
+            keeper.hold_leases(self.held.contains(group));
             let situation = Situation {
                 cluster: &cluster,
                 in_sync: &in_sync,

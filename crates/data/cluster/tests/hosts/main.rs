@@ -1,13 +1,17 @@
 //! A cluster of three hosts in a simulation: hosts that die and sleep, processes that are killed and stopped, links that are cut,
 //! messages that are slow, lost or come twice, clocks that differ, a coordinator that is away. At each moment one server of a group at
-//! most serves, and whoever serves has all that was acknowledged; when everything is healed, all groups serve again.
+//! most serves, and whoever serves has all that was acknowledged; when everything is healed, all groups serve again. Meanwhile slots move
+//! between the groups, several ranges at once: of each range one server at most serves, whichever group it is of.
 //!
 //! `SEEDS=100000 cargo test --release -p cluster --test hosts` is the long mode. A seed that fails is printed: `SEED=N` runs it alone.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+mod clients;
 mod faults;
 mod host;
+mod log;
+mod moves;
 mod world;
 
 use std::{
@@ -22,7 +26,9 @@ use cluster::{
     voter::{ClockReading, Voter},
 };
 use host::{Agent, COMMIT_MS, Pending};
-use world::{COORDINATOR, Commit, HOSTS, Message, Network, Random, Record, Store, name, number_of};
+use log::{UNITS, slots_of};
+use moves::Mover;
+use world::{COORDINATOR, Commit, HOSTS, Message, Network, Planted, Random, Record, Store, name, number_of};
 
 /// How long faults happen, and how long everything has to become well again.
 const FAULTS_MS: u64 = 30_000;
@@ -57,12 +63,17 @@ struct World {
     coordinator_away_until: u64,
     hosts: Vec<Host>,
     stores: Vec<Store>,
-    acknowledged: BTreeMap<GroupId, BTreeSet<u64>>,
+    /// By unit.
+    acknowledged: [BTreeSet<u64>; UNITS],
     commits: u64,
     written: u64,
+    entries: u64,
     elections: u64,
-    served: BTreeMap<GroupId, u64>,
-    served_by: BTreeMap<GroupId, String>,
+    switches: u64,
+    served: [u64; UNITS],
+    served_by: [String; UNITS],
+    movers: Vec<Mover>,
+    planted: Option<Planted>,
     last_sent: BTreeMap<(usize, usize), u64>,
     patience: Patience,
     wants_faults: bool,
@@ -88,6 +99,7 @@ impl World {
             stores.extend(servers.iter().map(|server| Store::new(server.clone(), group, number_of(&server.host))));
             cluster = cluster.with_group(group, servers, 1).unwrap();
         }
+        cluster = cluster.with_slots_shared_out().unwrap();
         cluster.epoch = 1;
         cluster.groups.values_mut().for_each(|group| group.config_epoch = 1);
         let record = Record { revision: 1, cluster: Arc::new(cluster), state_version: 1, ..Record::default() };
@@ -109,12 +121,16 @@ impl World {
             coordinator_away_until: 0,
             hosts,
             stores,
-            acknowledged: BTreeMap::new(),
+            acknowledged: Default::default(),
             commits: 0,
             written: 0,
+            entries: 0,
             elections: 0,
-            served: BTreeMap::new(),
-            served_by: BTreeMap::new(),
+            switches: 0,
+            served: [0; UNITS],
+            served_by: Default::default(),
+            movers: Vec::new(),
+            planted: None,
             last_sent: BTreeMap::new(),
             patience: Patience::default(),
             wants_faults: true,
@@ -126,12 +142,24 @@ impl World {
         self.network.send(&mut self.random, self.now, way, message);
     }
 
-    /// One connection: what is sent later comes later.
-    fn send_in_order(&mut self, (from, server): (usize, usize), message: Message) {
+    /// One connection of a host: what is sent later comes later.
+    fn send_in_order(&mut self, (connection, server): (usize, usize), (from, message): (usize, Message)) {
         let to = self.stores[server].host;
-        let before = self.last_sent.get(&(from, server)).copied().unwrap_or(0);
+        let before = self.last_sent.get(&(connection, server)).copied().unwrap_or(0);
         let at = self.network.send_after(&mut self.random, (self.now, before), (from, to), message);
-        self.last_sent.insert((from, server), at.max(before));
+        self.last_sent.insert((connection, server), at.max(before));
+    }
+
+    /// The same, of which nothing is lost as long as the link is whole.
+    fn send_surely(&mut self, way: (usize, usize), what: (usize, Message)) {
+        let lost = std::mem::take(&mut self.network.lost);
+        self.send_in_order(way, what);
+        self.network.lost = lost;
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.entries += 1;
+        self.entries
     }
 
     fn store_runs(&self, index: usize) -> bool {
@@ -176,6 +204,7 @@ impl World {
     fn deliver(&mut self) {
         while let Some((from, to, message)) = self.network.due(self.now) {
             if self.network.is_cut(from, to) {
+                self.break_mover(&message);
                 continue;
             }
             if to == COORDINATOR {
@@ -191,6 +220,13 @@ impl World {
         }
     }
 
+    /// A connection by which slots are filled has ended with something on its way.
+    fn break_mover(&mut self, message: &Message) {
+        if let Message::Fill { mover, .. } | Message::Admit { mover, .. } = message {
+            self.movers[*mover].has_failed = true;
+        }
+    }
+
     fn coordinate(&mut self, message: Message) {
         let Message::Commit { from, run, number, commit } = message else { return };
         if self.now < self.coordinator_away_until {
@@ -198,11 +234,17 @@ impl World {
         }
         let told = match &commit {
             Commit::InSync { group, in_sync, .. } => format!("in sync of {group}: {in_sync:?}"),
-            Commit::State { cluster, .. } => format!("epoch {}", cluster.epoch),
+            Commit::State { cluster, .. } => format!("epoch {} {:?}", cluster.epoch, cluster.moving()),
             Commit::Lead { leader, .. } => format!("{leader:?}"),
             Commit::StartVoter { host } => format!("voter {host}"),
         };
+        let before = Arc::clone(&self.record.cluster);
         let done = self.record.commit(commit);
+        let has_moved = |unit: &usize| {
+            let slot = slots_of(*unit).first;
+            before.slots.owner(slot) != self.record.cluster.slots.owner(slot)
+        };
+        self.switches += (0..UNITS).filter(has_moved).count() as u64;
         if crate::number("TELL").is_some_and(|tell| tell > 1) {
             eprintln!("{} commit {number} of {from}: {told}: {done}", self.now);
         }
@@ -252,21 +294,18 @@ impl World {
                     keeper.handle_observed(&address, Observation { answered_at: clock, ..seen });
                 }
             }
-            Message::Paused { term, server, until } => {
-                let address = self.stores[server].server.address.clone();
-                let group = self.stores[server].group;
-                let Some(agent) = &mut self.hosts[to].agent else { return };
-                if agent.term == Some(term)
-                    && let Some(keeper) = agent.keepers.get_mut(&group)
-                {
-                    keeper.handle_paused(&address, clock, until);
-                }
-            }
+            message @ (Message::Paused { .. } | Message::Cleared { .. }) => self.hear_of_moves(to, &message),
             Message::AskClock { server, .. }
             | Message::Vote { server, .. }
             | Message::Step { server, .. }
-            | Message::Question { server, .. } => {
+            | Message::Question { server, .. }
+            | Message::Pause { server, .. }
+            | Message::EndPause { server, .. }
+            | Message::Clear { server, .. }
+            | Message::Admit { server, .. }
+            | Message::Fill { server, .. } => {
                 if self.stores[server].is_dead {
+                    self.break_mover(&message);
                     return;
                 }
                 if now < self.stores[server].stopped_until {
@@ -318,58 +357,54 @@ impl World {
                     return;
                 }
                 store.term = term;
-                let serves = store.serves(clock);
+                let serves = store.serves(clock) || self.planted == Some(Planted::SaysItServes);
                 let role = store.master.clone();
                 let is_linked = store.is_linked;
+                let early = if self.planted == Some(Planted::EarlyEnd) { self.random.below(3) } else { 0 };
                 let seen = Observation {
                     asked_at,
                     answered_at: 0,
                     role: role.map_or(Role::Master, |master| Role::Replica { master, is_linked }),
-                    offset: store.log.len() as u64,
+                    offset: (store.log.len() as u64).saturating_sub(early),
                     epoch: store.epoch,
                     counting: store.counting.clone(),
                     followers: store.replicas.keys().cloned().collect(),
                     run: store.run.clone(),
                     serves,
+                    pauses: store.pauses.iter().filter(|pause| clock < pause.2).map(|pause| pause.0).collect(),
                 };
                 self.send((host, from), Message::Answer { term, server, seen });
             }
             Message::Step { term, step, cluster, .. } => self.obey(server, term, step, &cluster),
-            _ => {}
+            message @ (Message::Admit { .. } | Message::Fill { .. }) => self.fill(&message),
+            message => self.obey_mover(&message, clock),
         }
     }
 
-    fn obey(&mut self, server: usize, term: u64, step: Step, cluster: &Cluster) {
+    fn obey(&mut self, server: usize, term: u64, step: Step, cluster: &Arc<Cluster>) {
         if number("TELL").is_some_and(|tell| tell > 1) {
             eprintln!(
                 "{} {} is told {step:?} in epoch {}, term {term}",
                 self.now, self.stores[server].run, cluster.epoch
             );
         }
-        let clock = self.store_clock(server);
+        let planted = self.planted;
         let store = &mut self.stores[server];
-        if term < store.term {
+        if !store.takes_term(term) {
             return;
         }
-        store.term = term;
         match step {
-            Step::Tell { .. } => store.learn(cluster),
-            Step::Follow { master, .. } => {
-                if store.master.as_ref() != Some(&master) {
-                    (store.master, store.is_linked) = (Some(master), false);
-                    store.replicas.clear();
-                }
+            Step::Tell { .. } => store.learn(cluster, planted),
+            Step::Follow { master, .. } if store.master.as_ref() != Some(&master) => {
+                (store.master, store.is_linked) = (Some(master), false);
+                store.replicas.clear();
             }
             Step::Promote { .. } => {
-                (store.master, store.is_linked) = (None, false);
+                (store.master, store.is_linked, store.acknowledged) = (None, false, 0);
                 store.replicas.clear();
             }
             Step::Count { serial, count, .. } => store.count(Counting { term, serial, count }),
-            Step::Pause { ms, .. } => {
-                store.paused_until = clock + ms;
-            }
-            Step::EndPause { .. } => store.paused_until = 0,
-            Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => {}
+            _ => {}
         }
     }
 
@@ -389,6 +424,11 @@ impl World {
             }
             let (now, clock) = (self.now, self.hosts[host].clock(self.now));
             let Some(agent) = &mut self.hosts[host].agent else { continue };
+            if agent.record.voters.get(&name(host)) > Some(&agent.voter.report(clock).incarnation) {
+                // A start of before was written down late: what this one promises counts no more, so it starts anew.
+                self.kill_agent(host, 10);
+                continue;
+            }
             if agent.pending.as_ref().is_some_and(|pending| now >= pending.sent_at + COMMIT_MS) {
                 agent.pending = None;
                 agent.committed(false);
@@ -452,23 +492,19 @@ impl World {
                 step => {
                     let address = server_of(&step);
                     let server = self.stores.iter().position(|store| store.server.address == *address).unwrap();
-                    let to = self.stores[server].host;
-                    if let Step::Pause { ms, .. } = &step {
-                        // Counted from before it was sent: it is not over sooner.
-                        let until = clock + ms;
-                        let told = self.network.is_cut(host, to) || !self.store_runs(server);
-                        if !told {
-                            self.stores[server].paused_until = self.store_clock(server) + ms;
-                            self.send((to, host), Message::Paused { term, server, until });
+                    let message = match step {
+                        Step::Pause { ms, number, .. } => {
+                            Message::Pause { from: host, server, term, number, unit: None, ms, asked_at: clock }
                         }
-                        continue;
-                    }
-                    self.send_in_order(
-                        (host, server),
-                        Message::Step { server, term, step, cluster: Arc::clone(&cluster) },
-                    );
+                        Step::EndPause { number, .. } => Message::EndPause { server, term, number },
+                        step => Message::Step { server, term, step, cluster: Arc::clone(&cluster) },
+                    };
+                    self.send_in_order((host, server), (host, message));
                 }
             }
+        }
+        if let Some(commit) = self.conduct_moves(host, clock) {
+            decision.get_or_insert(commit);
         }
         let agent = self.hosts[host].agent.as_mut().unwrap();
         let is_news = agent.tell_will(host, clock);
@@ -477,7 +513,8 @@ impl World {
         }
         if now.is_multiple_of(100) {
             for server in 0..self.stores.len() {
-                self.send_in_order((host, server), Message::Question { from: host, server, term, asked_at: clock });
+                let question = Message::Question { from: host, server, term, asked_at: clock };
+                self.send_in_order((host, server), (host, question));
             }
         }
         if let Some(commit) = decision {
@@ -496,70 +533,21 @@ impl World {
                 if !self.random.one_in(4) {
                     continue;
                 }
-                let log = self.stores[source].log.clone();
-                let is_prefix = log.starts_with(&self.stores[index].log);
-                let known = self.stores[index].log.len();
-                let upto = if is_prefix {
-                    known + self.random.below((log.len() - known) as u64 + 1) as usize
+                let mut log = std::mem::take(&mut self.stores[index].log);
+                let all = &self.stores[source].log;
+                let (known, end) = (log.len(), all.len());
+                let upto = if log.is_prefix_of(all) {
+                    known + self.random.below((end - known) as u64 + 1) as usize
                 } else {
-                    log.len()
+                    end
                 };
-                self.stores[index].log = log[..upto].to_vec();
+                log.follow(all, upto);
+                self.stores[index].log = log;
                 self.stores[index].is_linked = true;
                 self.stores[source].replicas.insert(address, upto);
             } else if !both_run || self.stores[source].master.is_some() || self.random.one_in(50) {
                 self.stores[index].is_linked = false;
                 self.stores[source].replicas.remove(&address);
-            }
-        }
-    }
-
-    fn clients(&mut self) {
-        let groups: Vec<GroupId> = self.record.cluster.groups.keys().copied().collect();
-        for group in groups {
-            let serving: Vec<usize> = (0..self.stores.len())
-                .filter(|index| self.stores[*index].group == group && self.store_runs(*index))
-                .filter(|index| self.stores[*index].serves(self.store_clock(*index)))
-                .collect();
-            assert!(
-                serving.len() <= 1,
-                "two of group {group} serve at {}: {:?}",
-                self.now,
-                serving.iter().map(|index| self.stores[*index].server.address.to_string()).collect::<Vec<_>>()
-            );
-            let Some(index) = serving.first().copied() else { continue };
-            *self.served.entry(group).or_default() += 1;
-            let acknowledged = self.acknowledged.entry(group).or_default();
-            let store = &self.stores[index];
-            // What it has acknowledged itself it has.
-            let was = self.served_by.insert(group, store.run.clone());
-            if was.as_ref() != Some(&store.run) || self.now.is_multiple_of(1_000) {
-                let has: BTreeSet<u64> = store.log.iter().copied().collect();
-                if let Some(lost) = acknowledged.iter().find(|id| !has.contains(id)) {
-                    panic!("{} serves at {} without the acknowledged write {lost}", store.server.address, self.now);
-                }
-            }
-            let safe = store.safe();
-            let tells = number("TELL").is_some_and(|tell| tell > 1);
-            for id in store.log.iter().take(safe).rev() {
-                if !acknowledged.insert(*id) {
-                    break;
-                }
-                if tells {
-                    eprintln!(
-                        "{} {} acknowledges {id}: {:?} replicas {:?} log {}",
-                        self.now,
-                        store.run,
-                        store.counting,
-                        store.replicas,
-                        store.log.len()
-                    );
-                }
-            }
-            if self.random.one_in(8) && self.written < 4_000 {
-                self.written += 1;
-                let id = self.written;
-                self.stores[index].log.push(id);
             }
         }
     }
@@ -571,6 +559,7 @@ impl World {
             self.faults();
             self.deliver();
             self.agents();
+            self.movers();
             self.replicate();
             self.clients();
             if number("TELL").is_some() && self.now.is_multiple_of(1_000) {
@@ -590,11 +579,19 @@ impl World {
         );
         for (group, found) in &self.record.cluster.groups {
             let in_sync = self.record.in_sync.get(group).map(|known| known.0.of(found).members).unwrap_or_default();
+            eprintln!("  group {group}: {} in sync {in_sync:?}", found.master);
+        }
+        for (index, store) in self.stores.iter().enumerate() {
+            let owned: Vec<usize> = (0..UNITS).filter(|unit| store.owns(*unit)).collect();
+            let serves = store.serves(self.store_clock(index));
+            let (run, epoch, pauses) = (&store.run, store.epoch, &store.pauses);
             eprintln!(
-                "  group {group}: {} in sync {in_sync:?} acknowledged {}",
-                found.master,
-                self.acknowledged.get(group).map_or(0, BTreeSet::len)
+                "  {run} in epoch {epoch} owns {owned:?}, serves {serves}, pauses {pauses:?}, log {}",
+                store.log.len()
             );
+        }
+        for (what, phase) in self.record.cluster.moving() {
+            eprintln!("  slots {} {phase:?} from {} to {}", what.slots, what.from, what.to);
         }
     }
 
@@ -602,12 +599,13 @@ impl World {
         self.run_until(FAULTS_MS);
         self.heal();
         self.run_until(FAULTS_MS + HEALED_MS - 3_000);
-        self.served.clear();
+        self.served = [0; UNITS];
         self.run_until(FAULTS_MS + HEALED_MS);
-        for group in self.record.cluster.groups.keys() {
-            let served = self.served.get(group).copied().unwrap_or(0);
-            assert!(served > 200, "group {group} does not serve when everything is well again ({served} of 300)");
+        for (unit, served) in self.served.iter().enumerate() {
+            assert!(*served > 200, "unit {unit} is not served when everything is well again ({served} of 300)");
         }
+        let moving = self.record.cluster.moving();
+        assert!(moving.is_empty(), "slots are still on their way: {moving:?}");
     }
 }
 
@@ -618,7 +616,7 @@ fn server_of(step: &Step) -> &Address {
         | Step::Promote { server }
         | Step::Count { server, .. }
         | Step::Pause { server, .. }
-        | Step::EndPause { server } => server,
+        | Step::EndPause { server, .. } => server,
         Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => unreachable!(),
     }
 }
@@ -633,15 +631,49 @@ fn one_serves_nothing_is_lost_and_all_is_well_again() {
         Some(seed) => seed..seed + 1,
         None => 1..number("SEEDS").unwrap_or(SEEDS) + 1,
     };
-    let (mut elections, mut acknowledged, mut count) = (0, 0, 0);
+    let (mut elections, mut acknowledged, mut switches, mut count) = (0, 0, 0, 0);
     for seed in seeds {
         let mut world = World::new(seed);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.run()));
         assert!(result.is_ok(), "SEED={seed}");
         elections += world.elections;
-        acknowledged += world.acknowledged.values().map(BTreeSet::len).sum::<usize>() as u64;
+        switches += world.switches;
+        acknowledged += world.acknowledged.iter().map(BTreeSet::len).sum::<usize>() as u64;
         count += 1;
     }
     // Else nothing was tested.
-    assert!(elections >= count && acknowledged > 100 * count, "{elections} elections, {acknowledged} writes");
+    let is_enough = elections >= count && acknowledged > 100 * count && switches >= count;
+    assert!(is_enough, "{elections} elections, {acknowledged} writes, {switches} ranges have moved");
+}
+
+/// What is wrong on purpose is found, and within so many seeds.
+fn is_found(planted: Planted, seeds: u64) {
+    std::panic::set_hook(Box::new(|_| {}));
+    let found = (1..=seeds).find(|seed| {
+        let mut world = World { planted: Some(planted), ..World::new(*seed) };
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.run_until(FAULTS_MS))).is_err()
+    });
+    let _ = std::panic::take_hook();
+    assert!(found.is_some(), "{planted:?} is not found in {seeds} seeds");
+    eprintln!("{planted:?} is found with seed {found:?}");
+}
+
+#[test]
+fn a_pause_that_ends_with_any_change_of_the_cluster_is_found() {
+    is_found(Planted::ChangesEndPauses, 1_000);
+}
+
+#[test]
+fn a_log_that_is_longer_than_it_is_said_to_be_is_found() {
+    is_found(Planted::EarlyEnd, 1_000);
+}
+
+#[test]
+fn what_fills_slots_too_late_is_found() {
+    is_found(Planted::AnyMover, 1_000);
+}
+
+#[test]
+fn a_copy_to_a_process_that_waits_for_no_replica_is_found() {
+    is_found(Planted::SaysItServes, 1_000);
 }

@@ -15,7 +15,10 @@ use cluster::{
     voter::Vote,
 };
 
-use super::host::SeenView;
+use super::{
+    host::SeenView,
+    log::{Log, UNITS, slots_of},
+};
 
 /// How many hosts there are. The coordinator has the number behind the last one.
 pub const HOSTS: usize = 3;
@@ -164,10 +167,52 @@ pub enum Message {
         server: usize,
         seen: Observation,
     },
+    /// Have commands wait: on a unit's slots, or on all.
+    Pause {
+        from: usize,
+        server: usize,
+        term: u64,
+        number: u64,
+        unit: Option<usize>,
+        ms: u64,
+        asked_at: u64,
+    },
     Paused {
         term: u64,
         server: usize,
+        number: u64,
+        asked_at: u64,
         until: u64,
+    },
+    EndPause {
+        server: usize,
+        term: u64,
+        number: u64,
+    },
+    /// Remove what there is of a unit that is another one's.
+    Clear {
+        from: usize,
+        server: usize,
+        term: u64,
+        unit: usize,
+        asked_at: u64,
+    },
+    Cleared {
+        term: u64,
+        unit: usize,
+        asked_at: u64,
+    },
+    /// What fills a unit at a store comes for it.
+    Admit {
+        server: usize,
+        mover: usize,
+    },
+    /// Something that it has read at the source, and up to where it has read.
+    Fill {
+        server: usize,
+        mover: usize,
+        what: super::log::What,
+        upto: usize,
     },
 }
 
@@ -244,6 +289,19 @@ impl Network {
     }
 }
 
+/// What can be wrong on purpose, so that it is seen to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planted {
+    /// A store that hears of any change of the cluster lets all commands go on that wait, and says that they wait.
+    ChangesEndPauses,
+    /// A store says that its log ends where it ended some time ago, and that its pauses count from there.
+    EarlyEnd,
+    /// A store takes what fills slots from whoever sends it, whenever it comes.
+    AnyMover,
+    /// A process that was just started says that it serves: nobody has told it whose acknowledgements it needs.
+    SaysItServes,
+}
+
 pub fn name(host: usize) -> String {
     format!("h{host}")
 }
@@ -259,7 +317,9 @@ pub struct Store {
     pub host: usize,
     pub run: String,
     runs: u64,
-    pub log: Vec<u64>,
+    pub log: Log,
+    /// Up to where of its log its writes were acknowledged.
+    pub acknowledged: usize,
     pub master: Option<Address>,
     pub is_linked: bool,
     pub epoch: Epoch,
@@ -269,7 +329,12 @@ pub struct Store {
     votes: BTreeMap<String, u64>,
     pub term: u64,
     pub counting: Option<Counting>,
-    pub paused_until: u64,
+    /// The cluster as it was told.
+    cluster: Option<Arc<Cluster>>,
+    /// Number, unit or all, and end.
+    pub pauses: Vec<(u64, Option<usize>, u64)>,
+    /// Who fills which unit.
+    pub movers: BTreeMap<usize, usize>,
     pub stopped_until: u64,
     pub is_dead: bool,
     pub back_at: u64,
@@ -286,7 +351,8 @@ impl Store {
             host,
             run,
             runs: 0,
-            log: Vec::new(),
+            log: Log::default(),
+            acknowledged: 0,
             master: None,
             is_linked: false,
             epoch: 0,
@@ -295,7 +361,9 @@ impl Store {
             votes: BTreeMap::new(),
             term: 0,
             counting: None,
-            paused_until: 0,
+            cluster: None,
+            pauses: Vec::new(),
+            movers: BTreeMap::new(),
             stopped_until: 0,
             is_dead: false,
             back_at: 0,
@@ -308,18 +376,20 @@ impl Store {
         self.runs += 1;
         self.run = format!("{}-{}", self.server.id, self.runs);
         (self.epoch, self.master_since, self.is_linked, self.term) = (0, None, false, 0);
-        (self.counting, self.paused_until, self.stopped_until, self.is_dead) = (None, 0, 0, false);
+        (self.counting, self.stopped_until, self.is_dead) = (None, 0, false);
+        (self.cluster, self.pauses, self.movers, self.acknowledged) = (None, Vec::new(), BTreeMap::new(), 0);
         (self.voters, self.votes, self.replicas) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
     }
 
-    pub fn learn(&mut self, cluster: &Cluster) {
+    pub fn learn(&mut self, cluster: &Arc<Cluster>, planted: Option<Planted>) {
         if cluster.epoch < self.epoch {
             return;
         }
-        if cluster.epoch > self.epoch {
-            self.paused_until = 0;
+        if cluster.epoch > self.epoch && planted == Some(Planted::ChangesEndPauses) {
+            self.pauses.clear();
         }
         self.epoch = cluster.epoch;
+        self.cluster = Some(Arc::clone(cluster));
         let group = &cluster.groups[&self.group];
         let since = (group.master == self.server.address).then_some(group.config_epoch);
         if since != self.master_since {
@@ -329,6 +399,24 @@ impl Store {
         self.voters = cluster.voters().into_iter().map(str::to_owned).collect();
         let voters = self.voters.clone();
         self.votes.retain(|voter, _| voters.contains(voter));
+        let owned: Vec<bool> = (0..UNITS).map(|unit| self.owns(unit)).collect();
+        self.pauses.retain(|(_, unit, _)| unit.map_or(owned.contains(&true), |unit| owned[unit]));
+        self.movers.retain(|unit, _| !owned[*unit]);
+    }
+
+    /// Whether a unit's slots are its own, as it knows.
+    pub fn owns(&self, unit: usize) -> bool {
+        let owner = self.cluster.as_ref().and_then(|cluster| cluster.slots.owner(slots_of(unit).first));
+        self.master_since.is_some() && owner == Some(self.group)
+    }
+
+    fn is_paused(&self, unit: usize, clock: u64) -> bool {
+        self.pauses.iter().any(|(_, of, until)| of.is_none_or(|of| of == unit) && clock < *until)
+    }
+
+    /// Whether it would answer a client who asks for a unit.
+    pub fn serves_unit(&self, unit: usize, clock: u64) -> bool {
+        self.owns(unit) && self.serves(clock) && !self.is_paused(unit, clock)
     }
 
     pub fn take_vote(&mut self, voter: &str, run: &str, vote: &Vote) {
@@ -349,7 +437,14 @@ impl Store {
         let mut until: Vec<u64> = self.voters.iter().map(|voter| self.votes.get(voter).copied().unwrap_or(0)).collect();
         until.sort_unstable_by(|a, b| b.cmp(a));
         let lease = until.get(self.voters.len() / 2).copied().unwrap_or(0);
-        self.master.is_none() && self.master_since.is_some() && clock < lease && clock >= self.paused_until
+        self.master.is_none() && self.master_since.is_some() && clock < lease
+    }
+
+    /// Whether it does what the leader of a term says.
+    pub fn takes_term(&mut self, term: u64) -> bool {
+        let is_taken = term >= self.term;
+        self.term = self.term.max(term);
+        is_taken
     }
 
     /// Takes an order whose acknowledgements count, unless it is older than what is known.

@@ -6,12 +6,14 @@
 mod counting;
 mod lease;
 mod mover;
+mod pauses;
 mod redirect;
 mod topology;
 
 pub use counting::Counted;
 pub use lease::{Vote, Votes};
 pub use mover::MoverPass;
+pub use pauses::{SlotPause, TooManyPauses};
 pub use redirect::Redirect;
 pub use topology::{Node, SLOTS, SlotRange, Topology, TopologyError};
 
@@ -47,15 +49,6 @@ pub struct Standing {
     pub term: Option<u64>,
 }
 
-/// Commands on some slots wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotPause {
-    /// The slots.
-    pub slots: SlotRange,
-    /// Until when, in microseconds of the stopwatch.
-    pub until: u64,
-}
-
 /// A node's part in a cluster. Times are microseconds of the stopwatch, which never goes back.
 #[derive(Debug, Default)]
 pub struct Membership {
@@ -65,8 +58,8 @@ pub struct Membership {
     pub topology: Option<Topology>,
     /// Until when it may serve; nothing if nobody bounds that.
     pub lease: Option<u64>,
-    /// Slots whose commands wait.
-    pub pause: Option<SlotPause>,
+    /// Slots whose commands wait, and for whom.
+    pub pauses: Vec<SlotPause>,
     /// Who lets it serve until when.
     pub votes: Votes,
     /// Whose acknowledgements count; nothing if nobody has said so: those of all replicas.
@@ -157,12 +150,10 @@ impl Membership {
         if epoch == self.epoch && self.topology.as_ref().is_some_and(|known| *known != topology) {
             return Err(MembershipError::Other(epoch));
         }
-        if epoch > self.epoch {
-            self.pause = None;
-        }
         let before = self.master_since();
         self.epoch = epoch;
         self.topology = Some(topology);
+        self.end_pauses_of_others();
         if self.master_since() != before {
             self.forget_votes();
         }
@@ -244,13 +235,6 @@ impl Membership {
             .as_ref()
             .is_some_and(|topology| topology.myself.is_some() && topology.owner(slot) == topology.myself)
     }
-
-    /// Whether commands on a slot wait at a time.
-    #[inline]
-    #[must_use]
-    pub fn is_paused(&self, slot: u16, now: u64) -> bool {
-        self.pause.is_some_and(|pause| (pause.slots.0..=pause.slots.1).contains(&slot) && now < pause.until)
-    }
 }
 
 #[cfg(test)]
@@ -274,17 +258,5 @@ mod tests {
         let other = TEXT.replace("0-99", "0-98");
         assert_eq!(membership.learn(5, &other, None), Err(MembershipError::Other(5)));
         assert_eq!(membership.learn(6, "", None), Err(MembershipError::NotAmongThem));
-    }
-
-    #[test]
-    fn a_new_epoch_ends_a_pause() {
-        let mut membership = Membership::default();
-        membership.learn(1, TEXT, None).unwrap();
-        membership.pause = Some(SlotPause { slots: (3, 5), until: 10 });
-        assert!(membership.is_paused(3, 9) && !membership.is_paused(3, 10) && !membership.is_paused(6, 9));
-        membership.learn(1, TEXT, None).unwrap();
-        assert!(membership.is_paused(5, 9));
-        membership.learn(2, TEXT, None).unwrap();
-        assert!(!membership.is_paused(5, 9) && membership.owns(99) && !membership.owns(100));
     }
 }

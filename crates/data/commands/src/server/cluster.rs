@@ -92,7 +92,7 @@ impl Shared {
 
     /// Whether a command has to wait until its slots have come to rest.
     pub(super) fn waits_for_slots(&self, session: &Session, found: Found, words: &[&[u8]]) -> bool {
-        let Some(membership) = self.cluster.as_ref().filter(|membership| membership.pause.is_some()) else {
+        let Some(membership) = self.cluster.as_ref().filter(|membership| !membership.pauses.is_empty()) else {
             return false;
         };
         let now = self.stopwatch();
@@ -116,22 +116,23 @@ impl Shared {
         }
     }
 
-    /// Has commands on some slots wait. Returns false if one goes on over turns: what it changes would come later.
-    pub(crate) fn begin_slot_pause(&mut self, pause: SlotPause) -> bool {
+    /// Has commands on some slots wait. One that goes on over turns is waited for by whoever asks: what it changes would come later.
+    pub(crate) fn begin_slot_pause(&mut self, pause: SlotPause) -> Result<(), Failure> {
         if !self.tasks.is_empty() {
-            return false;
+            return Err(Failure::text("TRYAGAIN a command of many keys is still under way"));
         }
         if let Some(membership) = &mut self.cluster {
-            membership.pause = Some(pause);
+            membership.begin_pause(pause).map_err(|error| Failure::owned(error.to_string()))?;
         }
         self.refresh_onlookers();
-        true
+        Ok(())
     }
 
-    /// Has commands on paused slots go on: they are looked at again, and sent elsewhere if that is right by now.
-    pub(crate) fn end_slot_pause(&mut self) {
+    /// Has commands go on that waited on slots: they are looked at again, wait longer if another pause is on, and are sent elsewhere if
+    /// that is right by now.
+    pub(crate) fn end_slot_pause(&mut self, number: Option<u64>) {
         if let Some(membership) = &mut self.cluster {
-            membership.pause = None;
+            membership.end_pause(number);
         }
         self.let_postponed_go();
     }
@@ -167,12 +168,24 @@ impl Shared {
 }
 
 impl Server {
-    /// Ends a pause of slots whose time is over.
+    /// Ends pauses of slots whose time is over.
     pub(super) fn end_slot_pause_in_time(&mut self) {
-        let pause = self.shared.cluster.as_ref().and_then(|membership| membership.pause);
-        if pause.is_some_and(|pause| pause.until <= self.shared.stopwatch()) {
-            self.shared.end_slot_pause();
+        let now = self.shared.stopwatch();
+        if self.shared.cluster.as_mut().is_some_and(|membership| membership.end_pauses_in_time(now)) {
+            self.shared.let_postponed_go();
         }
         self.shared.end_await_of_lease();
+    }
+
+    /// A turn has ended: what took effect is in the log, if all of it is.
+    #[inline]
+    pub fn settle_slot_pauses(&mut self) {
+        let has_pauses = self.shared.cluster.as_ref().is_some_and(|membership| !membership.pauses.is_empty());
+        if has_pauses
+            && self.is_quiet()
+            && let Some(membership) = &mut self.shared.cluster
+        {
+            membership.settle_pauses();
+        }
     }
 }

@@ -72,7 +72,7 @@ impl Shared {
     pub(super) fn is_looked_on(&self) -> bool {
         self.sees_words()
             || self.postponing.is_on()
-            || self.cluster.as_ref().is_some_and(|membership| membership.pause.is_some())
+            || self.cluster.as_ref().is_some_and(|membership| !membership.pauses.is_empty())
     }
 
     /// Whether somebody wants to know of all words of a command.

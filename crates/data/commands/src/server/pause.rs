@@ -45,7 +45,7 @@ impl Shared {
         self.refresh_onlookers();
     }
 
-    pub(super) fn let_postponed_go(&mut self) {
+    pub(crate) fn let_postponed_go(&mut self) {
         self.refresh_onlookers();
         for id in std::mem::take(&mut self.postponing.sessions) {
             if let Some(session) = self.session_mut(id)

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cluster::{Address, GroupId, SLOTS};
+use cluster::{Address, GroupId, SLOTS, pauses::Pause};
 use serde_json::{Value, json};
 
 use super::{Conductor, Handler, Problem, Route};
@@ -48,7 +48,8 @@ fn cut(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
     let masters: Vec<(GroupId, Address)> = groups.iter().map(|(id, group)| (*id, group.master.clone())).collect();
     let began = Instant::now();
     let login = Login { term: conductor.records.led_term(), ..conductor.login.clone() };
-    let offsets = offsets(&masters, &login, began).map_err(Problem::Refused)?;
+    let number = Pause::Cut(conductor.now()).number(login.term.unwrap_or(0));
+    let offsets = offsets(&masters, &login, number, began).map_err(Problem::Refused)?;
     let groups: Vec<Value> = masters
         .iter()
         .zip(offsets)
@@ -68,11 +69,12 @@ struct Paused<'a> {
 }
 
 impl<'a> Paused<'a> {
-    fn begin(master: &'a Address, login: &Login) -> Result<Self, String> {
+    fn begin(master: &'a Address, login: &Login, number: u64) -> Result<Self, String> {
         let connection = Connection::open_as(master, PATIENCE, login).map_err(|error| format!("{master}: {error}"))?;
         let mut paused = Self { master, connection };
         let (last, ms) = ((SLOTS - 1).to_string(), PAUSE.as_millis().to_string());
-        paused.ask(command(&["CLUSTER", "PAUSE", "0", &last, &ms]))?;
+        let number = number.to_string();
+        paused.ask(command(&["CLUSTER", "PAUSE", "0", &last, &ms, "NUMBER", &number]))?;
         Ok(paused)
     }
 
@@ -94,9 +96,10 @@ impl<'a> Paused<'a> {
 }
 
 /// Has the commands of all masters wait, asks each how far it is, and lets them go on.
-fn offsets(masters: &[(GroupId, Address)], login: &Login, began: Instant) -> Result<Vec<u64>, String> {
+fn offsets(masters: &[(GroupId, Address)], login: &Login, number: u64, began: Instant) -> Result<Vec<u64>, String> {
     let paused: Vec<Result<Paused<'_>, String>> = thread::scope(|scope| {
-        let threads: Vec<_> = masters.iter().map(|(_, master)| scope.spawn(|| Paused::begin(master, login))).collect();
+        let threads: Vec<_> =
+            masters.iter().map(|(_, master)| scope.spawn(|| Paused::begin(master, login, number))).collect();
         threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|_| Err("it could not be asked".into())))
@@ -122,7 +125,7 @@ fn offsets(masters: &[(GroupId, Address)], login: &Login, began: Instant) -> Res
     let is_late = began.elapsed() >= PAUSE;
     for mut one in all {
         // Without an answer the pause ends by itself.
-        let _ = one.ask(command(&["CLUSTER", "PAUSE", "END"]));
+        let _ = one.ask(command(&["CLUSTER", "PAUSE", "END", "NUMBER", &number.to_string()]));
     }
     match failure {
         Some(problem) => Err(format!("the moment was missed: {problem}; ask again")),

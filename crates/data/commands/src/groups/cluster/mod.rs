@@ -130,9 +130,9 @@ pub const COMMANDS: &[Command] = &[
                 -3,
                 "7.0.0",
                 steer::pause,
-                "Has commands on some slots wait, until the next change of the cluster.",
+                "Has commands on some slots wait, for a time, or until the slots are another node's.",
             )
-            .syntax("slots<range{first-slot:integer last-slot:integer milliseconds:integer}|END>")
+            .syntax("slots<range{first-slot:integer last-slot:integer milliseconds:integer}|END> [NUMBER/number:integer]")
             .flags(STEERS),
             of("REPLICAS", 3, "5.0.0", show::replicas, "The replicas of a master.").syntax("node-id").flags(SHOWS),
             change("REPLICATE", 3, "3.0.0", change::replicate, "Makes a node without slots the replica of a master.")

@@ -51,7 +51,10 @@ pub(super) fn help(context: &mut Context<'_>) -> Result<(), Failure> {
             "Lets the node serve for so long; tells its clock.",
         ),
         ("ACK <term> <serial> <replicas> [<host:port> ...]", "Has this master acknowledge what so many of these have."),
-        ("PAUSE <first> <last> <milliseconds> | PAUSE END", "Has commands on some slots wait."),
+        (
+            "PAUSE <first> <last> <milliseconds> [NUMBER <n>] | PAUSE END [NUMBER <n>]",
+            "Has commands on some slots wait.",
+        ),
         ("SLOT-STATS SLOTSRANGE <first> <last> [METRIC cpu-usec]", "What slots of this node have and take."),
         ("DELKEYSINSLOT <first> <last> <count>", "Removes some keys of slots that are another node's."),
         ("CONNECTION CLIENT|PROXY|MOVER <first> <last> <epoch>|AGENT <term>", "Says what the connection is."),
@@ -78,11 +81,14 @@ pub(super) fn info(context: &mut Context<'_>) -> Result<(), Failure> {
         format!("cluster_ack:{} {} {ack}{members}\r\n", counted.term, counted.serial)
     });
     let counted = counted.unwrap_or_default();
+    let settled = membership.pauses.iter().filter(|pause| pause.is_settled);
+    let pauses: String = settled.map(|pause| format!(" {}", pause.number)).collect();
+    let pauses = if pauses.is_empty() { pauses } else { format!("cluster_pauses:{}\r\n", pauses.trim_start()) };
     let text = format!(
         "cluster_state:{state}\r\ncluster_slots_assigned:{assigned}\r\ncluster_slots_ok:{served}\r\ncluster_slots_pfail:0\r\n\
          cluster_slots_fail:{lost}\r\ncluster_known_nodes:{nodes}\r\ncluster_size:{size}\r\ncluster_current_epoch:{epoch}\r\n\
          cluster_my_epoch:{my_epoch}\r\ncluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\n\
-         total_cluster_links_buffer_limit_exceeded:0\r\n{counted}"
+         total_cluster_links_buffer_limit_exceeded:0\r\n{counted}{pauses}"
     );
     context.reply.verbatim(*b"txt", text.as_bytes());
     Ok(())

@@ -1,5 +1,7 @@
 //! What whoever looks after the cluster tells a node.
 
+use std::cmp::Ordering;
+
 use keyspace::Failure;
 
 use crate::{
@@ -51,15 +53,16 @@ pub(super) fn topology(context: &mut Context<'_>) -> Result<(), Failure> {
     }
     let now = context.shared.stopwatch();
     let membership = context.shared.cluster.as_mut().ok_or(DISABLED)?;
-    let (was_paused, before) = (membership.pause.is_some(), membership.master_since());
+    let (was_paused, before) = (!membership.pauses.is_empty(), membership.master_since());
     membership.learn(epoch, text, lease).map_err(|error| refused(&error))?;
     if let Some(voters) = voted {
         membership.set_voters(voters);
     }
     membership.agent = agent.or(membership.agent.take());
     membership.note_new_master(before, now);
-    if was_paused && membership.pause.is_none() {
-        context.shared.end_slot_pause();
+    if was_paused {
+        // Some of the slots may be another node's by now.
+        context.shared.let_postponed_go();
     }
     context.shared.redirect_waiting();
     context.reply.ok();
@@ -149,19 +152,24 @@ fn host_and_port(text: &[u8]) -> Option<(String, u16)> {
 
 pub(super) fn pause(context: &mut Context<'_>) -> Result<(), Failure> {
     context.shared.cluster.as_ref().ok_or(DISABLED)?;
-    if context.words.len() == 3 && context.words.is(2, "END") {
-        context.shared.end_slot_pause();
+    let named = |context: &Context<'_>, place: usize| match context.words.len().cmp(&place) {
+        Ordering::Less => Err(Failure::Syntax),
+        Ordering::Equal => Ok(None),
+        Ordering::Greater if context.words.len() == place + 2 && context.words.is(place, "NUMBER") => {
+            number(context, place + 1, i64::MAX as u64).map(Some)
+        }
+        Ordering::Greater => Err(Failure::Syntax),
+    };
+    if context.words.is(2, "END") {
+        let number = named(context, 3)?;
+        context.shared.end_slot_pause(number);
         context.reply.ok();
         return Ok(());
     }
-    if context.words.len() != 5 {
-        return Err(Failure::Syntax);
-    }
+    let number = named(context, 5)?.unwrap_or(0);
     let slots = range(context, 2)?;
     let until = after(context, 4)?;
-    if !context.shared.begin_slot_pause(SlotPause { slots, until }) {
-        return Err(Failure::text("TRYAGAIN a command of many keys is still under way"));
-    }
+    context.shared.begin_slot_pause(SlotPause { number, slots, until, is_settled: false })?;
     context.reply.ok();
     Ok(())
 }

@@ -1,0 +1,409 @@
+//! Units of slots on their way: what copies them, and the agent that leads, which has it done as the crate `agent` does.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use cluster::{
+    Cluster,
+    migration::{CopyProgress, Migration, MoveStep, due},
+    moving::Landscape,
+    pauses::Pause,
+    plan::Move,
+    slots::{Phase, SlotEvent},
+};
+
+use super::{
+    World,
+    host::{Agent, UnderWay},
+    log::{What, slots_of, unit_of},
+    world::{Commit, HOSTS, Message, Planted},
+};
+
+/// Ranges that are copied at the same time.
+const PARALLEL: usize = 4;
+/// A round that takes longer is given up.
+const ROUND_MS: u64 = 400;
+/// Entries that are sent in one step.
+const SENT_AT_ONCE: u64 = 60;
+
+/// What copies a unit from one store to another. It belongs to an agent's process.
+pub struct Mover {
+    host: usize,
+    agent_run: u64,
+    term: u64,
+    epoch: u64,
+    unit: usize,
+    source: usize,
+    target: usize,
+    source_run: Option<String>,
+    target_run: Option<String>,
+    is_asked: bool,
+    pub is_admitted: bool,
+    /// How far of the source's log it has read, the number of the last entry, and what is still to be sent.
+    read: usize,
+    last: u64,
+    queue: VecDeque<(usize, What)>,
+    /// What is on its way to the target, and what is in its log but not safe.
+    in_flight: usize,
+    unsafe_: VecDeque<(usize, usize)>,
+    applied: usize,
+    is_following: bool,
+    pub has_failed: bool,
+    wants_end: bool,
+    pub has_ended: bool,
+}
+
+impl World {
+    /// Copies go on.
+    pub fn movers(&mut self) {
+        for id in 0..self.movers.len() {
+            if !self.movers[id].has_ended {
+                self.go_on_copying(id);
+            }
+        }
+    }
+
+    fn go_on_copying(&mut self, id: usize) {
+        let one = &self.movers[id];
+        let (host, source, target, unit) = (one.host, one.source, one.target, one.unit);
+        if self.hosts[host].agent.is_none() || self.hosts[host].runs != one.agent_run {
+            self.movers[id].has_ended = true;
+            return;
+        }
+        if self.now < self.hosts[host].asleep_until {
+            return;
+        }
+        if one.wants_end {
+            self.movers[id].has_ended = self.random.one_in(3);
+            return;
+        }
+        if one.has_failed {
+            return;
+        }
+        if !one.is_asked {
+            let is_cut = self.network.is_cut(host, self.stores[target].host);
+            (self.movers[id].is_asked, self.movers[id].has_failed) = (true, is_cut);
+            self.send_surely((HOSTS + 1 + id, target), (host, Message::Admit { server: target, mover: id }));
+        }
+        let is_other = |run: &Option<String>, now: &String| run.as_ref().is_some_and(|run| run != now);
+        let is_gone = is_other(&one_of(self, id).target_run, &self.stores[target].run)
+            || is_other(&one_of(self, id).source_run, &self.stores[source].run)
+            || one_of(self, id).is_admitted && self.stores[target].master.is_some();
+        if is_gone {
+            self.movers[id].has_failed = true;
+            return;
+        }
+        if !self.movers[id].is_admitted {
+            return;
+        }
+        let can_read = self.store_runs(source) && !self.network.is_cut(host, self.stores[source].host);
+        if can_read {
+            self.read_source(id, source, unit);
+        }
+        let can_send = !self.network.is_cut(host, self.stores[target].host);
+        if can_send {
+            for _ in 0..self.random.below(SENT_AT_ONCE) {
+                let Some((upto, what)) = self.movers[id].queue.pop_front() else { break };
+                self.movers[id].in_flight += 1;
+                let message = Message::Fill { server: target, mover: id, what, upto };
+                self.send_surely((HOSTS + 1 + id, target), (host, message));
+            }
+        }
+        let safe = self.stores[target].safe();
+        let one = &mut self.movers[id];
+        while let Some((upto, index)) = one.unsafe_.front().copied()
+            && index <= safe
+        {
+            one.unsafe_.pop_front();
+            one.applied = one.applied.max(upto);
+        }
+        if one.source_run.is_some() && one.queue.is_empty() && one.in_flight == 0 && one.unsafe_.is_empty() {
+            (one.applied, one.is_following) = (one.read, true);
+        }
+    }
+
+    fn read_source(&mut self, id: usize, source: usize, unit: usize) {
+        let (one, store) = (&mut self.movers[id], &mut self.stores[source]);
+        let end = store.log.len();
+        if one.source_run.is_none() {
+            // A copy of all, and then its log.
+            if !self.random.one_in(10) {
+                return;
+            }
+            one.source_run = Some(store.run.clone());
+            let ids: Vec<u64> = store.log.state(unit).iter().copied().collect();
+            one.queue.extend(ids.into_iter().map(|id| (0, What::Copied { unit, id })));
+        } else {
+            let is_same =
+                one.read == 0 || store.log.entries().get(one.read - 1).is_some_and(|(number, _)| *number == one.last);
+            if !is_same {
+                one.has_failed = true;
+                return;
+            }
+            for (place, (_, what)) in store.log.entries().iter().enumerate().skip(one.read) {
+                let what = match *what {
+                    What::Write { unit, id } => What::Copied { unit, id },
+                    what => what,
+                };
+                if what.unit() == unit {
+                    one.queue.push_back((place + 1, what));
+                }
+            }
+        }
+        one.read = end;
+        one.last = store.log.entries().last().map_or(0, |(number, _)| *number);
+    }
+
+    /// What comes to a store from what fills a unit.
+    pub fn fill(&mut self, message: &Message) {
+        match *message {
+            Message::Admit { server, mover } => {
+                let number = self.next_number();
+                let (one, store) = (&mut self.movers[mover], &mut self.stores[server]);
+                let is_refused =
+                    one.term < store.term || one.epoch < store.epoch || store.master.is_some() || store.owns(one.unit);
+                if is_refused {
+                    one.has_failed = true;
+                    return;
+                }
+                store.term = one.term;
+                store.movers.insert(one.unit, mover);
+                (one.is_admitted, one.target_run) = (true, Some(store.run.clone()));
+                store.log.push(number, What::Clear { unit: one.unit });
+            }
+            Message::Fill { server, mover, what, upto } => {
+                let number = self.next_number();
+                let planted = self.planted;
+                let (one, store) = (&mut self.movers[mover], &mut self.stores[server]);
+                one.in_flight -= 1;
+                let may_fill = store.movers.get(&one.unit) == Some(&mover) && one.term >= store.term;
+                let may_fill = may_fill || planted == Some(Planted::AnyMover);
+                if !may_fill || store.master.is_some() || one.target_run.as_ref() != Some(&store.run) {
+                    one.has_failed = true;
+                    return;
+                }
+                store.log.push(number, what);
+                one.unsafe_.push_back((upto, store.log.len()));
+            }
+            _ => {}
+        }
+    }
+
+    /// What is to be done about all that is on its way.
+    pub fn conduct_moves(&mut self, host: usize, clock: u64) -> Option<Commit> {
+        let mut agent = self.hosts[host].agent.take()?;
+        let moving = agent.moving();
+        agent.moves.retain(|first, one| {
+            let is_there = moving.iter().any(|(what, _)| what.slots.first == *first && one.machine.what() == *what);
+            if !is_there {
+                one.copy.iter().chain(&one.ending).for_each(|copy| self.movers[*copy].wants_end = true);
+            }
+            is_there
+        });
+        let mut commit = None;
+        for (what, phase) in due(&moving, PARALLEL) {
+            let found = self.conduct_move((host, &mut agent), clock, what, phase);
+            commit = commit.or(found);
+        }
+        let pausing = agent.moves.values().filter(|one| one.machine.is_pausing());
+        agent.held = pausing.map(|one| one.machine.what().from).collect();
+        if commit.is_none()
+            && let Some((slots, event)) = agent.requests.pop()
+            && let Ok(next) = agent.record.cluster.with_slots(slots, event)
+        {
+            commit = Some(Commit::State { cluster: next, guard: agent.guard() });
+        }
+        self.hosts[host].agent = Some(agent);
+        commit
+    }
+
+    fn conduct_move(
+        &mut self,
+        (host, agent): (usize, &mut Agent),
+        clock: u64,
+        what: Move,
+        phase: Phase,
+    ) -> Option<Commit> {
+        let cluster: Arc<Cluster> = Arc::clone(&agent.record.cluster);
+        let source = &cluster.groups[&what.from].master;
+        let offset =
+            agent.keepers.get(&what.from).and_then(|keeper| keeper.fresh(source, clock)).map(|seen| seen.offset);
+        let one = agent.moves.entry(what.slots.first).or_insert_with(|| UnderWay {
+            machine: Migration::new(what),
+            copy: None,
+            ending: Vec::new(),
+            clears_since: None,
+            is_cleared: false,
+        });
+        one.ending.retain(|copy| !self.movers[*copy].has_ended);
+        if let Some(copy) = one.copy.filter(|copy| self.movers[*copy].has_failed) {
+            one.copy = None;
+            self.movers[copy].wants_end = true;
+            one.ending.push(copy);
+            one.machine.handle_copy_failed(clock);
+        }
+        let progress = one.copy.map(|copy| {
+            let copy = &self.movers[copy];
+            let offset = offset.unwrap_or(u64::MAX).saturating_sub(copy.applied as u64);
+            CopyProgress {
+                is_following: copy.is_following,
+                offset: copy.applied as u64,
+                lag_bytes: offset,
+                ..CopyProgress::default()
+            }
+        });
+        if !one.ending.is_empty() {
+            return None;
+        }
+        let term = agent.term.unwrap_or(0);
+        let landscape = Landscape {
+            cluster: &cluster,
+            keepers: &agent.keepers,
+            fence: &agent.fence,
+            patience: agent.patience,
+            can_copy: true,
+            pause_number: Pause::Move(agent.pauses).number(term),
+        };
+        let steps = landscape.poll(&mut one.machine, clock, phase, progress.as_ref());
+        if crate::number("TELL").is_some_and(|tell| tell > 1) && !matches!(steps[..], [] | [MoveStep::Clear { .. }]) {
+            eprintln!("{} {host} ({clock}) has slots {} {phase:?}: {steps:?}, {progress:?}", self.now, what.slots);
+        }
+        let unit = unit_of(what.slots.first);
+        let places: Vec<cluster::Address> = self.stores.iter().map(|store| store.server.address.clone()).collect();
+        let index = |address: &cluster::Address| places.iter().position(|place| place == address);
+        let mut commit = None;
+        for step in steps {
+            match step {
+                MoveStep::Write(event) => commit = Some(event),
+                MoveStep::StartCopy { source, target } => {
+                    one.copy = Some(self.movers.len());
+                    self.movers.push(Mover {
+                        host,
+                        agent_run: self.hosts[host].runs,
+                        term,
+                        epoch: cluster.epoch,
+                        unit,
+                        source: index(&source).unwrap(),
+                        target: index(&target).unwrap(),
+                        source_run: None,
+                        target_run: None,
+                        is_asked: false,
+                        is_admitted: false,
+                        read: 0,
+                        last: 0,
+                        queue: VecDeque::new(),
+                        in_flight: 0,
+                        unsafe_: VecDeque::new(),
+                        applied: 0,
+                        is_following: false,
+                        has_failed: false,
+                        wants_end: false,
+                        has_ended: false,
+                    });
+                }
+                MoveStep::StopCopy => {
+                    if let Some(copy) = one.copy.take() {
+                        self.movers[copy].wants_end = true;
+                        one.ending.push(copy);
+                    }
+                }
+                MoveStep::Pause { source, ms, number } => {
+                    agent.pauses += 1;
+                    let server = index(&source).unwrap();
+                    let (from, unit, asked_at) = (host, Some(unit), clock);
+                    let message = Message::Pause { from, server, term, number, unit, ms, asked_at };
+                    self.send_in_order((host, server), (host, message));
+                }
+                MoveStep::EndPause { source, number } => {
+                    let server = index(&source).unwrap();
+                    self.send_in_order((host, server), (host, Message::EndPause { server, term, number }));
+                }
+                MoveStep::Clear { server } => {
+                    if !one.ending.is_empty() {
+                        continue;
+                    }
+                    if one.is_cleared {
+                        commit = Some(SlotEvent::Cleared);
+                    } else if one.clears_since.is_none_or(|since| clock >= since + ROUND_MS) {
+                        one.clears_since = Some(clock);
+                        let server = index(&server).unwrap();
+                        let message = Message::Clear { from: host, server, term, unit, asked_at: clock };
+                        self.send_in_order((host, server), (host, message));
+                    }
+                }
+            }
+        }
+        let next = cluster.with_slots(what.slots, commit?).ok()?;
+        Some(Commit::State { cluster: next, guard: agent.guard() })
+    }
+
+    /// Slots' orders, at a store.
+    pub fn obey_mover(&mut self, message: &Message, clock: u64) {
+        match *message {
+            Message::Pause { from, server, term, number, unit, ms, asked_at } => {
+                let store = &mut self.stores[server];
+                if !store.takes_term(term) {
+                    return;
+                }
+                store.pauses.retain(|pause| pause.0 != number);
+                store.pauses.push((number, unit, clock + ms));
+                let host = store.host;
+                // Counted from before it was sent: it is not over sooner.
+                let until = asked_at + ms;
+                self.send((host, from), Message::Paused { term, server, number, asked_at, until });
+            }
+            Message::EndPause { server, term, number } => {
+                let store = &mut self.stores[server];
+                if store.takes_term(term) {
+                    store.pauses.retain(|pause| pause.0 != number);
+                }
+            }
+            Message::Clear { from, server, term, unit, asked_at } => {
+                let number = self.next_number();
+                let store = &mut self.stores[server];
+                if !store.takes_term(term) || store.master.is_some() {
+                    return;
+                }
+                store.movers.remove(&unit);
+                if store.owns(unit) {
+                    return;
+                }
+                store.log.push(number, What::Clear { unit });
+                let host = store.host;
+                self.send((host, from), Message::Cleared { term, unit, asked_at });
+            }
+            _ => {}
+        }
+    }
+
+    /// What a store has answered to these.
+    pub fn hear_of_moves(&mut self, to: usize, message: &Message) {
+        let clock = self.hosts[to].clock(self.now);
+        let Some(agent) = &mut self.hosts[to].agent else { return };
+        match *message {
+            Message::Paused { term, server, number, asked_at, until } => {
+                if agent.term != Some(term) || clock > asked_at + ROUND_MS {
+                    return;
+                }
+                let store = &self.stores[server];
+                agent.moves.values_mut().for_each(|one| one.machine.handle_paused(number, asked_at, until));
+                if let Some(keeper) = agent.keepers.get_mut(&store.group) {
+                    keeper.handle_paused(&store.server.address, number, clock, until);
+                }
+            }
+            Message::Cleared { term, unit, asked_at } => {
+                if agent.term == Some(term)
+                    && clock <= asked_at + ROUND_MS
+                    && let Some(one) = agent.moves.get_mut(&slots_of(unit).first)
+                    && one.clears_since == Some(asked_at)
+                {
+                    one.is_cleared = true;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn one_of(world: &World, id: usize) -> &Mover {
+    &world.movers[id]
+}
