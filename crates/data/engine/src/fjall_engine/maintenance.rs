@@ -3,10 +3,10 @@
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
-use lsm_tree::compaction::Leveled;
+use lsm_tree::compaction::{CompactionStrategy, Leveled, PullDown};
 use lsm_tree::{AbstractTree as _, Tree};
 
 use super::{MERGED_FROM, RETRY_DELAY, RUNS_MAX, RUNS_MIN, SEALED_MAX, Shared};
@@ -22,6 +22,8 @@ pub(super) struct Maintenance {
     working: AtomicUsize,
     /// What a merge takes of memory where records are long.
     bytes_of_a_merge: AtomicU64,
+    /// Read by merges that may be made beside each other, written by one that may not.
+    merging: RwLock<()>,
 }
 
 #[derive(Default)]
@@ -31,9 +33,19 @@ struct State {
     durable: Option<LogOffset>,
     /// Flushes so far: each may give merges something to do.
     flushes: u64,
+    /// After so many flushes nothing was found that could be merged.
+    nothing_to_merge_after: Option<u64>,
+    /// Threads that look for something to merge, or merge it.
+    merging: usize,
     flush_failure: Option<Failure>,
     merge_failure: Option<Failure>,
     is_stopping: bool,
+}
+
+impl State {
+    fn has_nothing_to_merge(&self) -> bool {
+        self.nothing_to_merge_after == Some(self.flushes)
+    }
 }
 
 /// An error that is told more than once.
@@ -123,7 +135,9 @@ impl Maintenance {
             if let Some(failure) = state.merge_failure.as_ref().filter(|_| runs >= runs_max) {
                 return Err(failure.error());
             }
-            if (state.sealed.len() < SEALED_MAX && runs < runs_max) || state.is_stopping {
+            // Nobody waits for a merge that nobody will make.
+            let has_runs_left = runs < runs_max || state.merging == 0 && state.has_nothing_to_merge();
+            if (state.sealed.len() < SEALED_MAX && has_runs_left) || state.is_stopping {
                 return Ok(());
             }
             state = self.wait(state);
@@ -133,6 +147,11 @@ impl Maintenance {
 
 /// So many blocks a merge and a flush have besides one of each run of level 0: one of the next level, and what becomes of them.
 const BLOCKS_BESIDE: u64 = 6;
+
+/// The tree's last level.
+const LAST_LEVEL: u8 = 6;
+/// How many times as large as a level the next one may become.
+const LEVEL_RATIO: u64 = 10;
 
 /// How many runs level 0 may have.
 #[derive(Debug, PartialEq, Eq)]
@@ -228,9 +247,14 @@ fn run_merges(shared: &Shared) {
             continue;
         }
         seen = Some(state.flushes);
+        state.merging += 1;
         drop(state);
         let merged = merge(shared);
         state = shared.maintenance.state();
+        state.merging -= 1;
+        if let Ok(false) = merged {
+            state.nothing_to_merge_after = seen;
+        }
         state.merge_failure = merged.as_ref().err().map(Failure::of);
         shared.maintenance.changed.notify_all();
         match merged {
@@ -250,16 +274,57 @@ fn run_merges(shared: &Shared) {
 fn merge(shared: &Shared) -> Result<bool> {
     shared.maintenance.work(|| {
         let _files = shared.files.read().unwrap_or_else(PoisonError::into_inner);
-        let before = shared.tree.current_version().id();
         let runs = Runs::of(&shared.tree, shared.merge_bytes_max());
         let strategy =
             Leveled::default().with_table_target_size(shared.table_bytes).with_l0_threshold(runs.merged_from);
-        let merged = shared.tree.compact(Arc::new(strategy), shared.snapshots.watermark());
-        shared.views.renew(&shared.tree, 0);
-        merged?;
-        forget_old_versions(shared)?;
-        Ok(shared.tree.current_version().id() != before)
+        let strategy = Arc::new(strategy);
+        {
+            let _beside_others = shared.maintenance.merging.read().unwrap_or_else(PoisonError::into_inner);
+            if compact(shared, Arc::clone(&strategy) as _)? {
+                return Ok(true);
+            }
+        }
+        if shared.tree.l0_run_count() < usize::from(runs.merged_from) {
+            return Ok(false);
+        }
+        let _alone = shared.maintenance.merging.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(compact(shared, strategy)? || pull_down(shared, runs.merged_from)?)
     })
+}
+
+/// Has the tree do what a strategy finds. Returns whether there was anything.
+fn compact(shared: &Shared, strategy: Arc<dyn CompactionStrategy>) -> Result<bool> {
+    let before = shared.tree.current_version().id();
+    let compacted = shared.tree.compact(strategy, shared.snapshots.watermark());
+    shared.views.renew(&shared.tree, 0);
+    compacted?;
+    forget_old_versions(shared)?;
+    Ok(shared.tree.current_version().id() != before)
+}
+
+/// Merges level 0 into the level above the first one that has files, and what is too large by that into the next level, and so on.
+/// Returns whether there was anything. Nobody else merges meanwhile: what is between the levels would be older than what gets below.
+///
+/// The tree's strategy takes the level that is fullest, and of it the files that lie between the ends of some files of the next
+/// level. Where a record is longer than a file is to be, a level may have one file alone, and that reaches beyond the next level:
+/// nothing lies between, and level 0 gets no turn.
+fn pull_down(shared: &Shared, merged_from: u8) -> Result<bool> {
+    let version = shared.tree.current_version();
+    let has_files = |level: &u8| version.level(usize::from(*level)).is_some_and(|level| !level.is_empty());
+    let target = (1..=LAST_LEVEL).find(has_files).map_or(LAST_LEVEL, |first| first.saturating_sub(1).max(1));
+    drop(version);
+    let mut is_any = compact(shared, Arc::new(PullDown(0, target)))?;
+    let mut bytes_max = shared.table_bytes.saturating_mul(u64::from(merged_from));
+    for level in target..LAST_LEVEL {
+        let version = shared.tree.current_version();
+        if version.level(level.into()).is_none_or(|level| level.size() <= bytes_max) {
+            break;
+        }
+        drop(version);
+        is_any |= compact(shared, Arc::new(PullDown(level, level + 1)))?;
+        bytes_max = bytes_max.saturating_mul(LEVEL_RATIO);
+    }
+    Ok(is_any)
 }
 
 /// Merges everything.

@@ -240,3 +240,30 @@ fn what_a_lookup_reads_is_not_taken_for_half_written() {
     maintenance::delete_half_written(&engine.shared);
     assert!(!half.exists() && tables() < before);
 }
+
+/// A record that is much longer than a file is to be, between short ones: the tree's own strategy finds nothing to merge then.
+#[test]
+fn writes_go_on_however_long_a_record_is() {
+    const LONG: usize = 40 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let engine = small(folder.path());
+    let (done, is_done) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        for round in 0..12_u8 {
+            let short = [b"a", b"z"].map(|key| (key.to_vec(), vec![round; 100]));
+            let short = short.into_iter().filter(|_| round > 0);
+            put(&engine, short.chain([(b"b".to_vec(), vec![round; LONG])]));
+            engine.sync().unwrap();
+            done.send(round).unwrap();
+        }
+        engine
+    });
+    for round in 0..12 {
+        let found = is_done.recv_timeout(Duration::from_secs(60));
+        assert_eq!(found, Ok(round), "a write waits for a merge that nobody makes");
+    }
+    let engine = thread.join().unwrap();
+    let value = engine.get(b"b").unwrap().unwrap();
+    assert!(value.len() == LONG && value.iter().all(|byte| *byte == 11));
+    assert_eq!(engine.get(b"z").unwrap().unwrap().to_vec(), vec![11; 100]);
+}
