@@ -48,6 +48,7 @@ mod signals;
 pub mod slotmove;
 mod sockets;
 pub mod status;
+mod stillness;
 mod supervisor;
 mod syslog;
 mod until;

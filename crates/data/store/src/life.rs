@@ -11,6 +11,7 @@ use crate::{
     daemon::Caller,
     messages,
     signals::Watch,
+    stillness::Watchdog,
     supervisor::{Message, Patience, Supervisor},
 };
 
@@ -78,10 +79,16 @@ impl Life {
     }
 
     /// It ends, as long as what this returns is there.
-    pub(crate) fn ending(&self) -> Patience {
+    pub(crate) fn ending(&self) -> (Patience, Watchdog) {
         const STATUS: &str = "The store brings what it has to the disk";
         self.supervisor.stopping(STATUS);
-        self.supervisor.patience(STATUS)
+        let process_file = self.process_file.as_ref().map(|file| file.0.clone());
+        let leave = move || {
+            if let Some(path) = process_file.as_ref().filter(|path| ProcessFile::is_own(path)) {
+                let _ = fs::remove_file(path);
+            }
+        };
+        (self.supervisor.patience(STATUS), Watchdog::start(leave))
     }
 }
 

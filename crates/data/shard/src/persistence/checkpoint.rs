@@ -1,6 +1,6 @@
 //! Checkpoints: how the tables follow the log.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use commands::{Server, config::Settings};
 use engine::{Job, Report, Tables};
@@ -32,6 +32,8 @@ const CHECKPOINT_SHARE: u64 = 16;
 const CHECKPOINT_BYTES_MIN: u64 = 4 << 20;
 /// How old the last checkpoint may be while keys are dirty.
 const CHECKPOINT_MS: Millis = 10_000;
+/// For how long a batch is written before it is said that this takes long; then after twice as long again, and so on.
+const SLOW_MS: Millis = 60_000;
 /// How far a checkpoint is.
 pub(crate) enum Stage {
     None,
@@ -69,6 +71,10 @@ pub(crate) struct Checkpoints {
     synced: (Offset, Millis),
     /// When the batch that is being written was handed over.
     submitted: Millis,
+    /// After how long it is said that it is not written yet.
+    slow_after: Millis,
+    /// What those who write tables had no room for yet.
+    unsubmitted: VecDeque<Job>,
     /// For how much log a batch was written, and how long that took.
     drained: Option<(u64, Millis)>,
 }
@@ -93,6 +99,8 @@ impl Checkpoints {
             applied,
             synced: (applied, now),
             submitted: now,
+            slow_after: SLOW_MS,
+            unsubmitted: VecDeque::new(),
             drained: None,
         }
     }
@@ -100,6 +108,7 @@ impl Checkpoints {
     pub(crate) fn clock_was_set_back(&mut self, now: Millis) {
         self.begun = self.begun.min(now);
         self.synced.1 = self.synced.1.min(now);
+        self.submitted = self.submitted.min(now);
     }
 }
 
@@ -176,7 +185,9 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
         while let Some(report) = self.workers.poll_report() {
             self.handle(report, now)?;
         }
+        self.submit_waiting();
         self.go_on_removing(server);
+        self.tell_if_slow(now);
         // What was changed and is not in the log yet must not become part of the tables.
         if self.commit.trouble.is_some() {
             return Ok(false);
@@ -232,13 +243,48 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
                 }
                 if let Some(batch) = self.tables.with(Tables::freeze_marked) {
                     self.removals.freeze();
-                    let _ = self.workers.write_tables(Job::Write(batch));
+                    self.submit(Job::Write(batch));
                     self.checkpoints.submitted = now;
+                    self.checkpoints.slow_after = SLOW_MS;
                     self.checkpoints.stage = Stage::None;
                 }
                 Ok(false)
             }
         }
+    }
+
+    /// Has a job done that a checkpoint cannot do without.
+    fn submit(&mut self, job: Job) {
+        self.checkpoints.unsubmitted.push_back(job);
+        self.submit_waiting();
+    }
+
+    fn submit_waiting(&mut self) {
+        while let Some(job) = self.checkpoints.unsubmitted.pop_front() {
+            if let Err(job) = self.workers.write_tables(job) {
+                self.checkpoints.unsubmitted.push_front(job);
+                return;
+            }
+        }
+    }
+
+    /// Says that a batch is not written yet, if that takes long.
+    fn tell_if_slow(&mut self, now: Millis) {
+        let Some(bytes) = self.tables.with(|tables| tables.frozen().map(|batch| batch.bytes())) else { return };
+        let elapsed = now - self.checkpoints.submitted;
+        if elapsed < self.checkpoints.slow_after {
+            return;
+        }
+        self.checkpoints.slow_after = elapsed.saturating_mul(2);
+        let does = match self.tables.with(|tables| tables.engine().is_making_files()) {
+            true => "the tables are making files",
+            false => "nothing is being done about it",
+        };
+        self.world.warn(&format!(
+            "a checkpoint of {} MB has waited for the tables for {} s by now: {does}. All of it is in the log",
+            bytes >> 20,
+            elapsed / 1000
+        ));
     }
 
     /// Gives up what of the log is not to be kept any more.
@@ -299,6 +345,8 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
     }
 
     pub(crate) fn handle(&mut self, report: Report, now: Millis) -> Result<(), ShardError> {
+        // There is room for a job more.
+        self.submit_waiting();
         match report {
             Report::Written { .. } => {
                 if let Some(offset) = self.tables.with(Tables::written) {
@@ -308,7 +356,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
                         .or(self.checkpoints.drained);
                     self.checkpoints.applied = Offset(offset.0);
                     self.removals.note_written();
-                    let _ = self.workers.write_tables(Job::Sync);
+                    self.submit(Job::Sync);
                 }
             }
             Report::WriteFailed { error, again: None, .. } => return Err(error.into()),

@@ -7,7 +7,7 @@ use commands::{
     server::{Load, Wanted, Warmup},
 };
 use engine::{Answer, Bounds, Page, Request};
-use keyspace::{Gather, Millis};
+use keyspace::{Database, Gather, Millis};
 use oplog::disk::Disk;
 
 use crate::{
@@ -24,6 +24,9 @@ const COLD_MS: (Millis, Millis) = (1_000, 10_000);
 const WARMED_BYTES_MAX: usize = 1 << 20;
 /// How often the tables are asked for keys whose time has come.
 const DUE_MS: Millis = 500;
+/// In each so many rounds databases are asked too that have no key that expires, as far as is known: tables of before these were counted
+/// may have some, and deadlines of keys that are gone are to go.
+const ALL_ROUNDS: u64 = 120;
 /// Bytes of the deadlines that are looked at together.
 const DUE_BYTES_MAX: usize = 1 << 20;
 
@@ -33,6 +36,10 @@ pub(crate) struct Reads {
     pub(crate) outstanding: usize,
     /// When the tables are asked again for keys whose time has come, and of which database.
     next_due: (Millis, usize),
+    /// How often all databases were asked.
+    due_rounds: u64,
+    /// How many questions of that kind wait for their answer.
+    asking_for_due: usize,
     loads: Vec<Load>,
     warmups: Vec<Warmup>,
     /// Whether collections come into memory.
@@ -49,6 +56,8 @@ impl Reads {
         Self {
             outstanding: 0,
             next_due: (now, 0),
+            due_rounds: 0,
+            asking_for_due: 0,
             loads: Vec::new(),
             warmups: Vec::new(),
             gathers: true,
@@ -104,6 +113,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
         self.workers.begin_answers();
         while let Some((asked, read)) = self.workers.poll_answer() {
             self.reads.outstanding -= 1;
+            self.reads.asking_for_due -= usize::from(matches!(asked, ReadPurpose::Due(_)));
             match (asked, read) {
                 (ReadPurpose::Piece(gather), read) => {
                     // No client waits for it.
@@ -155,13 +165,18 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
     /// Asks the tables for keys whose time has come: those that are not in memory expire too. A database at a time.
     pub(crate) fn ask_for_due(&mut self, server: &Server, now: Millis) {
         let (at, db) = self.reads.next_due;
-        if now < at {
+        // One at a time: where it takes long, more of them would take longer.
+        if now < at || self.reads.asking_for_due > 0 {
             return;
         }
-        if let Some(database) = server.keyspace.database(db).filter(|database| !database.is_empty()) {
+        let is_asked = |database: &&Database| {
+            !database.is_empty() && (database.expires_len() > 0 || self.reads.due_rounds.is_multiple_of(ALL_ROUNDS))
+        };
+        if let Some(database) = server.keyspace.database(db).filter(is_asked) {
             self.ask_for_due_within(db, &ShardTables::due(database.disk(), now));
         }
         let next = (db + 1) % server.keyspace.len().max(1);
+        self.reads.due_rounds += u64::from(next == 0);
         self.reads.next_due = (if next == 0 { now + DUE_MS } else { at }, next);
     }
 
@@ -181,7 +196,8 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
 
     pub(crate) fn ask_for_due_within(&mut self, db: usize, bounds: &Bounds) {
         let capture = Box::new(self.tables.capture(bounds, DUE_MAX));
-        self.ask(Request::Scan { capture, records_max: DUE_MAX, bytes_max: DUE_BYTES_MAX }, ReadPurpose::Due(db));
+        let request = Request::Scan { capture, records_max: DUE_MAX, bytes_max: DUE_BYTES_MAX };
+        self.reads.asking_for_due += usize::from(self.ask(request, ReadPurpose::Due(db)));
     }
 }
 
