@@ -108,14 +108,15 @@ fn it_is_set_aside_too_if_the_new_master_is_redis() {
 }
 
 #[test]
-fn data_of_another_history_are_replaced() {
+fn data_of_another_history_are_replaced_and_kept() {
     let (master, replica) = (Store::start(&DEBUG), Store::start(&DEBUG));
     let (mut first, mut second) = (master.client(), replica.client());
     second.text(&["SET", "own", "goes"]);
     follow(&mut second, master.address);
     wait_for_link(&mut second);
     assert_same(&mut first, &mut second);
-    assert_eq!(field(&mut second, "set_aside_files"), "0");
+    wait_within(LONG, "what it had is kept", || field(&mut second, "set_aside_files") == "1");
+    assert!(field(&mut second, "set_aside_last").starts_with("set-aside-data-"));
 }
 
 #[test]

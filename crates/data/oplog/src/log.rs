@@ -301,7 +301,10 @@ impl<D: Disk> Log<D> {
     /// The disk's, as for [`write`](Self::write).
     pub fn set_replication_id(&mut self, replication_id: ReplicationId, now_ms: u64) -> Result<(), LogError> {
         self.write()?;
-        let header = SegmentHeader { replication_id, created_ms: now_ms, ..self.next_header(self.end) };
+        let next = self.next_header(self.end);
+        // An empty segment makes way for the next one, and nobody would know which history it told.
+        let former_id = next.former_id.or(self.is_empty().then_some(next.replication_id));
+        let header = SegmentHeader { replication_id, created_ms: now_ms, former_id, ..next };
         self.begin_segment(header, 0)
     }
 
@@ -317,6 +320,7 @@ impl<D: Disk> Log<D> {
             first_offset,
             created_ms: frame.map_or(before.created_ms, |frame| frame.time_ms),
             generation: before.generation.wrapping_add(1).max(1),
+            former_id: before.former_id.filter(|_| before.first_offset == first_offset),
             ..before
         }
     }

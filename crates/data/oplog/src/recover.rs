@@ -90,6 +90,7 @@ fn create<D: Disk>(disk: D, folder: &Path, options: Options, now_ms: u64) -> Res
         generation: 1,
         salt: options.salt,
         replication_id: options.replication_id,
+        former_id: None,
     };
     let shared = Arc::new(Shared::new(disk, folder.to_owned(), options, VecDeque::new()));
     adopt_spares(&shared)?;
@@ -209,6 +210,7 @@ impl<D: Disk> Recovery<'_, D> {
                 first_offset: end.offset,
                 created_ms: now_ms,
                 generation: generation_max.unwrap_or(0).wrapping_add(1),
+                former_id: None,
                 ..last.segment.header
             };
             begin_segment_durably(&shared, header)?

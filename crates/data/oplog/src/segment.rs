@@ -16,6 +16,7 @@ const MAGIC: &[u8; 8] = b"TIDEOLOG";
 const VERSION: u32 = 1;
 const CRC_AT: usize = HEADER_LEN - 4;
 const ID_AT: usize = 40;
+const FORMER_ID_AT: usize = ID_AT + ReplicationId::LEN;
 /// Digits of a name: those of the largest offset.
 const NAME_DIGITS: usize = 20;
 const NAME_SUFFIX: &str = ".oplog";
@@ -36,6 +37,9 @@ pub(crate) struct SegmentHeader {
     /// What checksums of frames begin with; the same in all segments.
     pub(crate) salt: u32,
     pub(crate) replication_id: ReplicationId,
+    /// The history that the log told up to here, if no segment says so: the one that did had nothing else to say, and this one took
+    /// its place.
+    pub(crate) former_id: Option<ReplicationId>,
 }
 
 impl SegmentHeader {
@@ -49,6 +53,9 @@ impl SegmentHeader {
         put(&mut bytes, 32, &self.generation.to_le_bytes());
         put(&mut bytes, 36, &self.salt.to_le_bytes());
         put(&mut bytes, ID_AT, self.replication_id.as_bytes());
+        if let Some(former) = &self.former_id {
+            put(&mut bytes, FORMER_ID_AT, former.as_bytes());
+        }
         let crc = crc32c::crc32c(bytes.get(..CRC_AT).unwrap_or_default());
         put(&mut bytes, CRC_AT, &crc.to_le_bytes());
         bytes
@@ -69,6 +76,8 @@ impl SegmentHeader {
             generation: u32_at(bytes, 32),
             salt: u32_at(bytes, 36),
             replication_id: id.ok_or(Reason::Header)?,
+            // Zeros if there is none.
+            former_id: bytes.get(FORMER_ID_AT..FORMER_ID_AT + ReplicationId::LEN).and_then(ReplicationId::parse),
         })
     }
 }
@@ -132,6 +141,7 @@ impl Segment {
             first_offset: Offset(self.header.first_offset),
             created_ms: self.header.created_ms,
             replication_id: self.header.replication_id,
+            former_id: self.header.former_id,
         }
     }
 }
@@ -147,4 +157,6 @@ pub struct SegmentInfo {
     pub created_ms: u64,
     /// Which history it is part of.
     pub replication_id: ReplicationId,
+    /// The history that was told up to its beginning, if the segment before it is not to be asked.
+    pub former_id: Option<ReplicationId>,
 }

@@ -57,6 +57,7 @@ impl<D: Disk> Log<D> {
             created_ms: now_ms,
             generation: self.active.file.segment.header.generation.wrapping_add(1).max(1),
             replication_id,
+            former_id: None,
             ..self.active.file.segment.header
         };
         self.all_or_failed(|log| {

@@ -47,6 +47,15 @@ impl Histories {
         all.join(",")
     }
 
+    /// The same without what was written after a moment at which the log ended there at the latest, if that could be mistaken: where both
+    /// tell the same history at their ends, one of them has lost its end, and nothing but offsets tells them apart.
+    #[must_use]
+    pub fn no_later_than(self, offset: Offset, own: &Self) -> Self {
+        let last = |all: &Self| all.begun.last().map(|(history, _)| *history);
+        let end = if last(&self) == last(own) { self.end.min(offset) } else { self.end };
+        Self { end, ..self }
+    }
+
     /// Up to where a history is told.
     fn until(&self, place: usize) -> Offset {
         self.begun.get(place + 1).map_or(self.end, |(_, from)| *from)
@@ -93,6 +102,24 @@ mod tests {
             (log(&[(1, 0)], 700), log(&[(2, 0)], 900), None),
         ] {
             assert_eq!(parted_at(&own, &other), expected.map(Offset), "{own:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_master_has_written_since_counts_where_its_history_tells_so() {
+        let one = log(&[(1, 0)], 700);
+        for (own, other, expected) in [
+            // It lost its end at 650, and has written since.
+            (one.clone(), log(&[(1, 0)], 720), Some(600)),
+            // This one was promoted at 500, the master went on; tables that are copied are of 600, or of much earlier.
+            (log(&[(1, 0), (2, 500)], 700), log(&[(1, 0)], 720), Some(500)),
+            (log(&[(1, 0), (2, 650)], 700), log(&[(1, 0)], 720), Some(650)),
+            (one, log(&[(1, 0), (2, 680)], 720), Some(680)),
+            // Promoted before anything was written.
+            (log(&[(1, 500), (2, 500)], 700), log(&[(1, 0)], 720), Some(500)),
+        ] {
+            let found = parted_at(&own, &other.clone().no_later_than(Offset(600), &own));
+            assert_eq!(found, expected.map(Offset), "{own:?} {other:?}");
         }
     }
 

@@ -338,6 +338,10 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
     pub fn histories(&self) -> Vec<(ReplicationId, Offset)> {
         let mut histories: Vec<(ReplicationId, Offset)> = Vec::new();
         for segment in self.commit.log.segments() {
+            if let Some(former) = segment.former_id.filter(|former| histories.last().is_none_or(|(id, _)| id != former))
+            {
+                histories.push((former, segment.first_offset));
+            }
             if histories.last().is_none_or(|(id, _)| *id != segment.replication_id) {
                 histories.push((segment.replication_id, segment.first_offset));
             }

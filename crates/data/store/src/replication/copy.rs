@@ -25,7 +25,7 @@ use commands::{
 };
 use engine::Batch;
 use mio::{Poll, Token, Waker};
-use oplog::{Log, Offset, disk::RealDisk};
+use oplog::{Log, disk::RealDisk};
 use replication::replica::Position;
 use shard::records::ShardTables;
 
@@ -41,7 +41,7 @@ use crate::{
     messages, opening,
 };
 
-use super::set_aside;
+use super::set_aside::{self, Parting, Saved};
 
 /// So many bytes of values are in memory before they are written to the tables.
 const PIECE_BYTES: usize = 64 << 20;
@@ -57,8 +57,8 @@ pub struct Copied {
     pub position: Position,
     /// How many keys it has.
     pub keys: u64,
-    /// Up to where the master has what the own log has, if that goes on behind it.
-    pub parted: Option<Offset>,
+    /// What the own data have that the master has not.
+    pub parted: Parting,
     folder: PathBuf,
 }
 
@@ -102,7 +102,7 @@ pub fn make(
     };
     let (keys, selected) = fill(&folder, &settings, snapshot)?;
     finish_making(&folder, &settings, position, selected)?;
-    Ok(Copied { position, keys, parted: None, folder })
+    Ok(Copied { position, keys, parted: Parting::Nowhere, folder })
 }
 
 /// Takes in all that a snapshot has. Returns how many keys that are, and the database that the stream behind it goes on with.
@@ -248,16 +248,30 @@ fn give_up(root: &Path, old: &Path) {
     if !old.exists() {
         return;
     }
-    if let Err(reason) = set_aside::save(root, old) {
-        let kept = root.join(format!("set-aside-data-{}", clock::now()));
-        let place = if fs::rename(old, &kept).is_ok() { kept } else { old.to_owned() };
-        messages::warn(&format!(
-            "what this store had and its new master has not cannot be set aside as commands: {reason}. The old data stay in {}",
-            place.display()
-        ));
-        return;
+    match set_aside::save(root, old) {
+        Ok(Saved::AsCommands) => remove(old),
+        Ok(Saved::Unrelated) => {
+            let place = keep(root, old);
+            messages::warn(&format!(
+                "what this store had has no history in common with its new master's data: IT IS REPLACED, and kept in {place} (setting \
+                 replica-set-aside-data). To look at it, move it to be the folder shard-0 of an empty folder, and start a store with \
+                 that; remove it if nobody wants it"
+            ));
+        }
+        Err(reason) => {
+            let place = keep(root, old);
+            messages::warn(&format!(
+                "what this store had and its new master has not cannot be set aside as commands: {reason}. The old data stay in {place}"
+            ));
+        }
     }
-    remove(old);
+}
+
+/// Has old data stay under a name of their own. Returns it.
+fn keep(root: &Path, old: &Path) -> String {
+    let kept = root.join(set_aside::data_name(clock::now()));
+    let place = if fs::rename(old, &kept).is_ok() { kept.as_path() } else { old };
+    place.display().to_string()
 }
 
 fn remove(path: &Path) {

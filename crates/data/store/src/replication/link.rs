@@ -33,6 +33,7 @@ use crate::{clock, messages};
 use super::{
     ask,
     copy::{self, Copied},
+    set_aside::Parting,
 };
 
 /// How long is waited at most for something to come.
@@ -287,23 +288,21 @@ impl Driver<'_> {
     }
 
     /// Where the own log has parted from the master's, if it goes on behind that.
-    fn parted(&self, position: Position) -> Option<Offset> {
+    fn parted(&self, position: Position) -> Parting {
         let own = &self.task.histories;
         let theirs = match ask::histories(&self.stream, &self.task.options) {
             // What it has written since may be as long as what it has lost.
-            Ok(theirs) => Histories { end: theirs.end.min(position.offset), ..theirs },
+            Ok(theirs) => theirs.no_later_than(position.offset, own),
             Err(reason) => {
                 messages::warn(&format!("the master was asked which histories its log tells: {reason}"));
-                return None;
+                return Parting::Unrelated;
             }
         };
-        let parted = parted_at(own, &theirs);
-        if parted.is_none() && own.end > Offset(0) {
-            messages::notice(
-                "what is here has no history in common with the master's: it is replaced, and not set aside",
-            );
+        match parted_at(own, &theirs) {
+            None => Parting::Unrelated,
+            Some(parted) if parted < own.end => Parting::At(parted),
+            Some(_) => Parting::Nowhere,
         }
-        parted.filter(|parted| *parted < own.end)
     }
 
     fn give_pending(&mut self) -> Result<(), Ended> {

@@ -50,6 +50,7 @@ use self::{
     link::{FromLink, LinkThread},
     promises::Promises,
     replicas::Replicas,
+    set_aside::Parting,
 };
 
 pub use copy::finish as finish_copy;
@@ -396,6 +397,18 @@ impl Replicator {
         // What they were given is of another log.
         self.replicas.drop_all(shard);
         let waker = &self.waker;
+        let keyspace = &shard.server.keyspace;
+        let has_keys = (0..keyspace.len()).any(|db| keyspace.database(db).is_some_and(|database| !database.is_empty()));
+        let is_kept = has_keys && shard.server.shared.settings.replica_set_aside_data.0;
+        let parted = if copied.parted == Parting::Unrelated && !is_kept { Parting::Nowhere } else { copied.parted };
+        if parted != copied.parted && has_keys {
+            messages::warn(
+                "what this store had has no history in common with its new master's data: it is replaced, and not kept (setting \
+                 replica-set-aside-data)",
+            );
+        }
+        let mut copied = copied;
+        copied.parted = parted;
         let old = shard.replace(now, |settings: &Settings| {
             copied.install(folder)?;
             let opened = opening::open(folder, ShardNumber::FIRST, settings, None, Arc::clone(waker))?;

@@ -7,6 +7,13 @@
 //! set-aside-482113.resp       the same when all of them are there; shard-0.old goes then
 //! ```
 //!
+//! Data that have no history in common with the master's are kept as they are, as a folder:
+//!
+//! ```text
+//! shard-0.old/parted              says `unrelated`
+//! set-aside-data-1795852800000    shard-0.old under another name: log and tables
+//! ```
+//!
 //! So a crash in between is made up for by the next start.
 
 use std::{
@@ -15,6 +22,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use keyspace::Millis;
 use oplog::Offset;
 
 use crate::{
@@ -28,14 +36,46 @@ use crate::{
 const PARTED: &str = "parted";
 const BEGIN: &str = "set-aside-";
 const END: &str = ".resp";
+/// What folders begin with, and what the note says of their data.
+const DATA: &str = "set-aside-data-";
+const UNRELATED: &str = "unrelated";
+
+/// What the own data have that a master's have not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parting {
+    /// Nothing.
+    Nowhere,
+    /// What stands in the log from there on.
+    At(Offset),
+    /// Everything, as far as anybody can tell: both have no history in common.
+    Unrelated,
+}
+
+/// What has become of old data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Saved {
+    /// What nobody else has of it is set aside as commands, if there is anything.
+    AsCommands,
+    /// It has no history in common with what replaces it, and is to be kept.
+    Unrelated,
+}
+
+/// The name of a folder of data that are kept.
+pub fn data_name(now: Millis) -> String {
+    format!("{DATA}{now}")
+}
 
 /// Notes in data that are about to be replaced from where on nobody else has them; or that others have all of them.
-pub fn note(data: &Path, parted: Option<Offset>) -> io::Result<()> {
-    let Some(parted) = parted else {
-        return match fs::remove_file(data.join(PARTED)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        };
+pub fn note(data: &Path, parted: Parting) -> io::Result<()> {
+    let parted = match parted {
+        Parting::At(offset) => offset.to_string(),
+        Parting::Unrelated => UNRELATED.to_owned(),
+        Parting::Nowhere => {
+            return match fs::remove_file(data.join(PARTED)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            };
+        }
     };
     let mut file = File::create(data.join(PARTED))?;
     writeln!(file, "{parted}")?;
@@ -48,8 +88,11 @@ pub fn note(data: &Path, parted: Option<Offset>) -> io::Result<()> {
 /// # Errors
 ///
 /// It cannot be read or written: the old data is to stay.
-pub fn save(root: &Path, old: &Path) -> Result<(), String> {
-    let Ok(text) = fs::read_to_string(old.join(PARTED)) else { return Ok(()) };
+pub fn save(root: &Path, old: &Path) -> Result<Saved, String> {
+    let Ok(text) = fs::read_to_string(old.join(PARTED)) else { return Ok(Saved::AsCommands) };
+    if text.trim() == UNRELATED {
+        return Ok(Saved::Unrelated);
+    }
     let parted = text.trim().parse().map(Offset).map_err(|_| format!("{PARTED} has no offset: '{text}'"))?;
     let path = free_name(root, parted);
     let unready = path.with_extension("resp.new");
@@ -68,7 +111,7 @@ pub fn save(root: &Path, old: &Path) -> Result<(), String> {
     let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
     file.sync_all().map_err(failed)?;
     if count == 0 {
-        return fs::remove_file(&unready).map_err(failed);
+        return fs::remove_file(&unready).map(|()| Saved::AsCommands).map_err(failed);
     }
     fs::rename(&unready, &path).and_then(|()| sync_folder(root)).map_err(failed)?;
     messages::warn(&format!(
@@ -76,7 +119,7 @@ pub fn save(root: &Path, old: &Path) -> Result<(), String> {
          `redis-cli --pipe` takes them",
         path.display()
     ));
-    Ok(())
+    Ok(Saved::AsCommands)
 }
 
 /// A name that no file has.
@@ -86,11 +129,12 @@ fn free_name(root: &Path, parted: Offset) -> PathBuf {
     std::iter::once(first).chain(others).find(|path: &PathBuf| !path.exists()).unwrap_or_default()
 }
 
-/// The files that there are, by name.
+/// The files and folders that there are, by name.
 pub fn files(store: &StoreFolder) -> Vec<String> {
     let Ok(entries) = fs::read_dir(store.root()) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| name.starts_with(BEGIN) && name.ends_with(END)).collect();
+    let is_one = |name: &String| name.starts_with(DATA) || name.starts_with(BEGIN) && name.ends_with(END);
+    let mut names: Vec<String> = names.filter(is_one).collect();
     names.sort_unstable();
     names
 }
