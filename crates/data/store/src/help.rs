@@ -58,6 +58,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "replica-ack",
             "replica-rdb-version",
             "replica-log-size-max",
+            "replica-set-aside-data",
             "min-replicas-to-write",
             "min-replicas-max-lag",
             "replica-forward",
