@@ -444,6 +444,9 @@ impl Cache {
         self.counters.objects.fetch_add(1, Relaxed);
         drop(shard);
         object.persist();
+        if object.is_unwritten() && object.storage().has_much_unwritten() {
+            self.remove(object);
+        }
     }
 
     /// Objects get numbers above this one.

@@ -126,6 +126,8 @@ pub struct Object {
     page: OnceLock<Box<Page>>,
     /// What it has of a disk.
     share: Option<Box<DiskShare>>,
+    /// Bytes of its body that the disk did not take.
+    unwritten: AtomicU64,
     reservation: Reservation,
 }
 
@@ -158,6 +160,7 @@ impl Object {
         head: ResponseHead,
         lifetime: Lifetime,
     ) -> Result<(Arc<Self>, Filler), StorageFull> {
+        let storage = &storage.usable();
         Self::start_with(cache, storage, kind, (head, Body::on_disk(storage.disk())), lifetime)
     }
 
@@ -173,6 +176,7 @@ impl Object {
         lifetime: Lifetime,
         bytes_max: u64,
     ) -> Result<(Arc<Self>, Filler), StorageFull> {
+        let storage = &storage.usable();
         let body = if storage.disk().is_some() { Body::on_disk(storage.disk()) } else { Body::in_transit(bytes_max) };
         Self::start_with(cache, storage, Kind::Ordinary, (head, body), lifetime)
     }
@@ -202,6 +206,7 @@ impl Object {
             tags: Mutex::default(),
             page: OnceLock::new(),
             share: storage.disk().map(|disk| Box::new(DiskShare::new(disk))),
+            unwritten: AtomicU64::new(0),
             reservation: storage.reserve(cache, bytes)?,
         });
         let filler = Filler {
@@ -210,6 +215,7 @@ impl Object {
             buffer: BytesMut::new(),
             extent: None,
             expected: 0,
+            full: None,
             ended: false,
         };
         Ok((object, filler))
@@ -243,6 +249,7 @@ impl Object {
             tags: Mutex::new(tags),
             page: OnceLock::new(),
             share: Some(Box::new(share)),
+            unwritten: AtomicU64::new(0),
             reservation: storage.reserve(cache, bytes)?,
         }))
     }
@@ -372,6 +379,11 @@ impl Object {
         self.reservation.bytes()
     }
 
+    /// Whether a part of its body is in memory because the disk did not take it.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        self.unwritten.load(Relaxed) > 0
+    }
+
     /// Whether it has left the index; its readers go on.
     #[must_use]
     pub fn is_gone(&self) -> bool {
@@ -408,6 +420,7 @@ impl Drop for Object {
     fn drop(&mut self) {
         let chunks = self.body.take_memory();
         self.reservation.storage().give_back(chunks);
+        self.reservation.storage().forget_unwritten(*self.unwritten.get_mut());
     }
 }
 
@@ -421,6 +434,8 @@ pub struct Filler {
     /// Where on a disk the buffer goes, and how much of that is used.
     extent: Option<(Extent, u64)>,
     expected: u64,
+    /// Why a piece that the disk did not take could not stay in memory either.
+    full: Option<StorageFull>,
     ended: bool,
 }
 
@@ -488,9 +503,11 @@ impl Filler {
     /// # Errors
     /// The storage has no room and cannot make any: the body is broken then.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), StorageFull> {
+        self.full.clone().map_or(Ok(()), Err)?;
         while !bytes.is_empty() {
             if self.buffer.capacity() == self.buffer.len() {
                 self.flush();
+                self.full.clone().map_or(Ok(()), Err)?;
                 self.take_memory(bytes.len())?;
             }
             let (now, later) = bytes.split_at(bytes.len().min(self.buffer.capacity() - self.buffer.len()));
@@ -516,13 +533,29 @@ impl Filler {
 
     /// Lets readers have what has been written.
     pub fn flush(&mut self) {
-        if !self.buffer.is_empty() {
+        // NOTE: behind a piece that is missing nothing may follow.
+        if !self.buffer.is_empty() && self.full.is_none() {
             let written = self.buffer.split().freeze();
             match self.store(&written) {
                 Some(chunk) => self.object.body.push_stored(chunk),
-                None => self.object.body.push(written),
+                None => self.push_unwritten(written),
             }
         }
+    }
+
+    fn push_unwritten(&mut self, bytes: Bytes) {
+        let length = bytes.len() as u64;
+        if self.object.share.is_some() {
+            match self.object.storage().keep_unwritten(length) {
+                Ok(()) => drop(self.object.unwritten.fetch_add(length, Relaxed)),
+                Err(full) => {
+                    // NOTE: said by the next write, or by the end: until then nothing of it is delivered.
+                    self.full.get_or_insert(full);
+                    return;
+                }
+            }
+        }
+        self.object.body.push(bytes);
     }
 
     /// Writes a piece to the disk, if the object has one and that can be written.
@@ -558,6 +591,9 @@ impl Filler {
         let unused = self.buffer.capacity() - self.buffer.len();
         if self.object.share.is_some() {
             self.flush();
+            if self.full.is_some() {
+                return;
+            }
             self.object.reservation.shrink(unused);
             self.finish_on_disk();
         } else if !self.buffer.is_empty() && unused > self.buffer.len() / 4 {
@@ -572,6 +608,9 @@ impl Filler {
         self.ended = true;
         self.object.body.finish();
         self.object.persist();
+        if self.object.is_unwritten() && self.object.storage().has_much_unwritten() {
+            self.cache.remove(&self.object);
+        }
     }
 
     fn take_memory(&mut self, wanted: usize) -> Result<(), StorageFull> {

@@ -26,6 +26,9 @@ pub(crate) const CHUNK_BYTES_MAX: usize = 256 << 10;
 const POOL_SHARE: u64 = 32;
 const POOL_BYTES_MAX: usize = 16 << 20;
 
+/// Bytes that may be in memory because a disk did not take them, where nothing else is said.
+const UNWRITTEN_BYTES_MAX: u64 = 64 << 20;
+
 /// Objects that leave at most for one piece of a body.
 const EVICTED_AT_ONCE_MAX: usize = 50;
 
@@ -71,6 +74,10 @@ pub struct Stevedore {
     queues: Mutex<Queues>,
     pool: Pool,
     disk: Option<Arc<Disk>>,
+    /// What is used where the disk takes nothing.
+    fallback: Mutex<Option<Arc<Stevedore>>>,
+    /// Bytes of objects that are in memory because the disk did not take them.
+    unwritten: AtomicU64,
     /// Objects that leave at most for one object.
     nuke_limit: AtomicU64,
     /// What it counts.
@@ -97,6 +104,8 @@ impl Stevedore {
             queues: Mutex::new(Queues::default()),
             pool: Pool::default(),
             disk,
+            fallback: Mutex::default(),
+            unwritten: AtomicU64::new(0),
             nuke_limit: AtomicU64::new(u64::MAX),
             counters: StorageCounters::default(),
         }
@@ -105,6 +114,47 @@ impl Stevedore {
     /// Says how many objects may leave for one (`nuke_limit`); any number if it is never said.
     pub fn limit_nukes(&self, objects: u64) {
         self.nuke_limit.store(objects, Relaxed);
+    }
+
+    /// Says where objects go while its disk takes nothing. As many bytes as that has may be in memory of those whose way was interrupted.
+    pub fn falls_back_to(&self, memory: &Arc<Self>) {
+        *self.fallback.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(memory));
+    }
+
+    /// The storage for an object that begins now: another one while the disk takes nothing.
+    #[must_use]
+    pub fn usable(self: &Arc<Self>) -> Arc<Self> {
+        let is_failing = self.disk.as_ref().is_some_and(|disk| disk.is_failing());
+        let fallback = || self.fallback.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        is_failing.then(fallback).flatten().unwrap_or_else(|| Arc::clone(self))
+    }
+
+    /// Bytes of objects that are in memory because the disk did not take them.
+    #[must_use]
+    pub fn unwritten(&self) -> u64 {
+        self.unwritten.load(Relaxed)
+    }
+
+    /// Bytes that may be in memory because the disk did not take them.
+    fn unwritten_max(&self) -> u64 {
+        let fallback = self.fallback.lock().unwrap_or_else(PoisonError::into_inner);
+        fallback.as_ref().map_or(UNWRITTEN_BYTES_MAX, |memory| memory.limit())
+    }
+
+    /// Counts a piece that stays in memory because the disk did not take it.
+    pub(crate) fn keep_unwritten(&self, bytes: u64) -> Result<(), StorageFull> {
+        let most = self.unwritten_max();
+        let kept = self.unwritten.fetch_update(Relaxed, Relaxed, |kept| Some(kept + bytes).filter(|sum| *sum <= most));
+        kept.map(|_| ()).map_err(|_| self.full(bytes))
+    }
+
+    /// Whether so many of these bytes are there that an object with some is to leave when it has been delivered.
+    pub(crate) fn has_much_unwritten(&self) -> bool {
+        self.unwritten() > self.unwritten_max() / 2
+    }
+
+    pub(crate) fn forget_unwritten(&self, bytes: u64) {
+        self.unwritten.fetch_sub(bytes, Relaxed);
     }
 
     /// Its files, if it has any.

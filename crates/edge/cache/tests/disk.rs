@@ -10,9 +10,12 @@ use cache::{
     bans::Expression,
     index::{Cache, Digest, Found, Query},
     object::{Kind, Lifetime, Object, Variant},
-    storage::disk::{Compaction, MemoryFiles, StartedEmpty},
+    storage::{
+        Stevedore,
+        disk::{Compaction, DiskNews, MemoryFiles, StartedEmpty},
+    },
 };
-use http::Headers;
+use http::{Headers, ResponseHead};
 use support::{NOW, Place, body_of, read};
 
 const SIZE: u64 = 4 << 20;
@@ -264,6 +267,77 @@ fn disks_that_fail() {
     assert_eq!(place.disk().counters.journal_failed.load(Relaxed), 1);
     assert_eq!(place.find(1, NOW), None);
     assert!(Compaction::begin(place.disk(), &place.cache).is_err());
+    // Once the disk takes something again, all that is there is noted again, the ban included.
+    place.put(3, 500, &[]);
+    place.disk().probe();
+    assert!(place.disk().is_failing() && !place.disk().wants_compaction());
+    files.fail_writes(false);
+    place.disk().probe();
+    assert!(!place.disk().is_failing() && place.disk().wants_compaction());
+    place.put(4, 600, &[]);
+    let mut compaction = Compaction::begin(place.disk(), &place.cache).unwrap();
+    place.put(5, 700, &[]);
+    while !compaction.step(&place.cache).unwrap() {}
+    place.put(6, 800, &[]);
+    assert_eq!(place.disk().counters.journal_failed.load(Relaxed), 0);
+    let again = Place::open(&files, SIZE);
+    let found = [1, 2, 3, 4, 5, 6].map(|key| again.find(key, NOW));
+    assert_eq!(found, [None, None, None, Some(600), Some(700), Some(800)]);
+    assert_eq!(again.recovered.bans, 1);
+}
+
+/// What a disk does not take is bounded by the memory beside it, and what begins meanwhile goes there.
+#[test]
+fn a_full_disk_fills_no_memory() {
+    let files = MemoryFiles::default();
+    let place = Place::open(&files, SIZE);
+    let memory = Arc::new(Stevedore::malloc("memory", 100_000));
+    place.storage.falls_back_to(&memory);
+    place.put(1, 1000, &[]);
+    assert!(place.disk().take_news().is_none());
+    // Objects on their way when the disk is full.
+    let mut ways: Vec<_> = (0..40)
+        .map(|_| {
+            let head = ResponseHead::new();
+            Object::start(&place.cache, &place.storage, Kind::Ordinary, head, Lifetime::default()).unwrap()
+        })
+        .collect();
+    files.fail_writes(true);
+    let results: Vec<bool> = ways
+        .iter_mut()
+        .map(|(_, filler)| {
+            let first = filler.write(&[7; 8000]);
+            filler.flush();
+            first.and_then(|()| filler.write(b"x")).is_ok()
+        })
+        .collect();
+    assert!(results.contains(&true) && results.contains(&false), "{results:?}");
+    assert!(place.storage.unwritten() <= 100_000);
+    assert!(matches!(place.disk().take_news(), Some(DiskNews::Failing(_))) && place.disk().take_news().is_none());
+    // Who has a hole is broken, not short.
+    let whole: Vec<bool> = ways
+        .into_iter()
+        .map(|(object, filler)| {
+            filler.finish();
+            assert_eq!(object.body().length().is_some(), !object.body().is_broken());
+            !object.body().is_broken()
+        })
+        .collect();
+    assert_eq!(whole, results);
+    assert_eq!(place.storage.unwritten(), 0, "it goes with the objects");
+    // What begins now goes into memory, and is as bounded as anything there.
+    for key in 10..60 {
+        place.put(key, 8000, &[]);
+    }
+    assert!(memory.used() <= memory.limit() && memory.used() > 0);
+    assert_eq!((place.find(1, NOW), place.find(59, NOW)), (Some(1000), Some(8000)));
+    assert_eq!(place.storage.unwritten(), 0);
+    files.fail_writes(false);
+    place.disk().probe();
+    assert!(matches!(place.disk().take_news(), Some(DiskNews::Works)));
+    let before = memory.used();
+    place.put(70, 8000, &[]);
+    assert_eq!((memory.used(), place.find(70, NOW)), (before, Some(8000)));
 }
 
 #[test]

@@ -177,7 +177,7 @@ impl Backend {
     /// Stores a response; the client gets it from there.
     fn store(&mut self, mut head: ResponseHead, lifetime: Lifetime, body: AcceptedBody) -> Step {
         let shared = Arc::clone(&self.order.shared);
-        let storage = shared.storage(lifetime.ends() - lifetime.origin);
+        let storage = &shared.storage(lifetime.ends() - lifetime.origin).usable();
         let is_validated = matches!(body, AcceptedBody::Stale(_));
         let length = content_length(&head.headers);
         let mut kept = head.clone();

@@ -13,6 +13,10 @@
 //!   but whole records in it has perhaps lost a ban, so nothing of it is used, and the cache starts empty.
 //! - A piece of data is damaged: its object.
 //!
+//! A disk that is full, or takes nothing for another reason, is *failing* until [`Disk::probe`] finds that it takes something again. Objects
+//! that begin meanwhile are kept in the memory that stands beside it (`Stevedore::falls_back_to`). Pieces of those that were on their way
+//! stay in memory, too, bounded by the same size. A journal that could not be written is written anew afterwards.
+//!
 //! The journal is written anew ([`Compaction`]) when most of it is of the past.
 //!
 //! NOTE: bodies are read by whoever delivers them, a piece at a time, as Varnish's `file` does with its mapped pages: a piece that the
@@ -30,7 +34,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -51,6 +55,9 @@ use space::Space;
 /// Journals shorter than this are not written anew.
 const COMPACTED_BYTES_MIN: u64 = 4 << 20;
 
+/// What a disk must take before a tier that has failed is used again: one that is full to the brim would fail with the next object.
+const PROBE_BYTES_MAX: u64 = 16 << 20;
+
 /// What a disk tier counts.
 #[derive(Debug, Default)]
 pub struct DiskCounters {
@@ -62,6 +69,23 @@ pub struct DiskCounters {
     pub journal_failed: AtomicU64,
 }
 
+/// What has happened to a disk, for who tells people.
+#[derive(Debug)]
+pub enum DiskNews {
+    /// It takes nothing any more.
+    Failing(io::Error),
+    /// It takes what it is given again.
+    Works,
+}
+
+/// Whether a disk takes what it is given.
+#[derive(Debug, Default)]
+struct Health {
+    is_failing: AtomicBool,
+    /// What nobody has been told yet.
+    news: Mutex<Option<DiskNews>>,
+}
+
 /// A disk tier's files.
 #[derive(Debug)]
 pub struct Disk {
@@ -69,6 +93,7 @@ pub struct Disk {
     size: u64,
     space: Mutex<Space>,
     journal: Mutex<Journal>,
+    health: Health,
     /// What it counts.
     pub counters: DiskCounters,
 }
@@ -112,7 +137,33 @@ impl Disk {
     #[must_use]
     pub fn wants_compaction(&self) -> bool {
         let journal = self.journal();
-        !journal.has_failed && journal.bytes > COMPACTED_BYTES_MIN.max(2 * journal.live_bytes)
+        let is_due = journal.has_failed || journal.bytes > COMPACTED_BYTES_MIN.max(2 * journal.live_bytes);
+        is_due && !self.is_failing()
+    }
+
+    /// Whether it takes nothing, as far as is known.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        self.health.is_failing.load(Relaxed)
+    }
+
+    /// What has happened to it since this was asked last.
+    pub fn take_news(&self) -> Option<DiskNews> {
+        self.health.news.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Tries whether a disk that is failing takes something again. Not to be called by a thread that must not wait.
+    pub fn probe(&self) {
+        if self.is_failing() && self.files.probe(PROBE_BYTES_MAX.min(self.size / 8)).is_ok() {
+            self.health.is_failing.store(false, Relaxed);
+            *self.health.news.lock().unwrap_or_else(PoisonError::into_inner) = Some(DiskNews::Works);
+        }
+    }
+
+    fn note_failure(&self, error: io::Error) {
+        if !self.health.is_failing.swap(true, Relaxed) {
+            *self.health.news.lock().unwrap_or_else(PoisonError::into_inner) = Some(DiskNews::Failing(error));
+        }
     }
 
     /// A piece; `None` if it is not what was written.
@@ -138,8 +189,9 @@ impl Disk {
     /// Writes a piece; `None` if that fails.
     pub(crate) fn write(&self, at: u64, bytes: &[u8]) -> Option<StoredChunk> {
         let length = u32::try_from(bytes.len()).ok()?;
-        if self.files.write_data(at, bytes).is_err() {
+        if let Err(error) = self.files.write_data(at, bytes) {
             self.counters.write_errors.fetch_add(1, Relaxed);
+            self.note_failure(error);
             return None;
         }
         Some(StoredChunk { at, length, sum: crc32c::crc32c(bytes) })
@@ -163,21 +215,24 @@ impl Disk {
     }
 
     fn append(&self, journal: &mut Journal, record: &[u8]) {
-        if journal.has_failed {
-            return;
+        if !journal.has_failed {
+            if let Err(error) = self.files.append(JournalFile::Current, record) {
+                self.note_failure(error);
+                self.fail(journal);
+                return;
+            }
+            journal.bytes += record.len() as u64;
         }
-        if self.files.append(JournalFile::Current, record).is_err() {
-            self.fail(journal);
-            return;
-        }
-        journal.bytes += record.len() as u64;
         self.append_next(journal, record);
     }
 
     /// NOTE: a next journal that cannot be written is given up; the current one goes on.
     fn append_next(&self, journal: &mut Journal, record: &[u8]) {
         if journal.has_next {
-            journal.has_next = self.files.append(JournalFile::Next, record).is_ok();
+            if let Err(error) = self.files.append(JournalFile::Next, record) {
+                self.note_failure(error);
+                journal.has_next = false;
+            }
             journal.next_bytes += record.len() as u64;
         }
     }
@@ -203,6 +258,7 @@ fn empty(files: Box<dyn Files>, size: u64) -> Arc<Disk> {
         size,
         space: Mutex::new(space),
         journal: Mutex::default(),
+        health: Health::default(),
         counters: DiskCounters::default(),
     })
 }

@@ -53,6 +53,9 @@ impl SharedCache {
             Ok(disk) => (disk, before.and_then(|before| before.disk_trouble.clone())),
             Err(error) => (None, Some(error.to_string())),
         };
+        if let Some(disk) = &disk {
+            disk.falls_back_to(&memory);
+        }
         let shared = Shared { name: described.name.clone(), cache, memory, disk };
         let upkeep = before.map(|before| Arc::clone(&before.upkeep)).unwrap_or_default();
         Arc::new(Self { shared: Arc::new(shared), disk_trouble, upkeep, spec: described.clone() })

@@ -11,11 +11,12 @@ use std::{
 
 use ::accelerator::loaded::Storages;
 use cache::{
+    Time,
     bans::{Lurker, LurkerSettings},
     index::Cache,
     storage::{
         Stevedore,
-        disk::{Compaction, Disk, RealFiles},
+        disk::{Compaction, Disk, DiskNews, RealFiles},
     },
 };
 use haproxycfg::model::{StorageKind, StorageSpec};
@@ -33,6 +34,8 @@ const EXPIRED_AT_ONCE_MAX: usize = 500;
 const PAUSE_MAX: f64 = 1.0;
 /// And where something is.
 const PAUSE_MIN: f64 = 0.01;
+/// Seconds between two tries whether a disk takes something again.
+const PROBE_PAUSE: f64 = 5.0;
 
 /// Seconds since 1970, as the cache counts time.
 pub(super) fn wall_clock() -> f64 {
@@ -60,6 +63,13 @@ pub(super) fn open(specs: &[StorageSpec], cache: &Arc<Cache>, before: Option<(&[
             |(_, storages)| Arc::clone(&storages.transient),
         ),
     };
+    // While a disk takes nothing, its objects go where there is memory.
+    let memory = named.iter().find(|storage| storage.disk().is_none()).unwrap_or(&transient);
+    named
+        .iter()
+        .chain([&transient])
+        .filter(|storage| storage.disk().is_some())
+        .for_each(|disk| disk.falls_back_to(memory));
     let storages = Storages::new(named, transient);
     if before.is_some() {
         remove_others(cache, &storages);
@@ -123,6 +133,8 @@ pub(super) struct Upkeep {
     state: Mutex<State>,
     /// Whether somebody waits for a disk.
     is_syncing: Arc<AtomicBool>,
+    /// Whether disks are being tried.
+    is_probing: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -131,6 +143,8 @@ struct State {
     compactions: Vec<Compaction>,
     /// Bytes of journals when they were last synchronised.
     synced_bytes: u64,
+    /// When disks that take nothing are tried again.
+    probe_at: Time,
 }
 
 impl Upkeep {
@@ -150,11 +164,36 @@ impl Upkeep {
         cache.bans().drop_unused();
         let compacts = state.compact(cache, disks);
         self.sync(&mut state, disks, background);
+        self.look_after(&mut state, disks, (now, background));
         if count == EXPIRED_AT_ONCE_MAX || compacts {
             return Duration::ZERO;
         }
         let due = next.map_or(PAUSE_MAX, |next| next - now);
         Duration::from_secs_f64(due.min(lurks.unwrap_or(PAUSE_MAX)).clamp(PAUSE_MIN, PAUSE_MAX))
+    }
+
+    /// Says when a disk takes nothing any more, and tries whether it does again.
+    fn look_after(&self, state: &mut State, disks: &[Arc<Disk>], (now, background): (Time, &Background)) {
+        for news in disks.iter().filter_map(|disk| disk.take_news()) {
+            match news {
+                DiskNews::Failing(error) => write(
+                    Level::Alert,
+                    format_args!(
+                        "the cache's disk takes nothing: {error}. Objects are kept in memory until it does; make room, or give the cache less of the disk."
+                    ),
+                ),
+                DiskNews::Works => write(Level::Notice, format_args!("the cache's disk takes objects again")),
+            }
+        }
+        if now < state.probe_at || disks.iter().all(|disk| !disk.is_failing()) || self.is_probing.swap(true, Relaxed) {
+            return;
+        }
+        state.probe_at = now + PROBE_PAUSE;
+        let (is_probing, disks) = (Arc::clone(&self.is_probing), disks.to_vec());
+        background.run(move || {
+            disks.iter().for_each(|disk| disk.probe());
+            is_probing.store(false, Relaxed);
+        });
     }
 
     /// What journals have noted is on the disk a moment later, so that a loss of power brings no banned object back.

@@ -3,7 +3,10 @@
 //! From its beginning on, whatever is noted goes to both journals; besides, the bans there are and each object are noted in the new one.
 //! An object that leaves meanwhile is marked first and noted afterwards, under the journal's lock, so it is not noted again behind that.
 
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use super::{Disk, JournalFile, records};
 use crate::index::Cache;
@@ -25,7 +28,7 @@ impl Compaction {
         cache.bans().with_all(|bans| {
             let mut journal = disk.journal();
             result = disk.files.begin_next_journal();
-            if result.is_err() || journal.has_failed {
+            if result.is_err() {
                 return;
             }
             journal.has_next = true;
@@ -61,6 +64,8 @@ impl Compaction {
         journal.has_next = false;
         self.disk.files.replace_journal()?;
         journal.bytes = journal.next_bytes;
+        journal.has_failed = false;
+        self.disk.counters.journal_failed.store(0, Relaxed);
         Ok(true)
     }
 }

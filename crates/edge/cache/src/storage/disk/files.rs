@@ -64,12 +64,21 @@ pub trait Files: Debug + Send + Sync {
     /// As above.
     fn replace_journal(&self) -> io::Result<()>;
 
+    /// Tries whether the disk takes so many bytes more; they are not kept.
+    ///
+    /// # Errors
+    /// As above.
+    fn probe(&self, bytes: u64) -> io::Result<()>;
+
     /// Waits until the current journal is on the disk, so that a loss of power leaves it.
     ///
     /// # Errors
     /// As above.
     fn sync(&self) -> io::Result<()>;
 }
+
+/// What is written at once to try whether a disk takes something.
+const PROBE_PIECE_BYTES: usize = 256 << 10;
 
 /// Files of the machine: `PATH`, `PATH.journal` and `PATH.journal.new`.
 #[derive(Debug)]
@@ -153,6 +162,26 @@ impl Files for RealFiles {
         journals.current = next;
         let folder = current.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         File::open(folder)?.sync_all()
+    }
+
+    fn probe(&self, bytes: u64) -> io::Result<()> {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(".probe");
+        let path = PathBuf::from(name);
+        // NOTE: no zeros, of which some filesystems keep nothing.
+        let piece = vec![0x5a; PROBE_PIECE_BYTES];
+        let mut written = Ok(());
+        let mut file = File::create(&path)?;
+        for _ in 0..bytes.div_ceil(PROBE_PIECE_BYTES as u64) {
+            written = file.write_all(&piece);
+            if written.is_err() {
+                break;
+            }
+        }
+        // Others find out late that there is no room.
+        let synced = written.and_then(|()| file.sync_data());
+        std::fs::remove_file(&path)?;
+        synced
     }
 
     fn sync(&self) -> io::Result<()> {

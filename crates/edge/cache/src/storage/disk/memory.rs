@@ -165,6 +165,10 @@ impl Files for MemoryFiles {
         self.write(Write::Replace)
     }
 
+    fn probe(&self, _: u64) -> io::Result<()> {
+        if self.lock().fails { Err(io::Error::from(io::ErrorKind::StorageFull)) } else { Ok(()) }
+    }
+
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }
