@@ -6,17 +6,20 @@
 
 mod expression;
 mod lurker;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::VecDeque,
     fmt::Write,
     sync::{
-        Arc, PoisonError, RwLock, RwLockReadGuard,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
 use http::Headers;
+use rustc_hash::FxHashMap;
 
 pub use expression::{Expression, Refused};
 pub use lurker::{Lurker, LurkerSettings};
@@ -92,6 +95,8 @@ struct Inner {
     /// Their numbers follow one another.
     bans: RwLock<VecDeque<Arc<Ban>>>,
     newest: AtomicU64,
+    /// The newest ban that says each thing, by [`Expression::saying`].
+    sayings: Mutex<FxHashMap<u64, u64>>,
     /// Disk tiers that note every ban.
     journals: RwLock<Vec<Arc<Disk>>>,
     counters: BanCounters,
@@ -117,7 +122,8 @@ impl BanList {
         let bans = RwLock::new(VecDeque::from([Arc::new(first)]));
         // NOTE: it counts, as in Varnish.
         let counters = BanCounters { added: AtomicU64::new(1), ..BanCounters::default() };
-        let inner = Inner { bans, newest: AtomicU64::new(1), journals: RwLock::default(), counters };
+        let inner =
+            Inner { bans, newest: AtomicU64::new(1), sayings: Mutex::default(), journals: RwLock::default(), counters };
         Self { inner: Arc::new(inner) }
     }
 
@@ -130,13 +136,13 @@ impl BanList {
     /// Adds a ban; older ones that say the same are done with (`ban_dups`).
     pub fn add(&self, expression: Expression, now: Time) {
         let mut bans = self.inner.bans.write().unwrap_or_else(PoisonError::into_inner);
-        for ban in bans.iter().filter(|ban| !ban.is_completed()) {
-            if ban.expression.says_the_same(&expression) {
-                ban.is_completed.store(true, Relaxed);
-                self.inner.counters.duplicates.fetch_add(1, Relaxed);
-            }
-        }
         let number = self.inner.newest.load(Relaxed) + 1;
+        let before = self.inner.sayings().insert(expression.saying(), number);
+        let before = before.and_then(|before| Inner::at(&bans, before)).filter(|ban| !ban.is_completed());
+        if let Some(ban) = before.filter(|ban| ban.expression.says_the_same(&expression)) {
+            ban.is_completed.store(true, Relaxed);
+            self.inner.counters.duplicates.fetch_add(1, Relaxed);
+        }
         // NOTE: before any object can have passed it.
         for journal in self.inner.journals.read().unwrap_or_else(PoisonError::into_inner).iter() {
             journal.note_ban(number, now, &expression.words());
@@ -185,7 +191,12 @@ impl BanList {
     pub fn drop_unused(&self) {
         let mut bans = self.inner.bans.write().unwrap_or_else(PoisonError::into_inner);
         while bans.len() > 1 && bans.front().is_some_and(|oldest| oldest.objects.load(Relaxed) == 0) {
-            bans.pop_front();
+            if let Some(oldest) = bans.pop_front() {
+                let (mut sayings, saying) = (self.inner.sayings(), oldest.expression.saying());
+                if sayings.get(&saying) == Some(&oldest.number) {
+                    sayings.remove(&saying);
+                }
+            }
             self.inner.counters.deleted.fetch_add(1, Relaxed);
         }
     }
@@ -234,6 +245,7 @@ impl BanList {
                 entry.objects.store(objects, Relaxed);
                 *oldest = Arc::new(entry);
             }
+            self.inner.sayings().extend(stored.iter().map(|(number, _, expression)| (expression.saying(), *number)));
             bans.extend(
                 stored.into_iter().map(|(number, time, expression)| Arc::new(Ban::new(number, time, expression))),
             );
@@ -323,6 +335,10 @@ impl Ban {
 impl Inner {
     fn read(&self) -> RwLockReadGuard<'_, VecDeque<Arc<Ban>>> {
         self.bans.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sayings(&self) -> MutexGuard<'_, FxHashMap<u64, u64>> {
+        self.sayings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn at(bans: &VecDeque<Arc<Ban>>, number: u64) -> Option<&Arc<Ban>> {

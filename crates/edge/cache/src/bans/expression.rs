@@ -1,9 +1,10 @@
 //! What a ban tests: `req.url ~ ^/news && obj.http.x-tag == sport` (varnish-cli(7), vcl(7)).
 
-use std::fmt;
+use std::{fmt, hash::Hasher as _};
 
 use http::Headers;
 use pcre::Regex;
+use rustc_hash::FxHasher;
 
 use super::Subject;
 use crate::Time;
@@ -159,6 +160,13 @@ impl Expression {
     #[must_use]
     pub fn is_about_objects(&self) -> bool {
         self.tests.iter().any(|test| !matches!(test.field, Field::Url | Field::RequestHeader(_)))
+    }
+
+    /// A number that two expressions that say the same share, and others hardly ever.
+    pub(super) fn saying(&self) -> u64 {
+        let mut hasher = FxHasher::default();
+        hasher.write(self.to_string().as_bytes());
+        hasher.finish()
     }
 
     /// Whether another one that is newer makes this one superfluous. One about ages means other objects with each second.
