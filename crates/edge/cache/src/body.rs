@@ -14,7 +14,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use slab::Slab;
 
 use crate::storage::disk::{Chunks, Disk, StoredChunk};
@@ -45,7 +45,7 @@ enum Whole {
 pub struct Body {
     /// Set once it is whole: readers take no lock then.
     whole: OnceLock<Whole>,
-    arriving: Mutex<Arriving>,
+    arriving: Mutex<Lazy>,
     arrived: AtomicU64,
     /// Where pieces are that are not in memory.
     disk: Option<Arc<Disk>>,
@@ -64,6 +64,16 @@ struct Arriving {
     /// One for each reader that waits; all are woken by each chunk.
     readers: Slab<Waker>,
     round: u64,
+}
+
+/// There while it is needed: a body that is whole has none.
+#[derive(Debug, Default)]
+struct Lazy(Option<Box<Arriving>>);
+
+impl Lazy {
+    fn get(&mut self) -> &mut Arriving {
+        self.0.get_or_insert_default()
+    }
 }
 
 /// A body that is gone as soon as it has been read.
@@ -146,7 +156,7 @@ impl Body {
     /// Whether its fetch failed, or the disk did.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.is_damaged.load(Relaxed) || (self.whole.get().is_none() && self.lock().broken)
+        self.is_damaged.load(Relaxed) || (self.whole.get().is_none() && self.lock().get().broken)
     }
 
     pub(crate) fn damage(&self) {
@@ -163,17 +173,17 @@ impl Body {
     pub fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
         let Some(bytes_max) = self.transit_bytes_max else { return Poll::Ready(()) };
         let mut arriving = self.lock();
-        if arriving.transit.bytes < bytes_max {
+        if arriving.get().transit.bytes < bytes_max {
             return Poll::Ready(());
         }
-        arriving.transit.filler = Some(context.waker().clone());
+        arriving.get().transit.filler = Some(context.waker().clone());
         Poll::Pending
     }
 
     /// Wakes who waits for room: its reader has left.
     pub fn leave(&self) {
         if self.is_in_transit() {
-            let filler = self.lock().transit.filler.take();
+            let filler = self.lock().get().transit.filler.take();
             filler.into_iter().for_each(Waker::wake);
         }
     }
@@ -191,17 +201,17 @@ impl Body {
             return Poll::Ready(self.load(cursor.take_of(whole)));
         }
         let mut arriving = self.lock();
-        if let Some(chunk) = arriving.transit.chunks.pop_front() {
-            arriving.transit.bytes -= chunk.len() as u64;
-            let filler = arriving.transit.filler.take();
+        if let Some(chunk) = arriving.get().transit.chunks.pop_front() {
+            arriving.get().transit.bytes -= chunk.len() as u64;
+            let filler = arriving.get().transit.filler.take();
             drop(arriving);
             filler.into_iter().for_each(Waker::wake);
             return Poll::Ready(Ok(Some(chunk)));
         }
-        if arriving.transit.has_ended {
+        if arriving.get().transit.has_ended {
             return Poll::Ready(Ok(None));
         }
-        if let Some(chunk) = cursor.take(&arriving.chunks) {
+        if let Some(chunk) = cursor.take(&arriving.get().chunks) {
             // NOTE: a disk is not waited for with the lock.
             drop(arriving);
             return Poll::Ready(self.load(Some(chunk)));
@@ -211,14 +221,14 @@ impl Body {
             drop(arriving);
             return Poll::Ready(self.load(cursor.take_of(whole)));
         }
-        if arriving.broken {
+        if arriving.get().broken {
             return Poll::Ready(Err(Broken));
         }
-        let round = arriving.round;
+        let round = arriving.get().round;
         let place = cursor.waiting.filter(|(of, _)| *of == round).map(|(_, place)| place);
-        match place.and_then(|place| arriving.readers.get_mut(place)) {
+        match place.and_then(|place| arriving.get().readers.get_mut(place)) {
             Some(waker) => waker.clone_from(context.waker()),
-            None => cursor.waiting = Some((round, arriving.readers.insert(context.waker().clone()))),
+            None => cursor.waiting = Some((round, arriving.get().readers.insert(context.waker().clone()))),
         }
         Poll::Pending
     }
@@ -241,7 +251,7 @@ impl Body {
     /// What it has in memory, when nobody has the body any more.
     pub(crate) fn take_memory(&mut self) -> impl Iterator<Item = Bytes> + use<> {
         let arriving = self.arriving.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let left = std::mem::take(&mut arriving.chunks);
+        let left = std::mem::take(&mut arriving.get().chunks);
         let whole = match self.whole.take() {
             Some(Whole::Memory(chunks)) => chunks.into_vec(),
             Some(Whole::Disk(_) | Whole::Mixed(_)) | None => Vec::new(),
@@ -264,10 +274,10 @@ impl Body {
         self.arrived.fetch_add(bytes, Relaxed);
         match chunk {
             Chunk::Memory(chunk) if self.is_in_transit() => {
-                arriving.transit.chunks.push_back(chunk);
-                arriving.transit.bytes += bytes;
+                arriving.get().transit.chunks.push_back(chunk);
+                arriving.get().transit.bytes += bytes;
             }
-            chunk => arriving.chunks.push(chunk),
+            chunk => arriving.get().chunks.push(chunk),
         }
         wake(arriving);
     }
@@ -275,21 +285,44 @@ impl Body {
     pub(crate) fn finish(&self) {
         let mut arriving = self.lock();
         if self.is_in_transit() {
-            arriving.transit.has_ended = true;
+            arriving.get().transit.has_ended = true;
             return wake(arriving);
         }
-        let chunks = std::mem::take(&mut arriving.chunks);
+        let chunks = std::mem::take(&mut arriving.get().chunks);
         let _ = self.whole.set(Whole::of(chunks, self.disk.is_some()));
-        wake(arriving);
+        let woken = arriving.0.take();
+        drop(arriving);
+        woken.into_iter().flat_map(|woken| woken.readers).for_each(|(_, reader)| reader.wake());
+    }
+
+    /// Puts the last chunks into memory of their own, of which they fill all. Their number stays the same for those who read them.
+    pub(crate) fn repack(&self, chunks: usize) {
+        let mut arriving = self.lock();
+        let all = &mut arriving.get().chunks;
+        let first = all.len().saturating_sub(chunks);
+        let last = all.get_mut(first..).unwrap_or_default();
+        let lengths = last.iter().map(|chunk| if let Chunk::Memory(bytes) = chunk { bytes.len() } else { 0 });
+        let mut packed = BytesMut::with_capacity(lengths.sum());
+        for chunk in &*last {
+            if let Chunk::Memory(bytes) = chunk {
+                packed.extend_from_slice(bytes);
+            }
+        }
+        let mut packed = packed.freeze();
+        for chunk in last {
+            if let Chunk::Memory(bytes) = chunk {
+                *bytes = packed.split_to(bytes.len());
+            }
+        }
     }
 
     pub(crate) fn fail(&self) {
         let mut arriving = self.lock();
-        arriving.broken = true;
+        arriving.get().broken = true;
         wake(arriving);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arriving> {
+    fn lock(&self) -> MutexGuard<'_, Lazy> {
         self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -336,9 +369,9 @@ impl Cursor {
 }
 
 /// Readers are woken when nobody holds the lock: they ask at once.
-fn wake(mut arriving: MutexGuard<'_, Arriving>) {
-    let readers = std::mem::take(&mut arriving.readers);
-    arriving.round += 1;
+fn wake(mut arriving: MutexGuard<'_, Lazy>) {
+    let readers = std::mem::take(&mut arriving.get().readers);
+    arriving.get().round += 1;
     drop(arriving);
     readers.into_iter().for_each(|(_, reader)| reader.wake());
 }

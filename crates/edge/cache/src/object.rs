@@ -185,9 +185,10 @@ impl Object {
         cache: &Arc<Cache>,
         storage: &Arc<Stevedore>,
         kind: Kind,
-        (head, body): (ResponseHead, Body),
+        (mut head, body): (ResponseHead, Body),
         lifetime: Lifetime,
     ) -> Result<(Arc<Self>, Filler), StorageFull> {
+        head.compact();
         let bytes = size_of::<Self>() + INDEX_BYTES + head.headers.memory_bytes();
         let object = Arc::new(Self {
             kind,
@@ -213,6 +214,7 @@ impl Object {
             cache: Arc::clone(cache),
             object: Arc::clone(&object),
             buffer: BytesMut::new(),
+            piece: Piece::default(),
             extent: None,
             expected: 0,
             full: None,
@@ -424,6 +426,16 @@ impl Drop for Object {
     }
 }
 
+/// What readers have of the memory that the buffer is the rest of.
+#[derive(Debug, Default)]
+struct Piece {
+    /// Bytes that were taken.
+    taken: usize,
+    /// Those that readers have, and in how many chunks.
+    given: usize,
+    chunks: usize,
+}
+
 /// Fills an object's body. One that is dropped before [`Filler::finish`] breaks the body: who has read a part is told, and nobody
 /// finds the object any more.
 #[derive(Debug)]
@@ -431,6 +443,7 @@ pub struct Filler {
     cache: Arc<Cache>,
     object: Arc<Object>,
     buffer: BytesMut,
+    piece: Piece,
     /// Where on a disk the buffer goes, and how much of that is used.
     extent: Option<(Extent, u64)>,
     expected: u64,
@@ -538,7 +551,11 @@ impl Filler {
             let written = self.buffer.split().freeze();
             match self.store(&written) {
                 Some(chunk) => self.object.body.push_stored(chunk),
-                None => self.push_unwritten(written),
+                None => {
+                    self.piece.given += written.len();
+                    self.piece.chunks += 1;
+                    self.push_unwritten(written);
+                }
             }
         }
     }
@@ -589,6 +606,7 @@ impl Filler {
     /// The body is whole.
     pub fn finish(mut self) {
         let unused = self.buffer.capacity() - self.buffer.len();
+        let used = self.piece.given + self.buffer.len();
         if self.object.share.is_some() {
             self.flush();
             if self.full.is_some() {
@@ -596,12 +614,12 @@ impl Filler {
             }
             self.object.reservation.shrink(unused);
             self.finish_on_disk();
-        } else if !self.buffer.is_empty() && unused > self.buffer.len() / 4 {
-            // A last chunk that is much too large for what it holds is copied into one that is not.
-            let exact = Bytes::copy_from_slice(&self.buffer);
-            let capacity = std::mem::take(&mut self.buffer).capacity();
-            self.object.reservation.shrink(capacity.saturating_sub(allocated(exact.len())));
-            self.object.body.push(exact);
+        } else if unused > used / 4 && !self.object.body.is_in_transit() {
+            // What is much too large for what it holds is copied into what is not. What readers have of it they keep.
+            self.flush();
+            self.object.body.repack(self.piece.chunks);
+            self.buffer = BytesMut::new();
+            self.object.reservation.shrink(self.piece.taken.saturating_sub(allocated(used)));
         } else {
             self.flush();
         }
@@ -630,6 +648,7 @@ impl Filler {
             bytes = bytes.min(usize::try_from(extent.length).unwrap_or(bytes));
         }
         self.object.reservation.grow(&self.cache, bytes)?;
+        self.piece = Piece { taken: bytes, ..Piece::default() };
         self.buffer = self.object.storage().piece(bytes);
         Ok(())
     }

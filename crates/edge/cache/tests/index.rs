@@ -457,3 +457,39 @@ proptest! {
         }
     }
 }
+
+/// What was taken for a body and is not used is given back, however it came: in one piece or in many that readers already have.
+#[test]
+fn a_body_takes_what_it_needs() {
+    for (pieces, length) in [(1, 600), (1, 40), (7, 100), (30, 1000), (100, 3000)] {
+        let cache = Cache::new();
+        let storage = Arc::new(Stevedore::malloc("s0", 1 << 30));
+        let head = ResponseHead::new();
+        let (object, mut filler) = Object::start(&cache, &storage, Kind::Ordinary, head, Lifetime::default()).unwrap();
+        let empty = object.bytes();
+        let (mut cursor, mut read) = (cache::body::Cursor::default(), Vec::new());
+        let mut context = Context::from_waker(Waker::noop());
+        let mut written = Vec::new();
+        for piece in 0..pieces {
+            let bytes: Vec<u8> = (0..length).map(|place| u8::try_from((place + piece) % 251).unwrap()).collect();
+            filler.write(&bytes).unwrap();
+            filler.flush();
+            written.extend_from_slice(&bytes);
+            // A reader that is half way.
+            if piece % 2 == 0
+                && let Poll::Ready(Ok(Some(chunk))) = object.poll_next(&mut cursor, &mut context)
+            {
+                read.extend_from_slice(&chunk);
+            }
+        }
+        filler.finish();
+        while let Poll::Ready(Ok(Some(chunk))) = object.poll_next(&mut cursor, &mut context) {
+            read.extend_from_slice(&chunk);
+        }
+        assert_eq!(read, written);
+        let taken = object.bytes() - empty;
+        let needed = written.len() as u64;
+        assert!(taken >= needed && taken <= needed + needed / 4 + 64, "{pieces} of {length}: {taken}");
+        assert_eq!(storage.used(), object.bytes());
+    }
+}

@@ -1,5 +1,6 @@
 use super::ResponseHead;
 use crate::version::Version;
+use crate::{Limits, Parsed, ResponseParser};
 
 #[track_caller]
 fn check(head: &ResponseHead, expected: &str) {
@@ -25,4 +26,27 @@ fn writes() {
     check(&head, "HTTP/1.1 100 Continue||");
     head.start(Version::Http11, 1000);
     check(&head, "HTTP/1.1 999 Other||");
+}
+
+#[test]
+fn what_stays_takes_no_more_than_it_needs() {
+    let mut head = ResponseHead::new();
+    let bytes = b"HTTP/1.1 200 Fine\r\nServer: a\r\nX-A:  1 \r\nDate: now\r\nX-B: 2\r\n\r\n";
+    let parsed = ResponseParser::new().parse(bytes, &Limits::default(), &mut head);
+    assert!(matches!(parsed, Ok(Parsed::Complete { .. })));
+    for number in 0..20 {
+        head.headers.set(b"X-B", number.to_string().as_bytes());
+        head.headers.set(b"Age", b"0");
+    }
+    head.headers.remove(b"server");
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    head.write_to(&mut before);
+    let taken = head.headers.memory_bytes();
+    head.compact();
+    head.write_to(&mut after);
+    assert_eq!(String::from_utf8_lossy(&before), String::from_utf8_lossy(&after));
+    assert_eq!((head.status(), head.reason(), head.headers.first(b"x-b")), (200, &b"Fine"[..], Some(&b"19"[..])));
+    assert!(head.headers.memory_bytes() < taken / 2, "{taken} {}", head.headers.memory_bytes());
+    head.headers.set(b"Later", b"1");
+    assert_eq!(head.headers.first(b"date"), Some(&b"now"[..]));
 }
