@@ -39,9 +39,6 @@ use host::{BackendHost, Decisions};
 pub(crate) use record::AskedBy;
 pub use step::{Accepted, AcceptedBody, Coding, Codings, IncludeFinder, Reading, Recoding, Step, Stored};
 
-/// Seconds that a request is passed where `return (pass)` in `vcl_backend_response` says no time.
-const PASS_TIME: f64 = 120.0;
-
 /// What is to be fetched, and for whom.
 pub struct Order {
     pub(crate) loaded: Arc<Loaded>,
@@ -284,7 +281,7 @@ impl Backend {
                 self.accept(None)
             }
             Action::Pass => {
-                let seconds = answer.seconds.unwrap_or(PASS_TIME);
+                let seconds = answer.seconds.unwrap_or(self.host.decisions.ttl);
                 self.host.common.log.timestamp("Process", now);
                 self.accept(Some(seconds))
             }
@@ -413,6 +410,10 @@ impl Backend {
     }
 
     fn accept(&mut self, passes_for: Option<f64>) -> Step {
+        if !self.is_head && self.host.response.headers.first_known(HeaderId::ContentLength) == Some(b"0") {
+            // Nothing is no gzip.
+            self.host.response.headers.remove(b"content-encoding");
+        }
         if self.has_no_body() {
             let decisions = &mut self.host.decisions;
             (decisions.gzips, decisions.gunzips, decisions.has_includes) = (false, false, false);
@@ -447,6 +448,9 @@ impl Backend {
             self.host.common.log.record(VslTag::Storage, b"malloc Transient");
             let mut head = std::mem::take(&mut self.host.response);
             fields::remove_connection(&mut head.headers);
+            if recoding == Recoding::Test && self.loaded.settings.gzip {
+                fields::vary_by_encoding(&mut head.headers);
+            }
             let body = AcceptedBody::Backend(Recoding::None);
             return Step::Accept(Box::new(Accepted { stored: None, head, body }));
         }
@@ -465,7 +469,7 @@ impl Backend {
             // RFC 9110 section 8.8.3: what has been compressed or decompressed here is not the same, byte by byte.
             fields::weaken_tag(&mut head.headers);
         }
-        if is_gzip && self.loaded.settings.gzip && !self.host.is_pass {
+        if is_gzip && self.loaded.settings.gzip {
             fields::vary_by_encoding(&mut head.headers);
         }
         if is_gzip {
@@ -501,11 +505,16 @@ impl Backend {
     }
 
     fn retry(&mut self) -> Step {
-        if self.host.retries >= self.loaded.settings.max_retries {
-            self.host.common.record(VslTag::VCL_Error, b"Too many retries, delivering 503");
-            return Step::Abandon;
-        }
         self.host.retries += 1;
+        if self.host.retries > self.loaded.settings.max_retries {
+            // NOTE: the program makes the error; one that retries that, too, fails.
+            if self.host.common.subroutine == Subroutine::BackendError {
+                self.host.common.record(VslTag::VCL_Error, b"Too many retries, failing");
+                return Step::Abandon;
+            }
+            self.host.common.record(VslTag::VCL_Error, b"Too many retries, delivering 503");
+            return self.error(503, b"Backend fetch failed");
+        }
         self.host.body.clear();
         let xid = (self.next_xid)();
         self.host.xid = xid;
@@ -541,7 +550,7 @@ impl Backend {
             Ok(answer) => {
                 let Common { log, now, .. } = &mut self.host.common;
                 if answer.action == Action::Pass && subroutine == Subroutine::BackendResponse {
-                    let seconds = answer.seconds.unwrap_or(PASS_TIME);
+                    let seconds = answer.seconds.unwrap_or(self.host.decisions.ttl);
                     log.write(VslTag::TTL, format_args!("HFP {seconds:.0} 0 0 {now:.0} uncacheable"));
                 }
                 log.answered(answer);

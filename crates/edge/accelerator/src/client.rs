@@ -426,6 +426,7 @@ impl Client {
         let xid = (self.next_xid)();
         let log = self.host.common.log.fetch(xid, if is_background { "bgfetch" } else { "fetch" });
         let mut request = fields::backend_request(&self.host.request, &self.host.named, false, self.has_body);
+        fields::remove_wishes(&mut request.headers);
         if self.loaded.settings.gzip {
             request.headers.set(b"Accept-Encoding", b"gzip");
         }

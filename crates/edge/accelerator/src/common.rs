@@ -178,6 +178,7 @@ impl Common {
             },
             Variable::SessXid => text(workspace, self.connection.xid.to_string().as_bytes())?,
             Variable::ServerHostname => text(workspace, settings.hostname.as_bytes())?,
+            Variable::ServerIdentity if settings.identity.is_empty() => text(workspace, settings.hostname.as_bytes())?,
             Variable::ServerIdentity => text(workspace, settings.identity.as_bytes())?,
             _ => return Ok(None),
         }))

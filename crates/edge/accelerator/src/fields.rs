@@ -27,6 +27,14 @@ const NOT_FETCHED: [&[u8]; 8] = [
     b"range",
 ];
 
+/// What a client says to caches, or of a body that it has: a program's fetch for everybody goes without.
+const NOT_FOR_EVERYBODY: [&[u8]; 3] = [b"cache-control", b"accept-ranges", b"content-range"];
+
+/// Removes what a client says to caches from a request for an object.
+pub(crate) fn remove_wishes(headers: &mut Headers) {
+    headers.retain(|name, _| !is_one_of(&NOT_FOR_EVERYBODY, name));
+}
+
 /// What a response does not take into the cache.
 const NOT_STORED: [&[u8]; 1] = [b"accept-ranges"];
 

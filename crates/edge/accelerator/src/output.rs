@@ -89,6 +89,22 @@ fn is_decimal(digits: &[u8], number: u64) -> bool {
 /// The reason phrase of a status, as Varnish has it where a program gives none.
 #[must_use]
 pub fn reason(status: u16) -> &'static [u8] {
-    let known = http::reason_phrase(status).as_bytes();
-    if known.is_empty() { b"Unknown HTTP Status" } else { known }
+    match status {
+        204 => b"No Content",
+        302 => b"Found",
+        304 => b"Not Modified",
+        306 => b"(Unused)",
+        408 => b"Request Timeout",
+        416 => b"Requested Range Not Satisfiable",
+        417 => b"Expectation Failed",
+        422 => b"Unprocessable Entity",
+        424 => b"Failed Dependency",
+        502 => b"Bad Gateway",
+        504 => b"Gateway Timeout",
+        505 => b"HTTP Version Not Supported",
+        200..=206 | 300..=307 | 400..=417 | 421 | 423 | 425 | 426 | 428 | 429 | 500 | 501 | 503 => {
+            http::reason_phrase(status).as_bytes()
+        }
+        _ => b"Unknown HTTP Status",
+    }
 }

@@ -43,7 +43,7 @@ pub struct Settings {
     pub workspace_client: usize,
     /// `workspace_backend`, in bytes.
     pub workspace_backend: usize,
-    /// `server.identity` (`-i`).
+    /// `server.identity` (`-i`); the hostname if it is empty.
     pub identity: String,
     /// `server.hostname`
     pub hostname: String,
@@ -70,7 +70,7 @@ impl Default for Settings {
             ranges: true,
             workspace_client: 64 << 10,
             workspace_backend: 64 << 10,
-            identity: "localhost".to_owned(),
+            identity: String::new(),
             hostname: "localhost".to_owned(),
         }
     }

@@ -282,8 +282,9 @@ impl Cache {
             match objects.find(query) {
                 Candidate::Fresh(object) => match object.kind() {
                     Kind::Ordinary => return Found::Hit(object),
-                    Kind::HitForPass => return Found::HitForPass(object),
-                    Kind::HitForMiss => {
+                    Kind::HitForPass if query.fresh_until(&object) > query.now => return Found::HitForPass(object),
+                    // NOTE: as in Varnish what has been passed is fetched without waiting for others for a while.
+                    Kind::HitForMiss | Kind::HitForPass => {
                         let fetch = self.begin(objects, query, false);
                         return Found::HitForMiss { fetch, object };
                     }
@@ -556,7 +557,7 @@ impl Objects {
             }
             // NOTE: what says that requests need not wait for each other says so to its end, as in Varnish.
             let lifetime = object.lifetime();
-            let after = if object.kind() == Kind::HitForMiss { lifetime.grace + lifetime.keep } else { 0.0 };
+            let after = if object.kind() == Kind::Ordinary { 0.0 } else { lifetime.grace + lifetime.keep };
             if query.fresh_until(object) + after > query.now {
                 return Candidate::Fresh(Arc::clone(object));
             }

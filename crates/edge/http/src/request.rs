@@ -29,6 +29,14 @@ impl RequestHead {
         self.headers.remove_known(crate::HeaderId::TransferEncoding);
     }
 
+    /// All of its body is known, of so many bytes, whatever the sender said.
+    pub fn know_length(&mut self, length: u64) {
+        self.framing = Framing { length: Some(length), ..Framing::default() };
+        self.headers.remove_known(crate::HeaderId::TransferEncoding);
+        self.headers.remove_known(crate::HeaderId::ContentLength);
+        self.headers.add_number(crate::HeaderId::ContentLength, length);
+    }
+
     /// An empty head.
     #[must_use]
     pub fn new() -> Self {

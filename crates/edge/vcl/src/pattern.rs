@@ -47,6 +47,11 @@ impl Pattern {
         let (mut copied, mut at, mut found) = (0, 0, false);
         while let Some(groups) = self.regex.groups_at(subject, at) {
             let Some(whole) = groups.first().cloned().flatten() else { break };
+            if found && whole.is_empty() {
+                // NOTE: as in Varnish only the first match may be empty.
+                at = whole.end + 1;
+                continue;
+            }
             found = true;
             out.extend_from_slice(subject.get(copied..whole.start).unwrap_or_default());
             expand(&mut out, replacement, |group| {
@@ -57,12 +62,6 @@ impl Pattern {
                 break;
             }
             at = whole.end;
-            if whole.is_empty() {
-                // An empty match moves on by a byte, which stays.
-                out.extend_from_slice(subject.get(at..=at).unwrap_or_default());
-                at += 1;
-                copied = at.min(subject.len());
-            }
         }
         out.extend_from_slice(subject.get(copied..).unwrap_or_default());
         found.then_some(out)

@@ -19,6 +19,11 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BackendIndex(pub u32);
 
+impl BackendIndex {
+    /// What `default` stands for where no backend has that name: [`Program::default_backend`].
+    pub const DEFAULT: Self = Self(u32::MAX);
+}
+
 /// A probe, by its place in [`Program::probes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProbeIndex(pub u32);

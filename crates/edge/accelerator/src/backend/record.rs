@@ -1,11 +1,10 @@
 //! What a fetch writes into the log beside what VCL does.
 
-use cache::policy::{date, directives::ResponseDirectives};
 use http::RequestHead;
 use telemetry::vsl::VslTag;
 use vsm::counters::Main;
 
-use super::{Backend, BackendHost, Coding, Recoding, whole};
+use super::{Backend, BackendHost, Coding, Recoding, judge::Said};
 use crate::{common::Common, log::Log};
 
 /// The client's request, as far as a fetch for it may say otherwise.
@@ -62,25 +61,23 @@ impl Backend {
     }
 
     /// Notes what the response says of its life.
-    pub(super) fn record_ttl(&mut self, directives: &ResponseDirectives, now: f64) {
-        let BackendHost { common, decisions, response, is_pass, .. } = &mut self.host;
+    pub(super) fn record_ttl(&mut self, said: &Said, now: f64) {
+        let BackendHost { common, decisions, is_pass, .. } = &mut self.host;
         if *is_pass || !common.log.is_on() {
             return;
         }
-        let seconds_of =
-            |name: &[u8]| response.headers.first(name).and_then(|text| date::parse(text, whole(now))).unwrap_or(0);
-        let max_age = directives.s_maxage.or(directives.max_age).unwrap_or(0);
         let cacheable = if decisions.is_uncacheable { "uncacheable" } else { "cacheable" };
         common.log.write(
             VslTag::TTL,
             format_args!(
-                "RFC {:.0} {:.0} {:.0} {now:.0} {:.0} {} {} {max_age} {cacheable}",
+                "RFC {:.0} {:.0} {:.0} {now:.0} {:.0} {} {} {:.0} {cacheable}",
                 decisions.ttl,
                 decisions.grace,
                 decisions.keep,
                 now - decisions.age,
-                seconds_of(b"date"),
-                seconds_of(b"expires"),
+                said.date,
+                said.expires,
+                said.max_age,
             ),
         );
     }

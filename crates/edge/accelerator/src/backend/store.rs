@@ -115,7 +115,7 @@ impl Backend {
     /// Notes in the index that this is for one client alone.
     fn mark(&self, fetch: Fetch, passes_for: Option<f64>, ttl: f64) {
         let (kind, seconds, grace, keep) = match passes_for {
-            Some(seconds) => (Kind::HitForPass, seconds, 0.0, 0.0),
+            Some(seconds) => (Kind::HitForPass, seconds, self.host.decisions.grace, self.host.decisions.keep),
             None => (Kind::HitForMiss, ttl, self.host.decisions.grace, self.host.decisions.keep),
         };
         if seconds <= 0.0 {

@@ -194,7 +194,10 @@ impl Accelerator {
         let storages = Arc::new(storages::open(&described.storages, &cache, kept));
         let upkeep = before.map(|before| Arc::clone(&before.upkeep)).unwrap_or_default();
         let programs = Programs {
-            settings: described.settings.clone(),
+            settings: Settings {
+                hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+                ..described.settings.clone()
+            },
             loaded: Vec::new(),
             labels: Vec::new(),
             active: None,

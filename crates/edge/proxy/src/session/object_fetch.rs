@@ -135,7 +135,7 @@ pub(super) struct Broken {
 pub(super) enum RequestBody {
     /// The request has none.
     None,
-    /// All of it, framed as it came.
+    /// All of it, without framing.
     Kept(Vec<u8>),
     /// It has gone to another attempt, and was not kept.
     Gone,
@@ -208,7 +208,8 @@ impl Place {
                             continue;
                         }
                     };
-                    let mut exchange = self.exchange(&backend, &proxy);
+                    let kept_body = if let RequestBody::Kept(kept) = &body { Some(kept.as_slice()) } else { None };
+                    let mut exchange = self.exchange(&backend, &proxy, kept_body);
                     let between = set_timeouts(&exchange, &backend);
                     let (mut kept, mut deadline) = (PinnedConnections::default(), Deadline::default());
                     let mut fetch = Fetch::new(&self.worker, &proxy, self.origin.wanted(), &mut kept, &mut deadline);
@@ -263,12 +264,12 @@ impl Place {
         }
     }
 
-    fn exchange(&self, backend: &Backend, proxy: &Arc<LiveProxy>) -> Transaction {
+    fn exchange(&self, backend: &Backend, proxy: &Arc<LiveProxy>, kept: Option<&[u8]>) -> Transaction {
         let now = self.worker.now();
         let client = Rc::new(ClientSide::nobody(&self.instance, Arc::clone(&self.proxy), now));
         let mut exchange = Transaction::new(Arc::clone(&self.instance), Rc::clone(&client), &self.worker);
         exchange.restart(&self.instance, &client, self.worker.random());
-        exchange.request = request_of(backend);
+        exchange.request = request_of(backend, kept);
         let (source, destination) = backend.client_ends();
         exchange.source.set(source);
         exchange.changed_destination.set(destination);
@@ -438,10 +439,14 @@ impl Place {
 
 /// The request of a machine as it goes out. What goes without a body does not announce one: what came next on the connection would be
 /// read as that.
-pub(super) fn request_of(backend: &Backend) -> RequestHead {
+///
+/// A body that is `kept` is sent with its length, however it came, as Varnish does it.
+pub(super) fn request_of(backend: &Backend, kept: Option<&[u8]>) -> RequestHead {
     let mut request = backend.request().clone();
-    if !backend.sends_body() && !http::request_body_length(&request).is_empty() {
-        request.forget_body();
+    match kept {
+        _ if !backend.sends_body() && !http::request_body_length(&request).is_empty() => request.forget_body(),
+        Some(body) if backend.sends_body() => request.know_length(body.len() as u64),
+        _ => {}
     }
     request
 }

@@ -26,7 +26,8 @@ impl Compiler<'_> {
         self.next();
         let name = self.expect_kind(Kind::Identifier)?;
         let span = module.span.to(name.span);
-        let Some(function) = modules::function(self.text(module), self.text(name)) else {
+        let own_name = self.module_called(self.text(module)).unwrap_or_default();
+        let Some(function) = modules::function(own_name, self.text(name)) else {
             return Err(Diagnostic::new(format!("Symbol not found: '{}'", self.sources.text(span))).show_range(span));
         };
         self.note_use(function.places, Verb::Read, span);

@@ -87,17 +87,18 @@ impl Compiler<'_> {
         self.next();
         let token = self.peek();
         let name = self.identifier()?.to_owned();
-        if let Some(symbol) = self.symbols.get(&name) {
-            let words = format!("Symbol '{name}' has wrong type ({}), expected vmod:", symbol.kind());
+        let mut alias = name.clone();
+        if self.is_word("as") {
+            self.next();
+            alias = self.identifier()?.to_owned();
+        }
+        if let Some(symbol) = self.symbols.get(&alias) {
+            let words = format!("Symbol '{alias}' has wrong type ({}), expected vmod:", symbol.kind());
             return Err(Diagnostic::at(words, token.span));
         }
         if self.is_word("from") {
             self.next();
             self.expect_kind(Kind::String)?;
-        }
-        if self.is_word("as") {
-            let words = "A module keeps its own name here: `import NAME as OTHER` is not supported.";
-            return Err(Diagnostic::at(words, self.peek().span));
         }
         if !modules::is_module(&name) {
             let mut known: Vec<&str> = modules::functions().iter().map(|function| function.module).collect();
@@ -105,11 +106,20 @@ impl Compiler<'_> {
             return Err(Diagnostic::at(format!("Could not find VMOD {name}"), token.span)
                 .say(format!("There are: {}.", known.join(", "))));
         }
-        if !self.modules.contains(&name) {
-            self.modules.push(name);
+        if let Some((_, other)) = self.aliases.iter().find(|(known, of)| *known == alias && *of != name) {
+            return Err(Diagnostic::at(format!("Module {other} is called '{alias}' already."), token.span));
         }
+        if !self.modules.contains(&name) {
+            self.modules.push(name.clone());
+        }
+        self.aliases.push((alias, name));
         self.expect(Sign::Semicolon)?;
         Ok(())
+    }
+
+    /// The module that a word stands for, in this text.
+    pub(super) fn module_called(&self, word: &str) -> Option<&str> {
+        self.aliases.iter().find(|(alias, _)| alias == word).map(|(_, module)| module.as_str())
     }
 
     /// `sub name { ... }`

@@ -153,6 +153,8 @@ struct Compiler<'a> {
     /// What VCL 3 means by a name depends on the subroutine that it stands in.
     legacy_place: Option<Subroutine>,
     modules: Vec<String>,
+    /// What modules are called here, and their own names.
+    aliases: Vec<(String, String)>,
     program: Program,
     /// Where each backend, list and probe is used first.
     used: FxHashMap<Symbol, Span>,
@@ -179,6 +181,7 @@ impl<'a> Compiler<'a> {
             current: None,
             legacy_place: None,
             modules: Vec::new(),
+            aliases: Vec::new(),
             program: Program {
                 version: Version::V3,
                 sources: Sources::default(),

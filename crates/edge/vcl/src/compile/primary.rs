@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     diagnostic::Diagnostic,
-    program::{Constant, Expression, StorageIndex},
+    program::{BackendIndex, Constant, Expression, StorageIndex},
     token::{Kind, Sign, Token},
     types::Type,
     variables::{StorageVariable, Version},
@@ -161,7 +161,9 @@ impl Compiler<'_> {
                 return Ok(constant(Constant::Backend(None), Type::Backend, token));
             }
             "default" if wanted == Type::Backend && !self.symbols.contains_key("default") => {
-                return Err(Diagnostic::at("Symbol 'default' is a reserved word.", token.span));
+                // NOTE: which one that is may be said further down.
+                self.next();
+                return Ok(constant(Constant::Backend(Some(BackendIndex::DEFAULT)), Type::Backend, token));
             }
             "default" if wanted == Type::Probe && !self.symbols.contains_key("default") => {
                 return Err(Diagnostic::at("No default probe defined", token.span));
@@ -172,7 +174,7 @@ impl Compiler<'_> {
         if let Some(symbol) = self.symbols.get(&name).copied() {
             return self.symbol(symbol, token, &name, wanted);
         }
-        if self.modules.contains(&name) {
+        if self.module_called(&name).is_some() {
             return self.function_call();
         }
         if name == "storage" || wanted == Type::Stevedore && self.options.storages.contains(&name) {

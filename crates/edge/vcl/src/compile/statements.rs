@@ -83,7 +83,7 @@ impl Compiler<'_> {
 
     /// A function or method for what it does.
     fn effect(&mut self, token: Token, word: &str) -> Outcome<Statement> {
-        let is_function = self.modules.iter().any(|module| module == word);
+        let is_function = self.module_called(word).is_some();
         let is_object = matches!(self.symbols.get(word), Some(Symbol::Object(_)));
         if is_function || is_object {
             let typed = self.suffixed(Type::Void)?;
@@ -361,8 +361,8 @@ impl Compiler<'_> {
         let class = self.expect_kind(Kind::Identifier)?;
         let whole = module.span.to(class.span);
         let written = self.sources.text(whole).to_owned();
-        let is_imported = self.modules.iter().any(|known| known == self.text(module));
-        let class = modules::classes().iter().find(|class| class.name == written).filter(|_| is_imported);
+        let named = self.module_called(self.text(module)).map(|own| format!("{own}.{}", self.text(class)));
+        let class = modules::classes().iter().find(|class| named.as_deref() == Some(class.name));
         let Some(class) = class else {
             return Err(Diagnostic::new(format!("Symbol not found: '{written}'")).show_range(whole));
         };

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     modules::pure,
     pattern::Pattern,
-    program::{AclIndex, Argument, Arithmetic, Comparison, Constant, Expression, Program},
+    program::{AclIndex, Argument, Arithmetic, BackendIndex, Comparison, Constant, Expression, Program},
     types::Type,
 };
 
@@ -81,6 +81,9 @@ impl<'w, H: Host> Run<'w, '_, H> {
     /// The value of an expression.
     pub(super) fn value(&mut self, expression: &'w Expression) -> Result<Value<'w>, Failure> {
         match expression {
+            Expression::Constant(Constant::Backend(Some(BackendIndex::DEFAULT))) => {
+                Ok(Value::Backend(self.program.default_backend.map(Backend::Declared)))
+            }
             Expression::Constant(constant) => Ok(of_constant(constant)),
             Expression::Variable(variable) => self.host.variable(*variable, self.workspace),
             Expression::Header(header) => match self.host.header(header) {

@@ -76,7 +76,7 @@ struct Road<'r> {
     body: BodyLength,
     up: BodyPump,
     is_body_sent: bool,
-    /// The body of the request, framed as it came, where it can be sent several times.
+    /// The body of the request, without framing, where it can be sent several times.
     kept_body: Option<Vec<u8>>,
     /// Whether the client has not been told yet to send its body, for which it may wait.
     expects_continue: bool,
@@ -426,7 +426,7 @@ impl Session {
         road: &mut Road<'_>,
     ) -> Result<Answer<'p>, Unfetched> {
         // NOTE: rules and the log see the request as it goes to the server, as they do without a program.
-        transaction.request = request_of(backend);
+        transaction.request = request_of(backend, road.kept_body.as_deref());
         transaction.route.resent = false;
         transaction.by_rules.closes.server = accelerator::fields::closes(&transaction.request.headers);
         transaction.route.backend = Some(Arc::clone(proxy));
@@ -550,8 +550,12 @@ impl Session {
             }
         };
         let wire = &mut upstream.connection.wire;
+        let kept = road.kept_body.take();
+        if let Some(kept) = &kept {
+            transaction.request.know_length(kept.len() as u64);
+        }
         transaction.request.write_to(&mut wire.output);
-        wire.output.extend_from_slice(&road.kept_body.take().unwrap_or_default());
+        wire.output.extend_from_slice(&kept.unwrap_or_default());
         let name = road.origin.name_of(target);
         let logged = varnish_log::Piped::begin(&worker, transaction, (pipe.log, &road.origin, name), &upstream);
         let wire = &mut upstream.connection.wire;

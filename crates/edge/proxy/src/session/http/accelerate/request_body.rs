@@ -57,19 +57,18 @@ impl Session {
         self.ask_for_body(transaction, road).await;
         let mut kept = Vec::new();
         let mut decoder = (body == BodyLength::Chunked).then(|| ChunkedDecoder::new(&self.limits()));
-        let (mut decoded, mut whole) = (0, Vec::new());
+        let mut framed = 0;
         let limit = self.side.frontend.settings().timeouts.client.unwrap_or(Duration::MAX);
         loop {
             let approved = self.client.received.bytes().get(..road.up.approved()).unwrap_or_default();
-            kept.extend_from_slice(approved);
-            if let Some(decoder) = &mut decoder {
-                whole.clear();
+            framed += approved.len() as u64;
+            match &mut decoder {
                 // NOTE: what was approved has been looked at.
-                let _ = decoder.decode_into(approved, &mut whole);
-                decoded += whole.len() as u64;
+                Some(decoder) => drop(decoder.decode_into(approved, &mut kept)),
+                None => kept.extend_from_slice(approved),
             }
             road.up.discard(&mut self.client);
-            let is_too_large = decoded > bytes_max || kept.len() as u64 > bytes_max.saturating_add(FRAMING_BYTES_MAX);
+            let is_too_large = kept.len() as u64 > bytes_max || framed > bytes_max.saturating_add(FRAMING_BYTES_MAX);
             if road.up.is_received() && !is_too_large {
                 road.kept_body = Some(kept);
                 return Ok(());
