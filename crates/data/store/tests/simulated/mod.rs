@@ -35,6 +35,8 @@ use shard::{
 
 pub const BEGIN: Millis = 1_700_000_000_000;
 const FOLDER: &str = "/log";
+/// How often what a command waits for is read before it is said that it is never answered.
+const LOADS_MAX: usize = 1_000;
 /// What tables in a folder may take of memory: little, so that they become many files.
 const TABLES_BYTES: u64 = 8 << 20;
 
@@ -195,14 +197,18 @@ impl Machine {
         resp::encode_command(&mut bytes, words);
         self.shard.server.input(self.client).unwrap().extend_from_slice(&bytes);
         self.shard.run(self.client, now);
-        loop {
+        for _ in 0..LOADS_MAX {
             let output = std::mem::take(self.shard.server.output(self.client).unwrap().0);
             if !output.is_empty() {
                 return output;
             }
             self.persistence().workers_mut().do_reads_of_commands();
             self.shard.load(now);
+            // What makes some steps a turn makes all of them in this one.
+            self.shard.server.finish_tasks();
         }
+        let told: Vec<String> = words.iter().map(|word| word.as_ref().escape_ascii().to_string()).collect();
+        panic!("it is not answered: {told:?}")
     }
 
     /// Runs some commands at random.
