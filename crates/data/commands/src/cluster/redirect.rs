@@ -82,7 +82,7 @@ impl Membership {
         Ok(first)
     }
 
-    fn route_slot(&self, slot: u16, flags: Flags, standing: Standing, now: u64) -> Result<(), Redirect> {
+    pub(crate) fn route_slot(&self, slot: u16, flags: Flags, standing: Standing, now: u64) -> Result<(), Redirect> {
         if let Peer::Mover { pass } = standing.peer {
             return if self.may_fill(slot, pass) { Ok(()) } else { Err(Redirect::Fenced { slot }) };
         }

@@ -85,6 +85,27 @@ impl Shared {
         Ok(is_under_lease)
     }
 
+    /// Whether what a slot has can be told to a session.
+    ///
+    /// # Errors
+    ///
+    /// Where it is to ask instead.
+    pub(crate) fn admits_slot(&self, session: &Session, slot: usize) -> Result<(), Failure> {
+        let Some(membership) = &self.cluster else { return Ok(()) };
+        let slot = u16::try_from(slot).unwrap_or(u16::MAX);
+        let admitted = membership.route_slot(slot, Flags::READONLY, session.standing, self.stopwatch());
+        admitted.map_err(|redirect| redirect.failure())
+    }
+
+    /// The first slot from one on that is not this node's own.
+    pub(crate) fn end_of_own_slots(&self, first: usize) -> usize {
+        let owns = |slot: &usize| {
+            let slot = u16::try_from(*slot).unwrap_or(u16::MAX);
+            self.cluster.as_ref().is_none_or(|membership| membership.owns(slot))
+        };
+        (first..keyspace::slot::SLOTS).find(|slot| !owns(slot)).unwrap_or(keyspace::slot::SLOTS)
+    }
+
     /// Whether a session may not do what is the agent's: it belongs to somebody else, and this node to a cluster.
     pub(crate) fn is_steered_by_others(&self, session: &Session) -> bool {
         session.standing.term.is_none() && self.cluster.as_ref().is_some_and(|cluster| cluster.topology.is_some())

@@ -72,6 +72,33 @@ fn clients_are_sent_to_the_owner() {
 }
 
 #[test]
+fn a_walk_of_own_slots_ends_where_the_next_one_is_anothers() {
+    let mut shard = node(&Rc::default());
+    let (client, mover) = (shard.client(), shard.client());
+    shard.ask(client, &told(1, TWO));
+    shard.ask(client, "SET b 1");
+    shard.ask(client, "SET c 1");
+    // What is on its way here is not told.
+    shard.ask(mover, "CLUSTER CONNECTION MOVER 10000 16383 1");
+    assert_eq!(shard.ask(mover, "SET a 1"), "+OK ");
+    let end = keyspace::slot::cursor(10_000);
+    assert_eq!(
+        shard.ask(client, "SCAN 0 COUNT 100 SLOTS OWN"),
+        format!("*2 ${} {end} *2 $1 b $1 c ", end.to_string().len())
+    );
+    assert_eq!(shard.ask(client, &format!("SCAN {end} SLOTS OWN")), "-MOVED 10000 10.0.0.2:6379 ");
+    assert_eq!(shard.ask(client, "SCAN 0 COUNT 1 SLOTS ALL"), "-ERR syntax error ");
+    // Of its slots there are two ranges.
+    shard.ask(client, &told(2, &TWO.replace("0-9999", "0-3300 7365-16383").replace("10000-16383", "3301-7364")));
+    let (end, next) = (keyspace::slot::cursor(3_301), keyspace::slot::cursor(7_365));
+    assert_eq!(
+        shard.ask(client, "SCAN 0 COUNT 100 SLOTS OWN"),
+        format!("*2 ${} {end} *1 $1 b ", end.to_string().len())
+    );
+    assert_eq!(shard.ask(client, &format!("SCAN {next} COUNT 100 SLOTS OWN")), "*2 $1 0 *2 $1 c $1 a ");
+}
+
+#[test]
 fn a_transaction_is_refused_when_its_slots_have_moved_since() {
     let mut shard = node(&Rc::default());
     let (client, other) = (shard.client(), shard.client());

@@ -8,6 +8,7 @@ use super::{
     link::LinkKind,
     merge::Gathering,
     own::{Own, Purpose},
+    scan::Walk,
 };
 
 /// Replies that a client may wait for before no more of its requests are read.
@@ -59,15 +60,8 @@ pub struct Client {
 pub enum Pending {
     /// The reply of a server is the answer.
     One,
-    /// That of `SCAN` at this server, of so many.
-    Scan {
-        /// The server.
-        server: usize,
-        /// How many there are.
-        servers: usize,
-        /// The one after it.
-        next: Option<usize>,
-    },
+    /// That to `SCAN`.
+    Scan(Walk),
     /// That to `SELECT`: the database is this one if it is no error.
     Select(u32),
     /// Replies are missing.

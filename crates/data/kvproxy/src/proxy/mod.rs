@@ -25,6 +25,7 @@ mod reads;
 mod redirect;
 mod replies;
 mod requests;
+mod scan;
 mod slots;
 mod transactions;
 

@@ -299,6 +299,12 @@ impl Proxy {
             Route::Blocking => {
                 return self.wait_again(pool, asker, Kept { bytes: bytes.clone(), ..kept }, (request, error));
             }
+            Route::Scan => {
+                let Some((server, bytes)) = self.scan_again(pool, asker, words) else {
+                    return self.complete(asker, error);
+                };
+                return self.send_kept(pool, server, asker, Kept { bytes, ..kept }, false);
+            }
             // The reply of this very server is wanted.
             _ => return self.complete(asker, error),
         };

@@ -153,9 +153,9 @@ impl Proxy {
                 client.first += 1;
             }
             Pending::One => *pending = Pending::Done(reply.to_vec()),
-            Pending::Scan { server, servers, next } => {
+            Pending::Scan(walk) => {
                 let mut out = Vec::new();
-                scanned(reply, (*server, *servers, *next), &mut out);
+                scanned(reply, (walk.server, walk.servers, walk.next), &mut out);
                 *pending = Pending::Done(out);
             }
             Pending::Select(db) => {

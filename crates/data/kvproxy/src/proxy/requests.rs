@@ -10,7 +10,7 @@ use super::{
     Link, Proxy, Waiting,
     client::Pending,
     link::{LinkKind, OUTPUT_MAX},
-    merge::{Gathering, cursor_of},
+    merge::Gathering,
     own::Purpose,
     reads::Destination,
 };
@@ -43,9 +43,6 @@ pub struct Parts {
     /// Which part each element of the answer comes from.
     pub order: Vec<u32>,
 }
-
-/// Servers that a cursor of `SCAN` can tell apart where they come and go.
-const CURSOR_SERVERS: usize = 1024;
 
 impl Proxy {
     /// Runs what a client has sent, behind what came before.
@@ -358,33 +355,6 @@ impl Proxy {
         for (part, (server, bytes)) in (0..).zip(requests) {
             self.forward_part(pool, *server, bytes, (index, id, number, part));
         }
-    }
-
-    fn scan(&mut self, index: usize, request: Request<'_>) {
-        // Where servers come and go, each keeps its number: a cursor leads to the same one.
-        let Some(pool) = self.pool_of(index) else { return };
-        let servers = if pool.slots.is_some() { CURSOR_SERVERS } else { pool.servers.len() };
-        let text = request.words.get(1).and_then(|word| std::str::from_utf8(word).ok());
-        let Some(cursor) = text.and_then(|text| text.parse::<u64>().ok()) else {
-            return self.refuse(index, "ERR invalid cursor");
-        };
-        let all = pool.with_keys();
-        let (server, cursor) = match cursor_of(cursor, servers) {
-            (0, 0) => (all.first().copied().unwrap_or(0), 0),
-            known => known,
-        };
-        if !all.contains(&server) {
-            return self
-                .refuse(index, "ERR the server that this cursor leads to is not there any more: scan again from 0");
-        }
-        let next = all.iter().copied().find(|other| *other > server);
-        let mut bytes = Vec::new();
-        let words = request.words;
-        resp::encode_command_header(&mut bytes, words.len());
-        resp::encode_argument(&mut bytes, b"SCAN");
-        resp::encode_argument(&mut bytes, cursor.to_string().as_bytes());
-        words.from(2).iter().for_each(|word| resp::encode_argument(&mut bytes, word));
-        self.forward(index, server.into(), &bytes, Pending::Scan { server, servers, next });
     }
 }
 

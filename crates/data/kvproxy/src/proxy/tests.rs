@@ -251,6 +251,25 @@ fn what_a_failed_server_had_been_sent_is_told_or_asked_again() {
 }
 
 #[test]
+fn what_is_watched_is_watched_before_anything_else_is_read() {
+    let mut scene = Scene::new("");
+    let (client, key) = (scene.client(), scene.key(0));
+    scene.ask(client, &format!("GET {key}"));
+    assert_eq!(scene.sent(0), format!("GET {key}"));
+    scene.reply(0, "$1\r\n1\r\n");
+    // The second time keys are watched already.
+    for time in 1..=2 {
+        scene.ask(client, &format!("WATCH {key}"));
+        scene.ask(client, &format!("GET {key}"));
+        assert_eq!((scene.sent(0), scene.sent(2)), (String::new(), format!("WATCH {key}")), "{time}");
+        scene.reply(2, "+OK\r\n");
+        assert_eq!(scene.sent(0), format!("GET {key}"));
+        scene.reply(0, "$1\r\n1\r\n");
+    }
+    assert_eq!(scene.said(client).matches("+OK").count(), 2);
+}
+
+#[test]
 fn a_reset_waits_for_what_was_asked_before() {
     let mut scene = Scene::new("");
     let (client, key) = (scene.client(), scene.key(0));
@@ -367,3 +386,52 @@ proptest::proptest! {
 }
 
 mod plain;
+
+/// Two stores with a half of the slots each, the first slots with the second of them.
+const HALVES: &str =
+    "n1 127.0.0.1:2@0 master - 0 0 1 connected 8192-16383\nn2 127.0.0.1:3@0 master - 0 0 1 connected 0-8191\n";
+
+#[test]
+fn a_walk_over_all_keys_goes_from_slot_to_slot_wherever_they_are() {
+    let view = |lines: &str| commands::cluster::Topology::parse(lines).unwrap();
+    let mut scene = clustered(HALVES);
+    scene.proxy.set_view(&view(HALVES), &Default::default());
+    let client = scene.client();
+    let cursor_at = |slot: usize, position: u64| keyspace::slot::cursor(slot) + position;
+    let reply = |cursor: u64| format!("*2\r\n${}\r\n{cursor}\r\n*0\r\n", cursor.to_string().len());
+    let said = |scene: &mut Scene| {
+        let text = scene.said(client);
+        text.split("\r\n").nth(2).unwrap_or(&text).parse::<u64>().map_err(|_| text.clone()).unwrap()
+    };
+    // What a store says to a proxy that has just come, first.
+    let proxy = |cursor: u64| format!("+OK\r\n{}", reply(cursor));
+    scene.ask(client, "SCAN 0 COUNT 7");
+    let link = |scene: &Scene, words: &str| {
+        let has = |link: &Link| String::from_utf8_lossy(&link.output).contains(words);
+        scene.proxy.links.iter().find(|(_, link)| has(link)).map(|(index, _)| index).unwrap()
+    };
+    // The second store has the first slot.
+    let second = link(&scene, "OWN");
+    assert!(scene.sent(second).ends_with("SCAN 0 COUNT 7 SLOTS OWN"));
+    scene.reply(second, &proxy(cursor_at(100, 5)));
+    let first_cursor = said(&mut scene);
+    // It is where it was: the walk goes on in the middle of the slot.
+    scene.ask(client, &format!("SCAN {first_cursor}"));
+    assert_eq!(scene.sent(second), format!("SCAN {} SLOTS OWN", cursor_at(100, 5)));
+    // It says that the slot is the other one's: there it is walked from its beginning.
+    scene.reply(second, "-MOVED 100 127.0.0.1:2\r\n");
+    let first = link(&scene, "OWN");
+    assert_ne!(first, second);
+    assert!(scene.sent(first).ends_with(&format!("SCAN {} SLOTS OWN", cursor_at(100, 0))));
+    scene.reply(first, &proxy(cursor_at(101, 0)));
+    let next = said(&mut scene);
+    // The same where the proxy knew: a cursor of a store that does not have the slot any more.
+    scene.ask(client, &format!("SCAN {first_cursor}"));
+    assert_eq!(scene.sent(first), format!("SCAN {} SLOTS OWN", cursor_at(100, 0)));
+    scene.reply(first, &reply(cursor_at(101, 0)));
+    assert_eq!(said(&mut scene), next);
+    scene.ask(client, &format!("SCAN {next}"));
+    assert_eq!(scene.sent(second), format!("SCAN {} SLOTS OWN", cursor_at(101, 0)));
+    scene.reply(second, &reply(0));
+    assert_eq!(said(&mut scene), 0);
+}

@@ -149,14 +149,16 @@ impl Proxy {
                         "CROSSSLOT Keys in request don't hash to the same slot: keys of another server are watched already",
                     ),
                     Some((_, true)) => self.ok(index),
-                    Some(_) => {
+                    watching => {
+                        if watching.is_none() {
+                            self.own_link(index, server, Purpose::Watching { is_lost: false });
+                        }
                         self.note_slots(index, request);
                         self.send_own(index, request.bytes);
-                    }
-                    None => {
-                        self.own_link(index, server, Purpose::Watching { is_lost: false });
-                        self.note_slots(index, request);
-                        self.send_own(index, request.bytes);
+                        // What the client reads next goes over the shared connections: not before the keys are watched.
+                        if let Some(client) = self.clients.get_mut(index) {
+                            client.holds = true;
+                        }
                     }
                 },
                 Err(reason) => self.refuse(index, &reason),

@@ -1,6 +1,9 @@
 //! Commands that look for keys: KEYS, SCAN, RANDOMKEY.
 
-use keyspace::{Bytes, Database, Failure, glob};
+use keyspace::{
+    Bytes, Database, Failure, glob,
+    slot::{self, SLOTS},
+};
 
 use crate::{Context, arguments::cursor, server::Scanning, session::Rest};
 
@@ -35,13 +38,15 @@ const STEP: usize = 1000;
 
 struct Options<'a> {
     count: usize,
+    /// Of slots behind each other that are this node's own alone: a proxy goes on where the next ones are.
+    of_own_slots: bool,
     pattern: Option<&'a [u8]>,
     type_name: Option<&'a [u8]>,
 }
 
 fn options<'a>(context: &Context<'a>) -> Result<Options<'a>, Failure> {
     let words = context.words;
-    let mut options = Options { count: 10, pattern: None, type_name: None };
+    let mut options = Options { count: 10, of_own_slots: false, pattern: None, type_name: None };
     let mut at = 2;
     while at < words.len() {
         let argument = words.get(at + 1).ok_or(Failure::Syntax)?;
@@ -52,6 +57,8 @@ fn options<'a>(context: &Context<'a>) -> Result<Options<'a>, Failure> {
             options.pattern = Some(argument).filter(|pattern| *pattern != b"*");
         } else if words.is(at, "TYPE") {
             options.type_name = Some(argument);
+        } else if words.is(at, "SLOTS") && words.is(at + 1, "OWN") && context.shared.cluster.is_some() {
+            options.of_own_slots = true;
         } else {
             return Err(Failure::Syntax);
         }
@@ -62,7 +69,10 @@ fn options<'a>(context: &Context<'a>) -> Result<Options<'a>, Failure> {
 
 pub(super) fn scan(context: &mut Context<'_>) -> Result<(), Failure> {
     let cursor = cursor(context.words.at(1))?;
-    let count = options(context)?.count;
+    let Options { count, of_own_slots, .. } = options(context)?;
+    if of_own_slots {
+        context.shared.admits_slot(context.session, slot::of_cursor(cursor))?;
+    }
     let db = context.keys.db;
     let len = context.keys.space().database(db).map_or(0, Database::len);
     context.work_on(count.min(len), Scanning::new(cursor, count, scan_some))
@@ -74,7 +84,17 @@ fn scan_some(context: &mut Context<'_>, cursor: u64, count: usize) -> Result<(u6
     let mut found = 0;
     let mut expired: Vec<Bytes> = Vec::new();
     let mut walked = Vec::new();
-    let next = context.keys.walk(cursor, count, &mut walked)?;
+    // The first slot that it does not get to.
+    let end = if options.of_own_slots { context.shared.end_of_own_slots(slot::of_cursor(cursor)) } else { SLOTS };
+    if end <= slot::of_cursor(cursor) && cursor > 0 {
+        // It has become another node's since the command began.
+        return Ok((cursor, 0));
+    }
+    let mut next = context.keys.walk(cursor, count, &mut walked)?;
+    if end < SLOTS && (next == 0 || slot::of_cursor(next) >= end) {
+        next = slot::cursor(end);
+        walked.retain(|walked| slot::slot(&walked.key) < end);
+    }
     for walked in walked {
         let matches = options.pattern.is_none_or(|pattern| glob::matches(pattern, &walked.key));
         let of_type = options.type_name.is_none_or(|name| walked.type_name.as_bytes().eq_ignore_ascii_case(name));
