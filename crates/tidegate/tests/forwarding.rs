@@ -298,7 +298,7 @@ fn an_upgraded_connection_carries_bytes_only_after_the_servers_101() {
         assert!(head.to_ascii_lowercase().contains("upgrade: websocket"), "{head}");
         let is_silent = wire.is_silent_for(Duration::from_millis(150));
         let verdict = if is_silent { "101 Switching Protocols" } else { "500 Came Too Early" };
-        wire.send(format!("HTTP/1.1 {verdict}\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nfirst"));
+        wire.send(format!("HTTP/1.1 {verdict}\r\nConnection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\nfirst"));
         assert_eq!(wire.read(5), b"hasty");
         wire.send("reply");
         assert_eq!(wire.read(4), b"more");
@@ -306,7 +306,7 @@ fn an_upgraded_connection_carries_bytes_only_after_the_servers_101() {
     });
     let (_edge, front) = edge_before(origin.address, "");
     let mut client = Wire::connect(front);
-    client.send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhasty");
+    client.send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\nhasty");
     let head = client.head().unwrap();
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
     client.expect("first");
@@ -321,7 +321,7 @@ fn a_refused_upgrade_is_an_ordinary_answer() {
     let origin = Origin::named("no upgrade");
     let (_edge, front) = edge_before(origin.address, "");
     let mut client = Wire::connect(front);
-    let answer = client.ask("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    let answer = client.ask("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
     assert_eq!(answer.text(), "no upgrade");
     assert_eq!(client.get("/").text(), "no upgrade");
 }

@@ -222,7 +222,7 @@ fn ws_stays_in_the_foreground_whatever_the_file_says() {
 #[track_caller]
 fn websocket(front: SocketAddr) -> Wire {
     let mut client = Wire::connect(front);
-    client.send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    client.send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
     assert!(client.head().unwrap().starts_with("HTTP/1.1 101 "));
     client
 }
@@ -231,7 +231,7 @@ fn echoing() -> Origin {
     Origin::start(|mut wire, _| {
         while let Some(head) = wire.head() {
             if head.contains("/ws") {
-                wire.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+                wire.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n");
                 while wire.fill() > 0 {
                     let bytes = std::mem::take(&mut wire.buffer);
                     wire.send(bytes);

@@ -54,11 +54,11 @@ impl Class {
 /// `tchar` of RFC 9110 section 5.6.2: methods, header names, chunk extension names.
 pub(crate) static TOKEN: Class = Class::alphanumeric_and(b"!#$%&'*+-.^_`|~");
 
-/// What may stand in Host and in the authority of a target: RFC 3986 section 3.2.2 and a port.
+/// What may stand in a host name: RFC 3986 section 3.2.2, `reg-name`.
 ///
 /// The comma is left out although the grammar has it: no host name contains one, and `Host: a,b` is how two Host fields
 /// look after somebody merged them.
-pub(crate) static AUTHORITY: Class = Class::alphanumeric_and(b"-._~%!$&'()*+;=:[]");
+pub(crate) static HOST: Class = Class::alphanumeric_and(b"-._~%!$&'()*+;=");
 
 /// What may stand in a request target under `option accept-invalid-http-request`.
 pub(crate) static TARGET_RELAXED: Class = Class::visible_and_beyond_ascii();

@@ -84,7 +84,8 @@ refusals! {
     BodyOnConnect, "body-on-connect", 400, "CONNECT request with a body";
     MissingHost, "missing-host", 400, "HTTP/1.1 request without Host";
     RepeatedHost, "repeated-host", 400, "more than one Host";
-    InvalidHost, "invalid-host", 400, "byte that may not stand in Host";
+    InvalidHost, "invalid-host", 400, "Host that is no host name or address with a port";
+    NoWebSocketKey, "no-websocket-key", 400, "WebSocket handshake without a Sec-WebSocket-Key of 24 bytes";
     HostMismatch, "host-mismatch", 400, "Host that differs from the authority of the request target";
 
     InvalidChunkSize, "invalid-chunk-size", 400, "chunk size that is not plain hexadecimal digits";

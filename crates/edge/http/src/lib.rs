@@ -1,6 +1,7 @@
 //! HTTP/1 on the wire, without sockets: message heads, body framing and the strict rules that keep two parties from
 //! reading one byte stream differently.
 
+mod authority;
 mod basic_auth;
 mod body;
 mod body_length;
@@ -36,7 +37,7 @@ pub use chunked::{
 pub use compression::{Coding, Uncompressed, accepted_coding, mark_compressed, may_compress};
 pub use connection::{
     ConnectionOptions, expect_continue, keep_alive, remove_connection_options, remove_hop_by_hop, remove_persistence,
-    upgrade_protocols, wants_upgrade, without_persistence,
+    switches_protocols, upgrade_protocols, wants_upgrade, without_persistence,
 };
 pub use cookies::{CookiePiece, CookiePieces, cookie_pieces, cookies, set_cookie, set_cookie_pieces};
 pub use date::{HTTP_DATE_LEN, http_date};

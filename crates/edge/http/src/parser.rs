@@ -8,8 +8,10 @@
 //! The parser works line by line and remembers where it stopped, both in the line and in the head, so a client that
 //! sends one byte at a time costs one look at each byte. What it decides does not depend on how the bytes arrived.
 
+use crate::authority;
 use crate::body_length::{Framing, parse_content_length};
 use crate::bytes::{self, TOKEN, find_colon};
+use crate::connection::lacks_websocket_key;
 use crate::error::{ParseError, ParseErrorKind as Kind, Sender};
 use crate::header_id::HeaderId;
 use crate::headers::{Headers, Span};
@@ -152,7 +154,11 @@ impl State {
             if self.start_line_seen {
                 if line.bytes.is_empty() {
                     self.check_host(window, limits, head)?;
-                    return Ok(self.complete(window, limits, head));
+                    let parsed = self.complete(window, limits, head);
+                    if !limits.as_varnish && lacks_websocket_key(head) {
+                        return Err(ParseError::new(Kind::NoWebSocketKey, self.line_start - 2));
+                    }
+                    return Ok(parsed);
                 }
                 self.field(&line, limits, Sender::Client, head.version, &mut head.headers)?;
             } else if line.bytes.is_empty() {
@@ -374,10 +380,10 @@ impl State {
         if self.host.is_some() {
             return Err((Kind::RepeatedHost, 0));
         }
-        if let Some(odd) = bytes::AUTHORITY.first_outside(value)
+        if let Some(odd) = bytes::HOST.first_outside(value)
             && !limits.accept_invalid
         {
-            return Err((Kind::InvalidHost, odd));
+            authority::check(value, odd).map_err(|odd| (Kind::InvalidHost, odd))?;
         }
         self.host = Some(Span::between(at, at + value.len()));
         Ok(())

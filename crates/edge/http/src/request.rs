@@ -157,16 +157,29 @@ impl RequestHead {
         self.target = self.intern_encoded(&[Part::New(target)]);
     }
 
-    /// Leaves the port out of an absolute target, or of the Host of a CONNECT, where it is the scheme's own, as HAProxy
-    /// does: what rules compare has one spelling then.
-    pub fn drop_default_port(&mut self) {
+    /// Gives the target the spelling that rules compare and that servers get, where it can be written in several ways.
+    ///
+    /// The port of an absolute target, or of the Host of a CONNECT, is left out where it is the scheme's own, as HAProxy
+    /// does. A path that is empty is `/` (RFC 3986 section 6.2.3): `http://h?x=1` is no way around a rule about paths. It
+    /// stays empty in an OPTIONS without query, which asks for the server as a whole (RFC 9112 section 3.2.4).
+    pub fn normalize_target(&mut self) {
         if self.target().first() != Some(&b'/') {
-            self.normalize_authority();
+            self.drop_default_port();
+            self.fill_path();
         }
     }
 
     #[cold]
-    fn normalize_authority(&mut self) {
+    fn fill_path(&mut self) {
+        let parts = self.target_parts();
+        let asks_for_all = self.method_kind() == Method::Options && parts.query.is_none();
+        if parts.form == TargetForm::Absolute && parts.path.is_empty() && !asks_for_all {
+            self.set_path(b"/");
+        }
+    }
+
+    #[cold]
+    fn drop_default_port(&mut self) {
         let parts = self.target_parts();
         let authority = parts.host_and_port();
         let ports: &[&[u8]] = match parts.form {

@@ -93,8 +93,8 @@ fn responses() {
 fn every_reason_has_a_case() {
     use ParseErrorKind::{
         BareCr, BareLf, BodyOnConnect, ControlByte, EmptyName, HostMismatch, Http2Preface, InvalidHost, InvalidMethod,
-        InvalidStatus, InvalidTarget, InvalidTargetByte, LineTooLong, MethodTooLong, MissingHost, RepeatedHost,
-        RequestLine, StatusLine, TargetTooLong, TooManyEmptyLines,
+        InvalidStatus, InvalidTarget, InvalidTargetByte, LineTooLong, MethodTooLong, MissingHost, NoWebSocketKey,
+        RepeatedHost, RequestLine, StatusLine, TargetTooLong, TooManyEmptyLines,
     };
     let only_requests = [
         TooManyEmptyLines,
@@ -110,6 +110,7 @@ fn every_reason_has_a_case() {
         RepeatedHost,
         InvalidHost,
         HostMismatch,
+        NoWebSocketKey,
         // NOTE: nobody but varnishd bounds a single line.
         LineTooLong,
     ];

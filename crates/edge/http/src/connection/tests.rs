@@ -1,6 +1,6 @@
 use super::{
-    ConnectionOptions, expect_continue, keep_alive, remove_connection_options, remove_hop_by_hop, remove_persistence,
-    upgrade_protocols, wants_upgrade,
+    ConnectionOptions, expect_continue, keep_alive, lacks_websocket_key, remove_connection_options, remove_hop_by_hop,
+    remove_persistence, switches_protocols, upgrade_protocols, wants_upgrade,
 };
 use crate::headers::Headers;
 use crate::limits::Limits;
@@ -69,6 +69,9 @@ fn tells_upgrades() {
         (Http11, "Upgrade: websocket", false),
         (Http11, "Connection: upgrade", false),
         (Http11, "Connection: upgrade|Upgrade: ", false),
+        (Http11, "Connection: upgrade|Upgrade: h2c", false),
+        (Http11, "Connection: upgrade|Upgrade: H2C|Upgrade: , h2c ,", false),
+        (Http11, "Connection: upgrade|Upgrade: h2c|Upgrade: foo", true),
     ] {
         assert_eq!(wants_upgrade(&request(version, fields)), expected, "{version:?} {fields}");
     }
@@ -152,10 +155,16 @@ fn removes_hop_by_hop_fields() {
         ("Connection: x-hop, A|X-Hop: 1|a: 2|B: 3", false, "X-Hop: 1|a: 2|B: 3"),
         ("Connection: TE|TE: gzip;q=0.5, Trailers|A: b", false, "TE: trailers|A: b"),
         (
-            "Connection: Upgrade, HTTP2-Settings|Upgrade: h2c|HTTP2-Settings: AAA",
+            "Connection: Upgrade, HTTP2-Settings|Upgrade: foo, h2c|HTTP2-Settings: AAA",
             true,
-            "Connection: Upgrade|Upgrade: h2c",
+            "Connection: Upgrade|Upgrade: foo",
         ),
+        ("Connection: Upgrade|Upgrade: h2c|Upgrade: a,H2C ,b", true, "Connection: Upgrade|Upgrade: a, b"),
+        ("Connection: Upgrade|Upgrade: a|Upgrade: h2c", true, "Connection: Upgrade|Upgrade: a"),
+        ("Connection: Upgrade|Upgrade: \"h2c\", h2c/1.0, a, xh2c", true, "Connection: Upgrade|Upgrade: a"),
+        ("Connection: Upgrade|Upgrade: a , b", true, "Connection: Upgrade|Upgrade: a , b"),
+        ("HTTP2-Settings: AAA|A: b", false, "A: b"),
+        ("Upgrade: h2c|http2-settings: AAA", false, ""),
         ("Connection: Upgrade|Upgrade: websocket", true, "Connection: Upgrade|Upgrade: websocket"),
         ("Connection: Upgrade|Upgrade: websocket", false, ""),
         (
@@ -167,5 +176,40 @@ fn removes_hop_by_hop_fields() {
         let mut headers = headers(fields);
         remove_hop_by_hop(&mut headers, keep_upgrade);
         assert_eq!(lines(&headers), expected, "{fields}");
+    }
+}
+
+#[test]
+fn tells_handshakes_of_websockets_without_a_key() {
+    const KEY: &str = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
+    for (fields, expected) in [
+        ("Connection: upgrade|Upgrade: websocket".to_owned(), true),
+        ("Connection: a, Upgrade|Upgrade: foo, WebSocket".to_owned(), true),
+        ("Connection: upgrade|Upgrade: foo|Upgrade: websocket".to_owned(), true),
+        ("Connection: upgrade|Upgrade: websocket|Sec-WebSocket-Key: short".to_owned(), true),
+        (format!("Connection: upgrade|Upgrade: websocket|{KEY}="), true),
+        (format!("Connection: upgrade|Upgrade: websocket|{KEY}"), false),
+        (format!("Connection: upgrade|Upgrade: websocket|Sec-WebSocket-Key: x|{KEY}"), false),
+        ("Upgrade: websocket".to_owned(), false),
+        ("Connection: upgrade|Upgrade: websocket/13".to_owned(), false),
+        ("Connection: upgrade|Upgrade: foo".to_owned(), false),
+    ] {
+        assert_eq!(lacks_websocket_key(&request(Version::Http11, &fields)), expected, "{fields}");
+    }
+}
+
+#[test]
+fn tells_answers_that_switch_protocols() {
+    for (fields, expected) in [
+        ("Connection: upgrade|Upgrade: foo", true),
+        ("Connection: upgrade", true),
+        ("Upgrade: foo", false),
+        ("", false),
+        ("Connection: upgrade|Upgrade: h2c", false),
+        ("Connection: upgrade|Upgrade: foo, H2C", false),
+        ("Connection: upgrade|Upgrade: websocket", false),
+        ("Connection: upgrade|Upgrade: WebSocket|Sec-WebSocket-Accept: x", true),
+    ] {
+        assert_eq!(switches_protocols(&headers(fields)), expected, "{fields}");
     }
 }

@@ -3,7 +3,8 @@
 use memchr::memchr;
 
 use super::Line;
-use crate::bytes::{AUTHORITY, TARGET_RELAXED, TOKEN, VERSION, find_target_end, is_blank};
+use crate::authority::names_host;
+use crate::bytes::{TARGET_RELAXED, TOKEN, VERSION, find_target_end, is_blank};
 use crate::error::{ParseError, ParseErrorKind};
 use crate::headers::Span;
 use crate::limits::Limits;
@@ -134,16 +135,14 @@ fn target_is_valid(method: Method, target: &[u8]) -> bool {
         return true;
     }
     let parts = Target::split(method, target);
-    let authority_is_valid = !parts.authority.is_empty()
-        && !parts.authority.starts_with(b":")
-        && AUTHORITY.first_outside(parts.authority).is_none();
     match parts.form {
         TargetForm::Origin => true,
         TargetForm::Asterisk => method == Method::Options && parts.query.is_none(),
-        TargetForm::Absolute => authority_is_valid,
+        TargetForm::Absolute => names_host(parts.authority),
+        // The port is no option here, and the asterisk would be another form.
         TargetForm::Authority => {
-            let port = memchr::memrchr(b':', target).and_then(|colon| target.get(colon + 1..)).unwrap_or_default();
-            authority_is_valid && parts.query.is_none() && !port.is_empty() && port.iter().all(u8::is_ascii_digit)
+            let has_port = target.last().is_some_and(u8::is_ascii_digit) && memchr(b':', target).is_some();
+            names_host(target) && has_port && target.first() != Some(&b'*')
         }
         TargetForm::Unknown => false,
     }

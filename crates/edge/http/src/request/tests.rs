@@ -30,14 +30,22 @@ fn writes() {
 }
 
 #[test]
-fn drops_default_ports() {
+fn normalizes_targets() {
     for (method, target, host, expected) in [
         ("GET", "http://a:80/x?y", "a:80", "GET http://a/x?y HTTP/1.1|Host: a||"),
         ("GET", "http://a:80/x", "a", "GET http://a/x HTTP/1.1|Host: a||"),
         ("GET", "HTTP://A:80/x", "a:80", "GET HTTP://A/x HTTP/1.1|Host: A||"),
         ("GET", "https://a:443/x", "a:443", "GET https://a/x HTTP/1.1|Host: a||"),
         ("GET", "http://a:/x", "a:", "GET http://a/x HTTP/1.1|Host: a||"),
-        ("GET", "http://a:80", "a:80", "GET http://a HTTP/1.1|Host: a||"),
+        ("GET", "http://a:80", "a:80", "GET http://a/ HTTP/1.1|Host: a||"),
+        ("GET", "http://a:80?x", "a:80", "GET http://a/?x HTTP/1.1|Host: a||"),
+        ("GET", "http://a", "a", "GET http://a/ HTTP/1.1|Host: a||"),
+        ("GET", "http://a?x=1", "a", "GET http://a/?x=1 HTTP/1.1|Host: a||"),
+        ("GET", "ws://a?", "a", "GET ws://a/? HTTP/1.1|Host: a||"),
+        ("GET", "http://u@a:80", "a", "GET http://u@a/ HTTP/1.1|Host: a||"),
+        ("OPTIONS", "http://a", "a", "OPTIONS http://a HTTP/1.1|Host: a||"),
+        ("OPTIONS", "http://a?x", "a", "OPTIONS http://a/?x HTTP/1.1|Host: a||"),
+        ("OPTIONS", "*", "a", "OPTIONS * HTTP/1.1|Host: a||"),
         ("GET", "http://[::1]:80/", "[::1]:80", "GET http://[::1]/ HTTP/1.1|Host: [::1]||"),
         ("GET", "http://u@a:80/", "a:80", "GET http://u@a/ HTTP/1.1|Host: a||"),
         ("GET", "https://a:80/x", "a:80", "GET https://a:80/x HTTP/1.1|Host: a:80||"),
@@ -49,7 +57,7 @@ fn drops_default_ports() {
     ] {
         let mut head = head(method, target);
         head.headers.add(b"Host", host.as_bytes());
-        head.drop_default_port();
+        head.normalize_target();
         check(&head, expected);
     }
 }

@@ -195,8 +195,7 @@ impl<R: HttpRequester> AwaitHead<'_, R> {
                         let status = transaction.response.status();
                         // A 101 that nobody asked for would make the client's next request part of a tunnel.
                         let upgrades = || {
-                            transaction.asked.wants_upgrade
-                                && http::ConnectionOptions::of(&transaction.response.headers).upgrade
+                            transaction.asked.wants_upgrade && http::switches_protocols(&transaction.response.headers)
                         };
                         if status == 101 && !upgrades() {
                             return Poll::Ready(HeadEnd::Junk);

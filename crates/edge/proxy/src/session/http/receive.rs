@@ -62,7 +62,7 @@ impl Session {
         if self.side.frontend.accelerator.is_none() {
             http::remove_persistence(&mut request.headers);
         }
-        request.drop_default_port();
+        request.normalize_target();
         transaction.bytes_in += size::of_request(&transaction.request);
         self.note_request(transaction);
         Ok(length)
