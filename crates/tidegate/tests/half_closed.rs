@@ -89,6 +89,45 @@ fn a_server_that_goes_on_after_the_client_has_ended_is_cut() {
     assert_eq!(told, ["site/s1 sD"]);
 }
 
+/// Who has ended has nothing more to say: its own timeouts do not cut off the other one.
+#[test]
+fn an_answer_that_comes_late_reaches_a_client_that_has_ended() {
+    let late = Origin::start(|mut wire, _| {
+        wire.read_to_end();
+        thread::sleep(Duration::from_millis(600));
+        wire.send("late");
+    });
+    for lines in [
+        " timeout client-fin 200ms\n timeout server-fin 5s\n",
+        " timeout client-fin 200ms\n",
+        " timeout client 200ms\n timeout server-fin 5s\n",
+    ] {
+        let told = beside_haproxy(tcp(late.address, lines), |scene| {
+            let mut client = Wire::connect(scene.front);
+            client.send("x");
+            client.shut_write();
+            vec![String::from_utf8(client.read_to_end()).unwrap(), server_and_end(&scene.log.line())]
+        });
+        assert_eq!(told, ["late", "site/s1 --"], "{lines}");
+    }
+}
+
+/// The same the other way round: what a client still sends reaches a server that has ended.
+#[test]
+fn a_client_may_go_on_after_the_server_has_ended() {
+    let leaving = leaving();
+    let told = beside_haproxy(tcp(leaving.address, " timeout server-fin 200ms\n timeout client-fin 5s\n"), |scene| {
+        let mut client = Wire::connect(scene.front);
+        client.expect("bye");
+        client.expect_end();
+        thread::sleep(Duration::from_millis(600));
+        client.send("later");
+        client.shut_write();
+        vec![server_and_end(&scene.log.line())]
+    });
+    assert_eq!(told, ["site/s1 --"]);
+}
+
 #[test]
 fn a_client_that_goes_on_after_the_server_has_ended_is_cut() {
     let origin = leaving();
@@ -214,6 +253,43 @@ fn a_request_whose_server_goes_down_is_answered_as_haproxy_does() {
             vec![client.answer().start_line().to_owned(), server_and_end(&scene.log.line_with("site site/"))]
         },
     );
+}
+
+/// With `retry-on` it goes to another server instead.
+#[test]
+fn a_request_whose_server_goes_down_is_sent_to_another_one() {
+    let first = Origin::start(|mut wire, _| {
+        wire.head();
+        thread::sleep(FOR_EVER);
+    });
+    let backup = Origin::named("backup");
+    let checked_at = free_address();
+    let (server, other, port) = (first.address, backup.address, checked_at.port());
+    for (retry, expected) in [
+        ("all-retryable-errors", "HTTP/1.1 200 OK site/b1 --"),
+        ("empty-response", "HTTP/1.1 200 OK site/b1 --"),
+        ("conn-failure response-timeout 502", "HTTP/1.1 502 Bad Gateway site/s1 DH"),
+    ] {
+        let told = beside_haproxy(
+            |front| {
+                format!(
+                    "listen site\n mode http\n option httplog\n bind {front}\n timeout check 5s\n option redispatch\n retry-on {retry}\n server s1 {server} check port {port} inter 100ms fall 1 rise 1 on-marked-down shutdown-sessions\n server b1 {other} backup\n"
+                )
+            },
+            |scene| {
+                let checked = come_up(scene, checked_at);
+                let asked = first.connections();
+                let mut client = Wire::connect(scene.front);
+                client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+                wait_until("the server has the request", || first.connections() > asked);
+                drop(checked);
+                let answer = client.answer().start_line().to_owned();
+                drop(client);
+                vec![format!("{answer} {}", server_and_end(&scene.log.line_with("site site/")))]
+            },
+        );
+        assert_eq!(told, [expected], "{retry}");
+    }
 }
 
 #[test]

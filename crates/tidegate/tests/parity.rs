@@ -229,3 +229,134 @@ fn requests_in_flight_are_counted() {
     );
     assert_eq!(told, ["0", "2", "0"]);
 }
+
+/// A rule says whether what follows a 101 is a tunnel: a client that was refused must not reach the server.
+#[test]
+fn rules_on_answers_that_begin_a_tunnel() {
+    let origin = Origin::start(|mut wire, _| {
+        let Some(head) = wire.head() else { return };
+        wire.send(if head.starts_with("CONNECT") {
+            "HTTP/1.1 200 OK\r\nX: y\r\n\r\n"
+        } else {
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: foo\r\nX: y\r\n\r\n"
+        });
+        if wire.fill() > 0 {
+            wire.try_send("through");
+        }
+    });
+    let server = origin.address;
+    const UPGRADE: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: foo\r\n\r\n";
+    const CONNECT: &str = "CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n";
+    for (request, rule, expected) in [
+        (UPGRADE, "http-after-response set-header A b if { status 101 }", "101 b through"),
+        (UPGRADE, "http-after-response del-header X", "101 - through"),
+        (UPGRADE, "http-after-response set-status 403", "403 - "),
+        (UPGRADE, "http-response set-status 403", "403 - "),
+        (UPGRADE, "http-response set-status 204", "204 - "),
+        (CONNECT, "http-after-response set-header A b", "200 b through"),
+        (CONNECT, "http-after-response set-status 403", "403 - "),
+        (CONNECT, "http-response set-status 502", "502 - "),
+    ] {
+        let told = beside_haproxy(
+            |front| format!("listen site\n mode http\n bind {front}\n {rule}\n server s1 {server}\n"),
+            |scene| {
+                let mut client = Wire::connect(scene.front);
+                client.send(request);
+                let head = client.head().unwrap();
+                let field = head.lines().find_map(|line| line.strip_prefix("a: ")).unwrap_or("-").to_owned();
+                let status = head.split(' ').nth(1).unwrap().to_owned();
+                client.send("into the tunnel");
+                client.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+                let mut buffer = [0; 7];
+                let through =
+                    std::io::Read::read_exact(&mut client.stream, &mut buffer).is_ok() && &buffer == b"through";
+                vec![format!("{status} {field} {}", if through { "through" } else { "" })]
+            },
+        );
+        assert_eq!(told, [expected], "{rule}");
+    }
+}
+
+/// Who is waited for is told to go on, whether it has begun to send its body or not; the server is not asked again.
+#[test]
+fn rules_that_wait_for_a_body_answer_expectations() {
+    let origin = Origin::answering(|request| {
+        let expects = request.head.to_ascii_lowercase().contains("expect");
+        ok(&format!("{expects} {}", request.text()))
+    });
+    let server = origin.address;
+    for rule in ["http-request wait-for-body time 10s", "option http-buffer-request\n timeout http-request 10s"] {
+        for first in ["", "abc", "abcdef"] {
+            let told = beside_haproxy(
+                |front| format!("listen site\n mode http\n bind {front}\n {rule}\n server s1 {server}\n"),
+                |scene| {
+                    let mut client = Wire::connect(scene.front);
+                    let fields = "Expect: 100-continue\r\nContent-Length: 6";
+                    client.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n{first}"));
+                    let interim = client.head().unwrap();
+                    client.send(&"abcdef"[first.len()..]);
+                    vec![interim, client.answer().text()]
+                },
+            );
+            assert_eq!(told, ["HTTP/1.1 100 Continue\r\n\r\n", "false abcdef"], "{rule} {first}");
+        }
+    }
+}
+
+/// With `retry-on` that has no client hear of a connection closed meanwhile, a client's first request need not open one.
+#[test]
+fn first_requests_on_idle_connections() {
+    const LOST: &str = "conn-failure empty-response response-timeout";
+    for (reuse, retry_on, expected) in [
+        ("safe", LOST, 1),
+        ("aggressive", "all-retryable-errors", 1),
+        ("safe", "conn-failure empty-response", 3),
+        ("aggressive", "empty-response response-timeout", 3),
+        ("never", LOST, 3),
+        ("always", "none", 1),
+    ] {
+        let origin = std::cell::RefCell::new(Vec::new());
+        let told = beside_haproxy(
+            |front| {
+                let server = Origin::named("hello");
+                let address = server.address;
+                origin.borrow_mut().push(server);
+                format!(
+                    "global\n nbthread 1\nlisten site\n mode http\n bind {front}\n http-reuse {reuse}\n retry-on {retry_on}\n server s1 {address}\n"
+                )
+            },
+            |scene| {
+                for _ in 0..3 {
+                    assert_eq!(ask(scene, &get_with("")).text(), "hello");
+                }
+                vec![origin.borrow().last().unwrap().connections().to_string()]
+            },
+        );
+        assert_eq!(told, [expected.to_string()], "{reuse} {retry_on}");
+    }
+}
+
+/// Servers of that time take a body there for the next request.
+#[test]
+fn bodies_of_old_requests_whose_method_has_none() {
+    let origin = Origin::named("hello");
+    let server = origin.address;
+    let told = beside_haproxy(
+        |front| format!("listen site\n mode http\n bind {front}\n server s1 {server}\n"),
+        |scene| {
+            let asked = ["GET", "HEAD", "DELETE", "POST", "OPTIONS", "X"].into_iter().flat_map(|method| {
+                ["Content-Length: 3\r\n\r\nabc", "Content-Length: 0\r\n\r\n"]
+                    .map(|rest| format!("{method} / HTTP/1.0\r\n{rest}"))
+            });
+            asked
+                .map(|request| {
+                    let mut client = Wire::connect(scene.front);
+                    client.send(&request);
+                    let head = client.head().unwrap();
+                    head.split(' ').nth(1).unwrap().to_owned()
+                })
+                .collect()
+        },
+    );
+    assert_eq!(told, ["413", "200", "413", "200", "413", "200", "200", "200", "200", "200", "200", "200"]);
+}

@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use support::{Edge, Folder, Origin, free_address};
+use support::{Edge, Folder, Origin, Wire, free_address};
 
 /// What a command of the stats socket answers.
 fn ask(socket: &Path, command: &str) -> String {
@@ -84,5 +84,28 @@ fn states_are_taken_up() {
     check(play(|config| Some(Edge::start_single(config))).unwrap());
     if let Some(theirs) = play(Edge::start_haproxy) {
         check(theirs);
+    }
+}
+
+/// A port that was changed at run time outlives a restart.
+#[test]
+fn ports_are_taken_up() {
+    let play = |start: fn(&str) -> Option<Edge>| {
+        let (configured, saved) = (Origin::named("configured"), Origin::named("saved"));
+        let (folder, front) = (Folder::new(), free_address());
+        let line = |server: &str, port: u16| {
+            let address = saved.address.ip();
+            format!("2 site 1 {server} {address} 2 0 1 1 60 1 0 2 0 0 0 0 - {port} - 0 0 - - 0\n")
+        };
+        folder.file("all", ["1\n", &line("s1", saved.address.port()), &line("s2", 0)].concat());
+        let (server, base) = (configured.address, folder.0.display());
+        let _edge = start(&format!(
+            "global\n nbthread 1\n server-state-base {base}\n server-state-file all\ndefaults\n mode http\n timeout client 5s\n timeout server 5s\n timeout connect 1s\n load-server-state-from-file global\nlisten site\n bind {front}\n use-server s2 if {{ path /two }}\n server s1 {server}\n server s2 {server}\n",
+        ))?;
+        Some(["/one", "/two"].map(|path| Wire::connect(front).get(path).text()))
+    };
+    assert_eq!(play(|config| Some(Edge::start_single(config))).unwrap(), ["saved", "configured"]);
+    if let Some(theirs) = play(Edge::start_haproxy) {
+        assert_eq!(theirs[0], "saved");
     }
 }

@@ -49,6 +49,12 @@ impl RetryOn {
         self.0 & wanted == wanted
     }
 
+    /// Whether requests are sent again that met a connection which was no more, however that shows.
+    #[must_use]
+    pub fn covers_lost_connections(self) -> bool {
+        self.covers_no_answer() && self.0 & Self::CONN_FAILURE != 0
+    }
+
     /// The words of a `retry-on` line.
     pub const WORDS: [&str; 17] = [
         "conn-failure",
@@ -250,6 +256,13 @@ impl RetryPolicy {
         self.retry_on.contains(attempt.failure) && attempt.can_resend && attempt.failed_before < self.retries
     }
 
+    /// Whether a client never hears of a connection that its server has closed while it was idle. As in HAProxy a client's first
+    /// request goes over idle connections then, which `http-reuse safe` and `aggressive` do not allow otherwise.
+    #[must_use]
+    pub fn outlives_stale_connections(&self) -> bool {
+        self.retries > 0 && self.retry_on.covers_lost_connections()
+    }
+
     /// Whether a response that failed counts as an error of the server's. As in HAProxy that is so where the request is not
     /// sent again, and wherever the response made no sense.
     #[must_use]
@@ -325,6 +338,23 @@ mod tests {
             }
         }
         course
+    }
+
+    #[test]
+    fn tells_whether_closed_idle_connections_matter() {
+        for (words, retries, expected) in [
+            ("conn-failure empty-response response-timeout", 3, true),
+            ("all-retryable-errors", 1, true),
+            ("all-retryable-errors", 0, false),
+            ("empty-response response-timeout", 3, false),
+            ("conn-failure empty-response", 3, false),
+            ("conn-failure response-timeout 503", 3, false),
+            ("none", 3, false),
+        ] {
+            let retry_on = words.split(' ').fold(RetryOn::NONE, |found, word| found.with_word(word).unwrap());
+            let policy = RetryPolicy { retries, retry_on, ..RetryPolicy::default() };
+            assert_eq!(policy.outlives_stale_connections(), expected, "{words} {retries}");
+        }
     }
 
     #[test]

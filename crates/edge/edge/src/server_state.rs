@@ -13,7 +13,7 @@ use std::{
 };
 
 use balance::{AdminState, AgentSnapshot, CheckResult, CheckStatus, OperationalState, ServerId, ServerSnapshot};
-use haproxycfg::model::{Config, Global, LoadServerState, Proxy, Server};
+use haproxycfg::model::{Config, Global, LoadServerState, Proxy, Server, ServerPort};
 use live::{Instance, resolve::Known};
 
 /// The one version of the form.
@@ -109,6 +109,13 @@ impl SavedStates {
                 let key = (Arc::clone(&proxy.settings().name), server.config.name.to_string());
                 if let Some(saved) = self.0.get(&key) {
                     farm.restore(ServerId::new(server.index.0 as usize), &saved.snapshot, now_ms);
+                    // NOTE: as in HAProxy the port of the file wins over that of the configuration, even if that is newer.
+                    if saved.port > 0
+                        && server.config.service.is_none()
+                        && matches!(server.config.port, ServerPort::Fixed(_))
+                    {
+                        server.set_port(saved.port);
+                    }
                 }
             }
         }

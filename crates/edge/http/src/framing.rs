@@ -7,6 +7,7 @@ use crate::headers::{Headers, bit};
 use crate::method::Method;
 use crate::request::RequestHead;
 use crate::response::ResponseHead;
+use crate::version::Version;
 
 /// How the body of a parsed request ends. Never until close.
 #[must_use]
@@ -16,6 +17,15 @@ pub fn request_body_length(head: &RequestHead) -> BodyLength {
         Framing { length: Some(length), .. } => BodyLength::Exact(length),
         Framing { length: None, .. } => BodyLength::None,
     }
+}
+
+/// Whether a request of HTTP/1.0 has a body although its method gives it no meaning. HAProxy refuses these: servers of that time
+/// do not expect a body there, and would take it for the next request.
+#[must_use]
+pub fn has_unexpected_body(head: &RequestHead) -> bool {
+    head.version() == Version::Http10
+        && matches!(head.method_kind(), Method::Get | Method::Head | Method::Delete)
+        && !request_body_length(head).is_empty()
 }
 
 /// How the body of a parsed response to a request with this method ends.

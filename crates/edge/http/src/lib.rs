@@ -43,8 +43,8 @@ pub use cookies::{CookiePiece, CookiePieces, cookie_pieces, cookies, set_cookie,
 pub use date::{HTTP_DATE_LEN, http_date};
 pub use error::{ParseError, ParseErrorKind, Sender};
 pub use framing::{
-    begins_tunnel, enforce_framing, enforce_request_framing, enforce_response_framing, request_body_length,
-    response_body_length,
+    begins_tunnel, enforce_framing, enforce_request_framing, enforce_response_framing, has_unexpected_body,
+    request_body_length, response_body_length,
 };
 pub use header_id::HeaderId;
 pub use headers::{Field, Headers, Span};

@@ -161,11 +161,23 @@ impl RequestHead {
     ///
     /// The port of an absolute target, or of the Host of a CONNECT, is left out where it is the scheme's own, as HAProxy
     /// does. A path that is empty is `/` (RFC 3986 section 6.2.3): `http://h?x=1` is no way around a rule about paths. It
-    /// stays empty in an OPTIONS without query, which asks for the server as a whole (RFC 9112 section 3.2.4).
+    /// stays empty in an OPTIONS without query, which asks for the server as a whole (RFC 9112 section 3.2.4). A request
+    /// without Host gets the one that its target names: no rule about hosts is got around by leaving it out.
     pub fn normalize_target(&mut self) {
         if self.target().first() != Some(&b'/') {
             self.drop_default_port();
             self.fill_path();
+            self.fill_host();
+        }
+    }
+
+    /// RFC 9112 section 3.2.2: the target of an absolute form says which host is meant, where Host does not.
+    #[cold]
+    fn fill_host(&mut self) {
+        let parts = self.target_parts();
+        if parts.form == TargetForm::Absolute && !self.headers.contains_known(HeaderId::Host) {
+            let host = parts.host_and_port().to_vec();
+            self.headers.add_front(b"host", &host);
         }
     }
 
@@ -178,8 +190,9 @@ impl RequestHead {
         }
     }
 
+    /// Leaves the port out of an absolute target, or of the Host of a CONNECT, where it is the scheme's own.
     #[cold]
-    fn drop_default_port(&mut self) {
+    pub fn drop_default_port(&mut self) {
         let parts = self.target_parts();
         let authority = parts.host_and_port();
         let ports: &[&[u8]] = match parts.form {

@@ -41,10 +41,42 @@ pub struct TunnelTimeouts {
     pub client: Option<Duration>,
     /// The server.
     pub server: Option<Duration>,
-    /// The client, once one direction has ended.
+    /// The client, once it has been told of the server's end.
     pub client_fin: Option<Duration>,
-    /// The server, once one direction has ended.
+    /// The server, once it has been told of the client's end.
     pub server_fin: Option<Duration>,
+}
+
+impl TunnelTimeouts {
+    /// How long client and server may be silent when the directions have come so far.
+    ///
+    /// As in HAProxy a side that has ended owes nothing but to take what is waiting for it, and one that still may send is not
+    /// late while what it has sent waits for the other one.
+    fn of(&self, up: Progress, down: Progress) -> (Option<Duration>, Option<Duration>) {
+        let limit = |from: Progress, to: Progress, usual: Option<Duration>, fin: Option<Duration>| {
+            if from.has_ended {
+                usual.filter(|_| to.waits)
+            } else if !to.has_ended {
+                usual
+            } else if from.waits {
+                None
+            } else {
+                fin.filter(|_| to.is_done).or(usual)
+            }
+        };
+        (limit(up, down, self.client, self.client_fin), limit(down, up, self.server, self.server_fin))
+    }
+}
+
+/// How far a direction has come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    /// Nothing more comes from where it begins.
+    has_ended: bool,
+    /// Where it leads to knows of that end.
+    is_done: bool,
+    /// Bytes wait for where it leads to.
+    waits: bool,
 }
 
 /// Why a tunnel ended.
@@ -128,6 +160,11 @@ impl Direction {
                 allowed => return Poll::Ready(allowed),
             }
         }
+    }
+
+    fn progress(&self) -> Progress {
+        let waits = !self.buffer.is_empty() || self.pipe.as_ref().is_some_and(|pipe| !pipe.is_empty());
+        Progress { has_ended: self.ended, is_done: self.done, waits }
     }
 
     /// Whether it waits for a limit of bandwidth rather than for either side.
@@ -276,12 +313,9 @@ pub async fn run(
             late = Some(TunnelEnd::ServerTimeout);
             context.waker().wake_by_ref();
         }
-        let half_closed = up.ended || down.ended;
-        let limit = |usual: Option<Duration>, fin: Option<Duration>| if half_closed { fin.or(usual) } else { usual };
-        let client_at = limit(setup.timeouts.client, setup.timeouts.client_fin)
-            .map(|limit| activity.of_client(setup.independent.0 && !up.ended) + limit);
-        let server_at = limit(setup.timeouts.server, setup.timeouts.server_fin)
-            .map(|limit| activity.of_server(setup.independent.1 && !down.ended) + limit);
+        let (client_limit, server_limit) = setup.timeouts.of(up.progress(), down.progress());
+        let client_at = client_limit.map(|limit| activity.of_client(setup.independent.0 && !up.ended) + limit);
+        let server_at = server_limit.map(|limit| activity.of_server(setup.independent.1 && !down.ended) + limit);
         deadline.set(match (client_at, server_at) {
             (Some(client), Some(server)) => Some(client.min(server)),
             (client, server) => client.or(server),
@@ -291,8 +325,7 @@ pub async fn run(
         }
         // A side that still has bytes to take is to blame before one that has none to give.
         let client_late = client_at.is_some_and(|at| server_at.is_none_or(|server| at <= server));
-        let blame_client = if down.buffer.is_empty() { client_late && !up.ended } else { true };
-        Poll::Ready(if blame_client && up.buffer.is_empty() {
+        Poll::Ready(if (client_late || down.progress().waits) && !up.progress().waits {
             TunnelEnd::ClientTimeout
         } else {
             TunnelEnd::ServerTimeout
@@ -348,5 +381,36 @@ impl Activity {
     /// The same of the server.
     fn of_server(&self, independent: bool) -> Instant {
         if independent { self.down } else { self.up.max(self.down) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_side_that_has_ended_is_waited_for_only_by_what_it_has_to_take() {
+        let [client, server, client_fin, server_fin] = [1, 2, 3, 4].map(|seconds| Some(Duration::from_secs(seconds)));
+        let all = TunnelTimeouts { client, server, client_fin, server_fin };
+        let without_fin = TunnelTimeouts { client_fin: None, server_fin: None, ..all };
+        let open = Progress::default();
+        let busy = Progress { waits: true, ..open };
+        let ended = Progress { has_ended: true, is_done: true, waits: false };
+        let ending = Progress { has_ended: true, is_done: false, waits: true };
+        // The way up, the way down, what is expected of the client and of the server, with and without half-closed timeouts.
+        for (what, up, down, expected, expected_without_fin) in [
+            ("both open", open, open, (client, server), (client, server)),
+            ("both open, the client takes nothing", open, busy, (client, server), (client, server)),
+            ("client ended", ended, open, (None, server_fin), (None, server)),
+            ("client ended and takes nothing", ended, busy, (client, None), (client, None)),
+            ("client ended, the server takes nothing", ending, open, (None, server), (None, server)),
+            ("server ended", open, ended, (client_fin, None), (client, None)),
+            ("server ended and takes nothing", busy, ended, (None, server), (None, server)),
+            ("server ended, the client takes nothing", open, ending, (client, None), (client, None)),
+            ("both ended, the client takes nothing", ended, ending, (client, None), (client, None)),
+        ] {
+            assert_eq!(all.of(up, down), expected, "{what}");
+            assert_eq!(without_fin.of(up, down), expected_without_fin, "{what}");
+        }
     }
 }

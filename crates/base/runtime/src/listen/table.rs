@@ -120,7 +120,8 @@ impl SocketTable {
         let specs = group_keys(specs);
         let mut staged = Vec::new();
         for (group, spec) in &specs {
-            if group.occurrence > 0 && !matches!(spec.address, Address::Ip(_)) {
+            // Sockets of the same port, and copies of one descriptor, share what arrives.
+            if group.occurrence > 0 && !matches!(spec.address, Address::Ip(_) | Address::Inherited(_)) {
                 return Err(BindError {
                     place: spec.place.clone(),
                     address: spec.address.to_string(),
@@ -363,6 +364,18 @@ mod tests {
             super::super::bind::begin(&spec, socket).unwrap();
         }
         assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    }
+
+    #[test]
+    fn an_inherited_socket_serves_two_listeners() {
+        let inherited = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let spec = ListenSpec::new("x", Address::Inherited(std::os::fd::AsRawFd::as_raw_fd(&inherited)));
+        let mut table = SocketTable::default();
+        let twice = [spec.clone(), spec];
+        assert_eq!(add(&mut table, &twice, 1).unwrap(), 2);
+        assert_eq!(add(&mut table, &twice, 1).unwrap(), 0, "a reload keeps both");
+        let unix = ListenSpec::new("x", Address::Abstract(format!("tidegate-twice-{}", std::process::id())));
+        assert!(add(&mut table, &[unix.clone(), unix], 1).is_err());
     }
 
     #[test]

@@ -78,7 +78,8 @@ const USER: CliLevel = CliLevel::User;
 const OPERATOR: CliLevel = CliLevel::Operator;
 const ADMIN: CliLevel = CliLevel::Admin;
 
-/// Every command of HAProxy 2.6.
+/// Every command of HAProxy 2.6, with the level that it asks for, but for those that change maps, ACLs and tables: HAProxy leaves
+/// them to everybody, although its manual says of the level `user` that it allows no change.
 pub const COMMANDS: &[Command] = &[
     with(&["_getsocks"], USER, "", "", |_, _, _| Reply::SendSockets),
     with(
@@ -98,7 +99,7 @@ pub const COMMANDS: &[Command] = &[
     with(&["del", "server"], ADMIN, "del server <bk>/<srv>", "take a server away", admin::del_server),
     with(
         &["clear", "table"],
-        USER,
+        OPERATOR,
         "clear table <table> [<filter>]*",
         "remove entries of a table (filter: data/key)",
         tables::clear,
@@ -187,7 +188,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     with(
         &["set", "table"],
-        USER,
+        OPERATOR,
         "set table <table> key <k> [data.* <v>]*",
         "make an entry of a table, or change it",
         tables::set,
@@ -301,39 +302,39 @@ pub const COMMANDS: &[Command] = &[
         "end the sessions of a server",
         admin::shutdown_sessions,
     ),
-    with(&["add", "acl"], USER, "add acl [@<ver>] <acl> <pattern>", "add an entry to an ACL", patterns::add),
+    with(&["add", "acl"], OPERATOR, "add acl [@<ver>] <acl> <pattern>", "add an entry to an ACL", patterns::add),
     with(
         &["add", "map"],
-        USER,
+        OPERATOR,
         "add map [@<ver>] <map> <key> <val>",
         "add an entry to a map (or several, in a payload)",
         patterns::add,
     ),
-    with(&["clear", "acl"], USER, "clear acl [@<ver>] <acl>", "delete all entries of an ACL", patterns::clear),
-    with(&["clear", "map"], USER, "clear map [@<ver>] <map>", "delete all entries of a map", patterns::clear),
+    with(&["clear", "acl"], OPERATOR, "clear acl [@<ver>] <acl>", "delete all entries of an ACL", patterns::clear),
+    with(&["clear", "map"], OPERATOR, "clear map [@<ver>] <map>", "delete all entries of a map", patterns::clear),
     with(
         &["commit", "acl"],
-        USER,
+        OPERATOR,
         "commit acl @<ver> <acl>",
         "put a prepared version of an ACL in place",
         patterns::commit,
     ),
     with(
         &["commit", "map"],
-        USER,
+        OPERATOR,
         "commit map @<ver> <map>",
         "put a prepared version of a map in place",
         patterns::commit,
     ),
-    with(&["del", "acl"], USER, "del acl <acl> [<key>|#<ref>]", "delete entries of an ACL", patterns::delete),
-    with(&["del", "map"], USER, "del map <map> [<key>|#<ref>]", "delete entries of a map", patterns::delete),
+    with(&["del", "acl"], OPERATOR, "del acl <acl> [<key>|#<ref>]", "delete entries of an ACL", patterns::delete),
+    with(&["del", "map"], OPERATOR, "del map <map> [<key>|#<ref>]", "delete entries of a map", patterns::delete),
     with(&["get", "acl"], USER, "get acl <acl> <value>", "tell what a sample matches in an ACL", patterns::get),
     with(&["get", "map"], USER, "get map <map> <value>", "tell what a sample matches in a map", patterns::get),
-    with(&["prepare", "acl"], USER, "prepare acl <acl>", "begin another version of an ACL", patterns::prepare),
-    with(&["prepare", "map"], USER, "prepare map <map>", "begin another version of a map", patterns::prepare),
+    with(&["prepare", "acl"], OPERATOR, "prepare acl <acl>", "begin another version of an ACL", patterns::prepare),
+    with(&["prepare", "map"], OPERATOR, "prepare map <map>", "begin another version of a map", patterns::prepare),
     with(
         &["set", "map"],
-        USER,
+        OPERATOR,
         "set map <map> [<key>|#<ref>] <value>",
         "change the value of entries of a map",
         patterns::set,
@@ -380,7 +381,7 @@ pub const COMMANDS: &[Command] = &[
     with(&["show", "libs"], OPERATOR, "show libs", "list the program's files in memory", show::libraries),
     with(
         &["show", "profiling"],
-        USER,
+        ADMIN,
         "show profiling [<what>|<#lines>|byaddr]*",
         "what is profiled: nothing",
         threads::show_profiling,
@@ -389,7 +390,7 @@ pub const COMMANDS: &[Command] = &[
     with(&["show", "threads"], USER, "show threads", "tell what each worker thread has to do", threads::threads),
     with(
         &["show", "trace"],
-        OPERATOR,
+        USER,
         "show trace [<module>]",
         "list the sources of traces: there are none",
         threads::show_trace,

@@ -171,6 +171,22 @@ async fn levels() {
     assert!(admin("show stat").await.0.contains("127.0.0.1"));
 }
 
+/// HAProxy lets everybody do these; its manual says of the level that it allows no change.
+#[tokio::test(start_paused = true)]
+async fn who_is_a_mere_user_changes_no_map_no_acl_and_no_table() {
+    for change in ["add", "clear", "commit", "del", "prepare", "set"] {
+        for what in ["map", "acl", "table"] {
+            let found = COMMANDS.iter().find(|command| command.words == [change, what]);
+            let Some(command) = found else { continue };
+            assert_eq!(command.level, CliLevel::Operator, "{change} {what}");
+            for line in [format!("{change} {what} x\n"), format!("show info;{change} {what} x <<\na b\n\n")] {
+                let (answer, changes, _) = talk(CliLevel::User, line.as_bytes()).await;
+                assert!(answer.ends_with("Permission denied\n\n") && changes.is_empty(), "{line}: {answer}");
+            }
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn conversations_with_a_prompt() {
     let input =

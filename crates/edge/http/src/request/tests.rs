@@ -60,6 +60,15 @@ fn normalizes_targets() {
         head.normalize_target();
         check(&head, expected);
     }
+    for (target, expected) in [
+        ("http://a:80/x", "GET http://a/x HTTP/1.1|host: a||"),
+        ("http://u@a:8080", "GET http://u@a:8080/ HTTP/1.1|host: a:8080||"),
+        ("/x", "GET /x HTTP/1.1||"),
+    ] {
+        let mut head = head("GET", target);
+        head.normalize_target();
+        check(&head, expected);
+    }
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub struct BodyPump {
     intake: Intake,
     /// What it goes through on its way, if it does not go as it came.
     stages: Option<Box<Stages>>,
+    /// Why no more of it comes, while what came goes through the stages.
+    failure: Option<PumpFailure>,
     /// Bytes of it that were spliced.
     pub spliced: u64,
     pipe: Option<Splice>,
@@ -56,7 +58,15 @@ impl BodyPump {
     pub fn new(length: BodyLength, limits: &Limits, decode: bool) -> Self {
         // Chunks are taken apart for a receiver that does not know them (HTTP/1.0).
         let stages = (decode && length == BodyLength::Chunked).then(|| Box::new(Stages::decoding(limits)));
-        Self { intake: Intake::new(length, limits), stages, spliced: 0, pipe: None, splice_min: 0, pipe_size: 0 }
+        Self {
+            intake: Intake::new(length, limits),
+            stages,
+            failure: None,
+            spliced: 0,
+            pipe: None,
+            splice_min: 0,
+            pipe_size: 0,
+        }
     }
 
     /// Splices stretches of at least `least` bytes (0: never), through pipes of `pipe_size`.
@@ -190,8 +200,28 @@ impl BodyPump {
     }
 
     /// Like [`BodyPump::poll`], through stages. What is ready goes out as soon as nothing more can be taken in, so nothing
-    /// waits for what the sender may say later.
+    /// waits for what the sender may say later. What came before the sender failed goes out as well.
     fn poll_staged(
+        &mut self,
+        from: &mut impl Source,
+        to: &mut Wire,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), PumpFailure>> {
+        if self.failure.is_none() {
+            match ready!(self.poll_through_stages(from, to, context)) {
+                Ok(()) => return Poll::Ready(Ok(())),
+                Err(failed @ PumpFailure::Send(_)) => return Poll::Ready(Err(failed)),
+                Err(failure) => self.failure = Some(failure),
+            }
+        }
+        if let Some(stages) = &mut self.stages {
+            stages.flush(&mut to.output);
+        }
+        ready!(to.poll_flush(context)).map_err(PumpFailure::Send)?;
+        Poll::Ready(self.failure.take().map_or(Ok(()), Err))
+    }
+
+    fn poll_through_stages(
         &mut self,
         from: &mut impl Source,
         to: &mut Wire,

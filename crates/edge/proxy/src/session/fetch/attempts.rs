@@ -39,6 +39,8 @@ pub struct Attempts<'a, 'c> {
     slot: Option<Slot<'a>>,
     /// Only a new connection will do.
     pub(super) fresh: bool,
+    /// The request is sent again if a connection that stood already turns out to be closed, so it may be the first on any.
+    pub(super) outlives_stale: bool,
 }
 
 impl<'a, 'c> Attempts<'a, 'c> {
@@ -52,7 +54,7 @@ impl<'a, 'c> Attempts<'a, 'c> {
         kept: &'c mut PinnedConnections,
         is_http: bool,
     ) -> Self {
-        Self { worker, proxy, wanted, is_http, kept, failed: 0, slot: None, fresh: false }
+        Self { worker, proxy, wanted, is_http, kept, failed: 0, slot: None, fresh: false, outlives_stale: false }
     }
 
     /// How many failed.
@@ -97,7 +99,8 @@ impl<'a, 'c> Attempts<'a, 'c> {
             {
                 return Err(Unreachable::Elsewhere);
             }
-            let can_repeat = !requester.is_client() && transaction.request.method_kind().is_idempotent();
+            let can_repeat =
+                self.outlives_stale || !requester.is_client() && transaction.request.method_kind().is_idempotent();
             let reuse = allowed_reuse(transaction, proxy, can_repeat);
             let mut idle = match self.is_http {
                 true => idle_connection(worker, transaction, proxy, &server, (self, reuse)),

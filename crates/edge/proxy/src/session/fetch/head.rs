@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use balance::Observation;
+use balance::{Failure, Observation};
 use http::{Limits, Parsed, ResponseParser};
 use live::ShutCause;
 
@@ -49,6 +49,8 @@ pub enum HeadEnd {
         cause: ShutCause,
         /// Whether the request had been received whole.
         asked: bool,
+        /// Whether all sessions of its server were told to end.
+        with_server: bool,
     },
 }
 
@@ -66,7 +68,20 @@ impl HeadEnd {
             Self::ClientCutOff => Ending::ClientLeft(Stage::Data),
             Self::ClientTimeout => Ending::ClientTimedOut(Stage::Headers),
             Self::ClientMalformed => Ending::RequestMalformed(Stage::Headers),
-            Self::Killed { cause, asked } => Ending::Shut(*cause, asked.then_some(Stage::Headers)),
+            Self::Killed { cause, asked, .. } => Ending::Shut(*cause, asked.then_some(Stage::Headers)),
+        }
+    }
+}
+
+impl HeadEnd {
+    /// What it is to the retry policy; `None` where no other attempt is made, whatever the configuration says.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        match self {
+            // NOTE: as in HAProxy, a server that goes down has not answered: another one may be asked. Only where
+            // `retry-on` says so, though: nothing says that the request was not carried out.
+            Self::Killed { asked: true, with_server: true, .. } => Some(Failure::BrokenResponse),
+            _ => self.ending().failure(),
         }
     }
 }
@@ -97,8 +112,10 @@ impl Fetch<'_, '_> {
         };
         let deadline = &mut *self.deadline;
         let end = poll_fn(|context| {
-            if let Some(cause) = waiting.requester.poll_order(context).or_else(|| server.shut_cause(shut_mark)) {
-                return Poll::Ready(HeadEnd::Killed { cause, asked: waiting.sent });
+            let by_order = waiting.requester.poll_order(context);
+            if let Some(cause) = by_order.or_else(|| server.shut_cause(shut_mark)) {
+                let with_server = by_order.is_none();
+                return Poll::Ready(HeadEnd::Killed { cause, asked: waiting.sent, with_server });
             }
             if let Poll::Ready(end) = waiting.poll(transaction, context) {
                 return Poll::Ready(end);

@@ -129,6 +129,9 @@ impl<'a, 'c> Fetch<'a, 'c> {
         let (worker, backend) = (self.attempts.worker, self.attempts.proxy);
         let method = transaction.request.method_kind();
         send::prepare(transaction, backend);
+        self.attempts.outlives_stale = backend.retry.outlives_stale_connections()
+            && requester.can_resend()
+            && !transaction.by_rules.l7_retry_disabled.get();
         loop {
             let mut upstream = self.attempts.reach(transaction, requester).await.map_err(Unfetched::Unreachable)?;
             send::write_request(worker, transaction, backend, &mut upstream, requester);
@@ -146,7 +149,7 @@ impl<'a, 'c> Fetch<'a, 'c> {
             };
             let failure = match end {
                 HeadEnd::Response => Some(Failure::Status(transaction.response.status())),
-                _ => end.ending().failure(),
+                _ => end.failure(),
             };
             let Some(failure) = failure else { return Err(Unfetched::NoResponse { end, reused: false }) };
             let attempt = FailedAttempt {
@@ -157,6 +160,9 @@ impl<'a, 'c> Fetch<'a, 'c> {
                 is_idempotent: method.is_idempotent(),
             };
             let sends_again = backend.retry.sends_again(&attempt);
+            if matches!(end, HeadEnd::Killed { .. }) && !sends_again {
+                return Err(Unfetched::NoResponse { end, reused: false });
+            }
             if matches!(end, HeadEnd::Response) && !sends_again {
                 return Ok(accept(worker, transaction, backend, upstream, (method, requester.streams_body())));
             }

@@ -366,8 +366,8 @@ impl Session {
             transaction.asked.body.complete = true;
             return Buffered::Enough;
         }
-        if http::expect_continue(&transaction.request) && self.client.received.is_empty() {
-            // NOTE: the client waits to be told; the server is not asked again.
+        if http::expect_continue(&transaction.request) {
+            // NOTE: the client waits to be told, though it may have sent some of it; the server is not asked again.
             self.client.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
             transaction.request.headers.remove(b"expect");
         }

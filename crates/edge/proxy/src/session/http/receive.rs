@@ -39,6 +39,9 @@ impl Session {
             let tracked = BodyTracker::new(length, &self.limits()).track(chunks);
             tracked.map_err(|_| Failure::Malformed(400))?;
         }
+        if self.side.frontend.varnishd().is_none() && http::has_unexpected_body(&transaction.request) {
+            return Err(Failure::Malformed(413));
+        }
         let expects = transaction.request.headers.first_known(HeaderId::Expect);
         if self.side.frontend.varnishd().is_some()
             && expects.is_some_and(|expects| !expects.eq_ignore_ascii_case(b"100-continue"))
@@ -62,7 +65,11 @@ impl Session {
         if self.side.frontend.accelerator.is_none() {
             http::remove_persistence(&mut request.headers);
         }
-        request.normalize_target();
+        // NOTE: varnishd takes the target apart as Varnish does.
+        match self.side.frontend.varnishd() {
+            None => request.normalize_target(),
+            Some(_) => request.drop_default_port(),
+        }
         transaction.bytes_in += size::of_request(&transaction.request);
         self.note_request(transaction);
         Ok(length)

@@ -81,3 +81,33 @@ async fn an_answer_that_no_server_gave_is_delivered() {
     })
     .await;
 }
+
+/// What a server sends and its end may come in one turn: the client gets all the same what there is.
+#[tokio::test(start_paused = true)]
+async fn what_is_compressed_of_a_body_that_is_cut_off_is_delivered() {
+    for count in [50, 5_000, 40_000] {
+        let lines = " compression algo gzip\n compression type text/plain";
+        Scene::run(lines, |scene| async move {
+            let (mut client, arrival) = scene.client();
+            let (worker, instance) = (Rc::clone(&scene.worker), Arc::clone(&scene.instance));
+            let serving = session::serve(Rc::clone(&worker), instance, Arc::clone(&scene.frontend), 0, arrival);
+            let serving = spawn_local(worker.clocked(serving));
+            client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\naccept-encoding: gzip\r\n\r\n").await.unwrap();
+            let (mut server, _) = scene.served().await;
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 100000\r\n\r\n";
+            server.write_all(format!("{head}{}", "0123456789".repeat(count / 10)).as_bytes()).await.unwrap();
+            drop(server);
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).await.unwrap();
+            serving.await.unwrap();
+            let text = String::from_utf8_lossy(&received);
+            assert!(
+                text.starts_with("HTTP/1.1 200 OK\r\n") && text.contains("content-encoding: gzip"),
+                "{count}: {text}"
+            );
+            let body = text.split_once("\r\n\r\n").unwrap().1;
+            assert!(body.len() > 20 && !body.ends_with("0\r\n\r\n"), "{count}: some of it, and no end");
+        })
+        .await;
+    }
+}

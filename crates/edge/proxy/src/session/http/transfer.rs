@@ -3,6 +3,7 @@
 use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 use haproxycfg::model::HttpReuse;
+use http::BodyLength;
 use live::{LiveProxy, LiveServer, ShutCause, counters::Traffic};
 use telemetry::Counter;
 
@@ -199,7 +200,7 @@ impl Session {
         }
     }
 
-    /// Bytes both ways after a 101 or a CONNECT.
+    /// Bytes both ways after a 101 or a CONNECT, unless a rule has made another answer of it.
     pub(super) async fn tunnel(
         &mut self,
         transaction: &mut Transaction,
@@ -210,7 +211,15 @@ impl Session {
         if !hop {
             http::remove_hop_by_hop(&mut transaction.response.headers, false);
         }
-        transaction.answered.status = transaction.response.status();
+        if !self.after_response(transaction, backend.settings()) {
+            return self.internal_error(transaction, Stage::Headers).await;
+        }
+        let status = transaction.response.status();
+        transaction.answered.status = status;
+        if !http::begins_tunnel(status, transaction.request.method_kind()) {
+            drop(upstream);
+            return self.answer_instead_of_tunnel(transaction).await;
+        }
         transaction.response.write_to(&mut self.client.output);
         self.log_early(transaction, 0);
         if self.flush().await.is_err() {
@@ -218,6 +227,24 @@ impl Session {
             return Next::Close;
         }
         self.tunnel_bytes(transaction, backend, upstream, None).await
+    }
+
+    /// Sends the head that rules have made of one that was to begin a tunnel, without a body. What the client sends from here on
+    /// reaches nobody: it believes in a tunnel, or it does not, and neither is a request.
+    async fn answer_instead_of_tunnel(&mut self, transaction: &mut Transaction) -> Next {
+        let is_bodyless = matches!(transaction.response.status(), 100..=199 | 204 | 304);
+        let length = if is_bodyless { BodyLength::None } else { BodyLength::Exact(0) };
+        http::remove_hop_by_hop(&mut transaction.response.headers, false);
+        http::enforce_framing(&mut transaction.response.headers, length);
+        self.write_head(transaction, false);
+        self.log_early(transaction, 0);
+        match self.flush().await {
+            Ok(()) => Next::Linger,
+            Err(()) => {
+                transaction.end(Ending::ClientLeft(Stage::Data));
+                Next::Close
+            }
+        }
     }
 
     /// Bytes both ways until both sides have ended; `idle` is how long they may be silent where nothing else says so.
