@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use support::{Answer, Edge, Folder, Origin, Wire, free_address};
+use support::{Answer, Edge, Folder, LogServer, Origin, Wire, free_address};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
 
@@ -83,7 +83,7 @@ fn what_rules_store_rules_use() {
     {
         assert_eq!(site.ask("GET", "/a", fields).field("x-hit"), Some("0"), "{fields}");
     }
-    assert_eq!(site.get("/a").text(), "/a 1", "what was asked for in such a way is not stored either");
+    assert_eq!(site.get("/a").text(), "/a 5", "what a client wants anew is stored anew");
     let aged = (site.get("/aged"), site.get("/aged"));
     assert_eq!((aged.0.field("age"), aged.1.field("age")), (None, Some("3")));
     assert_eq!(site.ask("POST", "/a", "Content-Length: 0\r\n").status(), 200);
@@ -196,5 +196,54 @@ fn mistakes_are_shown() {
         let output = Command::new(PROGRAM).args(["edge", "-c", "-f"]).arg(&path).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && said.contains(message), "{text}\nwants: {message}\nsays: {said}");
+    }
+}
+
+/// What a client wants anew is stored anew; what comes of the store counts as much as what comes of a server.
+#[test]
+fn requests_that_refresh_and_what_is_counted() {
+    let number = |start: fn(&str) -> Option<Edge>| {
+        let count = Arc::new(AtomicUsize::new(0));
+        let origin = Origin::answering(move |_| {
+            let body = format!("body {}", count.fetch_add(1, SeqCst));
+            format!("HTTP/1.1 200 OK\r\ncache-control: max-age=50\r\ncontent-length: 6\r\n\r\n{body}").into_bytes()
+        });
+        let (front, log) = (free_address(), LogServer::start());
+        let _edge = start(&format!(
+            "global\n log {} local0\ndefaults\n log global\n mode http\n timeout client 5s\n timeout server 5s\n timeout connect 1s\n\
+             frontend site\n bind {front}\n log-format \"%s %ts %B\"\n default_backend app\n\
+             backend app\n http-request cache-use small\n http-response cache-store small\n server s1 {}\n\
+             cache small\n total-max-size 4\n max-age 50\n",
+            log.address, origin.address,
+        ))?;
+        let asked = [
+            "",
+            "",
+            "Cache-Control: no-cache\r\n",
+            "",
+            "Pragma: no-cache\r\n",
+            "",
+            "Cache-Control: max-age=0\r\n",
+            "",
+            "Authorization: x\r\n",
+            "",
+            "Cache-Control: no-store\r\n",
+        ];
+        let told = asked.map(|fields| {
+            let mut client = Wire::connect(front);
+            client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+            let text = client.answer().text();
+            drop(client);
+            format!("{text}: {}", log.line())
+        });
+        Some(told.to_vec())
+    };
+    let ours = number(|config| Some(Edge::start_single(config))).unwrap();
+    let hit = |number: u32| format!("body {number}: <CACHE> LR 82");
+    let miss = |number: u32| format!("body {number}: s1 -- 78");
+    let expected = [miss(0), hit(0), miss(1), hit(1), miss(2), hit(2), miss(3), hit(3), miss(4), hit(3), hit(3)];
+    assert_eq!(ours, expected);
+    if let Some(theirs) = number(Edge::start_haproxy) {
+        assert_eq!(ours, theirs);
     }
 }

@@ -418,3 +418,31 @@ fn a_frontend_has_one_for_all_its_backends() {
     }
     assert_eq!(count.load(SeqCst), 2);
 }
+
+/// A server counts what it has sent to the cache, and a backend behind a frontend's cache what was asked of it.
+#[test]
+fn what_is_fetched_is_counted() {
+    for in_frontend in [true, false] {
+        let (origin, _) = counting(|_| "cache-control: max-age=50\r\n".to_owned());
+        let front = free_address();
+        let (first, second) = if in_frontend { ("shared-cache size 4m", "") } else { ("", "shared-cache size 4m") };
+        let edge = Edge::start_single(&format!(
+            "global\n stats socket %FOLDER%/stats level admin\ndefaults\n mode http\n timeout client 5s\n timeout server 5s\n timeout connect 1s\n\
+             frontend site\n bind {front}\n {first}\n default_backend app\nbackend app\n {second}\n server s1 {}\n",
+            origin.address,
+        ));
+        for _ in 0..5 {
+            assert_eq!(Wire::connect(front).get("/a").text(), "/a 1");
+        }
+        let mut socket = std::os::unix::net::UnixStream::connect(edge.folder.0.join("stats")).unwrap();
+        std::io::Write::write_all(&mut socket, b"show stat\n").unwrap();
+        let table = std::io::read_to_string(socket).unwrap();
+        let row = |name: &str| {
+            let row = table.lines().find(|line| line.starts_with(name)).unwrap();
+            let columns: Vec<u64> = row.split(',').map(|column| column.parse().unwrap_or(0)).collect();
+            (columns[7], columns[8] > 0, columns[9] > 0)
+        };
+        assert_eq!(row("app,s1"), (1, true, true), "{table}");
+        assert_eq!(row("app,BACKEND"), (if in_frontend { 1 } else { 5 }, true, true), "{table}");
+    }
+}

@@ -60,6 +60,8 @@ pub struct Asked {
     pub digest: Option<Digest>,
     /// Whether it is neither looked up nor stored.
     pub is_ignored: bool,
+    /// Whether it is not looked up, because the client wants none that is stored. As in HAProxy what comes replaces that.
+    pub refreshes: bool,
     /// Whether the response may not be stored although it was looked up (`no-store`).
     pub is_unstorable: bool,
     /// What it says in the fields that responses may vary by; `None` where it says too much.
@@ -86,6 +88,7 @@ impl Asked {
             is_ignored: request.version() != Version::Http11
                 || !is_read
                 || headers.contains_known(HeaderId::Authorization),
+            refreshes: false,
             is_unstorable: false,
             secondary: Secondary::of(headers),
         };
@@ -93,11 +96,11 @@ impl Asked {
         for value in headers.all_known(HeaderId::CacheControl).flat_map(elements) {
             says_more = true;
             let is = |name: &[u8]| value.get(..name.len()).is_some_and(|front| front.eq_ignore_ascii_case(name));
-            asked.is_ignored |= [&b"max-age"[..], b"no-cache", b"max-stale", b"min-fresh"].into_iter().any(is);
+            asked.refreshes |= [&b"max-age"[..], b"no-cache", b"max-stale", b"min-fresh"].into_iter().any(is);
             asked.is_unstorable |= is(b"no-store");
         }
         let pragma = headers.first_known(HeaderId::Pragma);
-        asked.is_ignored |= !says_more && pragma.is_some_and(|pragma| pragma.eq_ignore_ascii_case(b"no-cache"));
+        asked.refreshes |= !says_more && pragma.is_some_and(|pragma| pragma.eq_ignore_ascii_case(b"no-cache"));
         asked
     }
 

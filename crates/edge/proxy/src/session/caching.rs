@@ -50,7 +50,7 @@ fn caching(transaction: &mut Transaction) -> &mut Caching {
 pub fn look_up(transaction: &mut Transaction, name: &str) {
     let Some(cache) = transaction.instance.cache(name).cloned() else { return };
     let asked = Asked::of(&transaction.request);
-    let digest = asked.digest.filter(|_| !asked.is_ignored);
+    let digest = asked.digest.filter(|_| !asked.is_ignored && !asked.refreshes);
     if let Some(digest) = digest {
         count(transaction, |counts| &counts.lookups);
         let now = wall_clock();

@@ -2,11 +2,34 @@
 
 use std::sync::Arc;
 
-use live::LiveProxy;
+use live::{LiveProxy, counters::Traffic};
 
-use super::transaction::Transaction;
+use super::{size, transaction::Transaction};
 
 impl Transaction {
+    /// Counts a fetch whose response is stored, unless a client's request stands for it, which counts itself. `is_elsewhere` if its
+    /// backend is another one than that whose requests the cache answers.
+    pub(super) fn count_fetched(&self, status: u16, body: u64, is_elsewhere: bool) {
+        if !self.client.is_nobody() {
+            return;
+        }
+        let (bytes_in, bytes_out) = (size::of_request(&self.request), self.bytes_out + body);
+        let count = |traffic: &Traffic| {
+            traffic.bytes_in.add(bytes_in);
+            traffic.bytes_out.add(bytes_out);
+            traffic.balanced.increment();
+        };
+        if let Some(server) = &self.route.server {
+            count(server.side.traffic.of(self.worker));
+        }
+        if let Some(backend) = self.route.backend.as_ref().filter(|_| is_elsewhere) {
+            let traffic = backend.backend.traffic.of(self.worker);
+            count(traffic);
+            traffic.requests.increment();
+            traffic.response(status).increment();
+        }
+    }
+
     /// Counts a request that a rule denied.
     pub(super) fn count_denied_request(&self) {
         self.client.count(self.worker, |traffic| &traffic.denied_requests);

@@ -26,7 +26,7 @@ use sink::{Filling, News, Relaying, Sink, pull, write};
 
 use super::{
     fetch::{Answer, Fetch, HearInterim, Nobody, RelayedBytes, Unfetched, Wanted},
-    http::give_back,
+    http::{InBackend, give_back},
     pinned::PinnedConnections,
     transaction::{ClientSide, RequestStage, Transaction},
     varnish_log::{self, words},
@@ -210,6 +210,10 @@ impl Place {
                     };
                     let kept_body = if let RequestBody::Kept(kept) = &body { Some(kept.as_slice()) } else { None };
                     let mut exchange = self.exchange(&backend, &proxy, kept_body);
+                    let _counted = self.leads_elsewhere(&proxy).then(|| {
+                        proxy.backend.traffic.of(self.worker.index).sessions.increment();
+                        InBackend::enter(&proxy)
+                    });
                     let between = set_timeouts(&exchange, &backend);
                     let (mut kept, mut deadline) = (PinnedConnections::default(), Deadline::default());
                     let mut fetch = Fetch::new(&self.worker, &proxy, self.origin.wanted(), &mut kept, &mut deadline);
@@ -264,6 +268,11 @@ impl Place {
         }
     }
 
+    /// Whether what is fetched comes from another section than the one whose requests the cache answers, which counts those.
+    fn leads_elsewhere(&self, proxy: &Arc<LiveProxy>) -> bool {
+        !Arc::ptr_eq(proxy, &self.proxy)
+    }
+
     fn exchange(&self, backend: &Backend, proxy: &Arc<LiveProxy>, kept: Option<&[u8]>) -> Transaction {
         let now = self.worker.now();
         let client = Rc::new(ClientSide::nobody(&self.instance, Arc::clone(&self.proxy), now));
@@ -296,6 +305,7 @@ impl Place {
             return None;
         };
         let Stored { object, filler, fetch, streams, includes } = stored;
+        let status = object.head().status();
         // NOTE: what has been made here is an error's page already.
         let backend_breaks = backend.has_error_page() && !matches!(body, AcceptedBody::Made(_));
         let mut logged =
@@ -334,6 +344,7 @@ impl Place {
                     Err(error) => (false, Err(error)),
                 };
                 logged.page_notes(&filling.notes);
+                exchange.count_fetched(status, filling.pulled, self.leads_elsewhere(proxy));
                 logged.pulled(filling.pulled, is_reusable, filled.is_ok().then(|| filling.filler.written()));
                 filled
             }

@@ -96,6 +96,15 @@ pub struct ClientSide {
 }
 
 impl ClientSide {
+    /// No listener has this number.
+    const NOBODYS_LISTENER: usize = usize::MAX;
+
+    /// Whether no client stands behind it.
+    #[must_use]
+    pub fn is_nobody(&self) -> bool {
+        self.listener == Self::NOBODYS_LISTENER
+    }
+
     /// What stands in a client's place where something is fetched that no client has asked for, at this time.
     #[must_use]
     pub fn nobody(instance: &Instance, frontend: Arc<LiveProxy>, now: Instant) -> Self {
@@ -110,7 +119,7 @@ impl ClientSide {
             stream: None,
             variables: RefCell::new(instance.stream_variables()),
             frontend,
-            listener: usize::MAX,
+            listener: Self::NOBODYS_LISTENER,
             accepted: now,
             accepted_at: wall_clock(),
             id: instance.process.next_session_id.fetch_add(1, Relaxed),

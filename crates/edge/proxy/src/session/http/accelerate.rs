@@ -39,6 +39,7 @@ use crate::{
         pinned::PinnedConnections,
         requester::{WaitingClient, WaitingRequest},
         routing::choose_backend,
+        size,
         transaction::Transaction,
         varnish_log::{self, words},
     },
@@ -189,6 +190,7 @@ impl Session {
             head.headers.add_number(http::HeaderId::ContentLength, length);
         }
         self.begin_cached(transaction, head);
+        transaction.end(Ending::AnsweredHere(Stage::Request));
         let part = if is_bare { Part::Nothing } else { Part::Whole };
         let body = AnswerBody::Object(Box::new(ObjectBody::new(hit.object, part, Recoding::None, false)));
         let length = BodyLength::Exact(if is_bare { 0 } else { length });
@@ -508,6 +510,7 @@ impl Session {
         (times.dequeued, times.connected, times.response) = (now, now, now);
         transaction.answered.by = Some(CACHE);
         transaction.response = head;
+        transaction.bytes_out += size::of_reply(&transaction.response);
         self.begin_answer(transaction);
     }
 
