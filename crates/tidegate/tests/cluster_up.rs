@@ -35,7 +35,7 @@ fn a_killed_master_is_replaced_and_comes_back_as_a_replica() {
     writer.wait_more(50);
     let (again, _) = writer.end();
     cluster.wait_well();
-    nothing_is_lost(cluster.address, "b", &done.union(&again).copied().collect());
+    nothing_is_lost(cluster.address, "b", &done.into_iter().chain(again).collect());
 }
 
 #[test]
