@@ -168,7 +168,7 @@ impl Libraries {
             return Err(error(WRONG_NAME.into()));
         }
         if !head.engine.eq_ignore_ascii_case(b"lua") {
-            return Err(error(format!("Engine '{}' not found", String::from_utf8_lossy(&head.engine))));
+            return Err(Failure::quoting(&[b"ERR Engine '", &head.engine, b"' not found"]));
         }
         if self.libraries.contains_key(&head.name) && !replace {
             return Err(error(format!("Library '{}' already exists", String::from_utf8_lossy(&head.name))));

@@ -149,11 +149,13 @@ impl Cell {
         (LONGITUDES.of(gather(self.bits >> 1), self.step), LATITUDES.of(gather(self.bits), self.step))
     }
 
-    /// The cell so many columns to the east and rows to the north; the grid goes around in both directions.
+    /// The cell so many columns to the east and rows to the north; the grid goes around in the direction of the move.
     pub(super) fn neighbour(self, east: i32, north: i32) -> Self {
         let mask = u32::MAX >> (32 - self.step);
-        let column = gather(self.bits >> 1).wrapping_add_signed(east) & mask;
-        let row = gather(self.bits).wrapping_add_signed(north) & mask;
+        // At 180 degrees the column is one behind the last, and stays it in a move to the north or to the south, as in Redis.
+        let moved = |index: u32, by: i32| if by == 0 { index } else { index.wrapping_add_signed(by) & mask };
+        let column = moved(gather(self.bits >> 1), east);
+        let row = moved(gather(self.bits), north);
         Self { bits: spread(row) | spread(column) << 1, step: self.step }
     }
 

@@ -76,10 +76,15 @@ pub(super) struct Sorting {
     failure: Option<Failure>,
 }
 
+/// What a function of C sees of a text: what stands before the first zero byte.
+fn c_string(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
 fn number_of(text: &[u8]) -> Result<f64, Failure> {
     const NOT: Failure = Failure::text("ERR One or more scores can't be converted into double");
     // As strtod has it: blanks in front are skipped, and nothing at all is zero.
-    let text = text.trim_ascii_start();
+    let text = c_string(text).trim_ascii_start();
     if text.is_empty() { Ok(0.0) } else { number::parse_float(text).ok_or(NOT) }
 }
 
@@ -225,7 +230,9 @@ impl Sorting {
                 None => Some(element.clone()),
             };
             let weight = if self.options.by_text || self.as_it_is {
-                Weight::Text(text)
+                // Redis compares with strcoll, and all bytes where the result is stored.
+                let is_cut = self.options.store.is_none() && text.as_ref().is_some_and(|text| text.contains(&0));
+                Weight::Text(if is_cut { text.map(|text| Bytes::from_slice(c_string(&text))) } else { text })
             } else {
                 // Zero and minus zero are the same.
                 Weight::Number(text.map_or(Ok(0.0), |text| number_of(&text))? + 0.0)

@@ -17,7 +17,7 @@ use crate::{
 
 use super::{
     claims::Claims,
-    create_consumer_words,
+    create_consumer_words, has_entries_behind,
     read::{finish, key_header},
     set_id_words, write_id,
 };
@@ -27,8 +27,9 @@ use super::{
 pub(super) struct GroupReading {
     /// The places of the streams that have something; what the consumer was given is asked for from behind an id on.
     pub(super) served: Vec<(usize, Option<Id>)>,
-    /// Which of them it has come to.
+    /// Which of them it has come to, and how many of them are in the reply.
     pub(super) at: usize,
+    pub(super) named: usize,
     /// How many entries are given of each.
     pub(super) at_most: usize,
     pub(super) group: Bytes,
@@ -51,6 +52,11 @@ impl Work for GroupReading {
         let header = *self.header.get_or_insert_with(|| context.reply.defer());
         if let Some((place, id)) = self.served.get(self.at).copied() {
             let key = context.words.at(place);
+            if self.entries.is_none() && id.is_none() && !self.has_new(context, key)? {
+                // The same stream stood before, and all of it was given then.
+                self.at += 1;
+                return self.end_step(context, header);
+            }
             let entries = match self.entries {
                 Some(entries) => entries,
                 None => {
@@ -69,18 +75,30 @@ impl Work for GroupReading {
                 context.keys.changes.dirty += 1;
                 (self.entries, self.given) = (None, 0);
                 self.at += 1;
+                self.named += 1;
             }
         }
-        if self.at < self.served.len() {
-            return Ok(Progress::More);
-        }
-        finish(&mut context.reply, header, self.at);
-        self.log.propagate(context.keys.changes);
-        Ok(Progress::Done)
+        self.end_step(context, header)
     }
 }
 
 impl GroupReading {
+    fn end_step(&mut self, context: &mut Context<'_>, header: Deferred) -> Result<Progress, Failure> {
+        if self.at < self.served.len() {
+            return Ok(Progress::More);
+        }
+        finish(&mut context.reply, header, self.named);
+        self.log.propagate(context.keys.changes);
+        Ok(Progress::Done)
+    }
+
+    /// Whether a stream has something that nobody of the group was given yet.
+    fn has_new(&self, context: &mut Context<'_>, key: &[u8]) -> Result<bool, Failure> {
+        let Some(stream) = context.keys.look::<Stream>(key)? else { return Ok(true) };
+        let last = stream.groups.get(self.group.as_slice()).map(|group| group.last);
+        Ok(last.is_none_or(|last| has_entries_behind(stream, last)))
+    }
+
     /// Notes that the consumer is there, and adds it if it is new.
     fn see_consumer(&mut self, context: &mut Context<'_>, key: &[u8]) -> Result<(), Failure> {
         let now = context.now();

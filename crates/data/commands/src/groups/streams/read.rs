@@ -327,6 +327,7 @@ fn xreadgroup(context: &mut Context<'_>) -> Result<(), Failure> {
     let work = GroupReading {
         served,
         at: 0,
+        named: 0,
         at_most,
         group,
         consumer,

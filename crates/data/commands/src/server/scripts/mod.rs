@@ -398,14 +398,16 @@ fn failure_of(value: &Value, name: &str) -> Failure {
     let table = match value {
         Value::Table(table) => table,
         // Where memory is short, Lua runs no handler.
-        Value::String(text) => return Failure::owned(format!("ERR {}", text.to_string_lossy())),
+        Value::String(text) => return Failure::Bytes([b"ERR ".as_slice(), &text.as_bytes()].concat()),
         _ => return Failure::text("ERR unknown error of a script"),
     };
     let text: Option<LuaString> = table.get("err").ok();
-    let text = text.map_or_else(|| "ERR unknown error".to_owned(), |text| text.to_string_lossy());
-    let text = text.strip_prefix('-').unwrap_or(&text);
+    let text = text.map_or_else(|| b"ERR unknown error".to_vec(), |text| text.as_bytes().to_vec());
+    let text = text.strip_prefix(b"-").unwrap_or(&text);
     match (table.get::<Option<String>>("source"), table.get::<Option<usize>>("line")) {
-        (Ok(Some(source)), Ok(Some(line))) => Failure::owned(format!("{text} script: {name}, on {source}:{line}.")),
-        _ => Failure::owned(text.to_owned()),
+        (Ok(Some(source)), Ok(Some(line))) => {
+            Failure::Bytes([text, format!(" script: {name}, on {source}:{line}.").as_bytes()].concat())
+        }
+        _ => Failure::Bytes(text.to_vec()),
     }
 }
