@@ -4,6 +4,7 @@ use std::{io, path::Path, rc::Rc, sync::Arc};
 
 use commands::config::Settings;
 use engine::Engine;
+use keyspace::MaxmemoryPolicy;
 use mio::Waker;
 use oplog::{Log, Offset, Recovered, ReplicationId, disk::RealDisk};
 use shard::{Opened, World, applied_of_log};
@@ -154,6 +155,10 @@ fn tables_memory(settings: &Settings) -> u64 {
     const WITHOUT_BOUND: u64 = 128 << 20;
     match settings.maxmemory.0 {
         0 => WITHOUT_BOUND,
+        // All keys are in memory, and nothing is read from the tables.
+        bound if settings.maxmemory_policy != MaxmemoryPolicy::NoEviction && settings.tables_size_max.0 == 0 => {
+            (bound / 32).clamp(LEAST / 4, 256 << 20)
+        }
         bound => (bound / 4).clamp(LEAST, 1 << 30),
     }
 }

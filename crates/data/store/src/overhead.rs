@@ -4,6 +4,9 @@
 //! lower by what the rest takes. It is measured each second once memory is half full: after the allocator has given back what is free,
 //! or whatever leaves memory would make it seem larger for a while, and more would leave for that. A thread does it: giving
 //! back many pages takes milliseconds.
+//!
+//! Free places between others are not counted as long as the whole is within its bound: the next keys fill them. If they were, what
+//! leaves memory would leave places behind that count, and more would leave for these.
 
 use std::{
     io,
@@ -26,6 +29,10 @@ const BESIDE: u64 = 16 << 20;
 const SHARE_MAX: u64 = 4;
 /// The part of `maxmemory` that is given back at once when it has become free.
 const FREED_SHARE: u64 = 16;
+/// The part of `maxmemory` that is reckoned with at least, as what is given out is a little larger than what was asked for.
+const SIZES_SHARE: u64 = 16;
+/// The part of `maxmemory` by which what is used has grown when it is measured again at once.
+const GROWN_SHARE: u64 = 32;
 /// How often it is measured.
 const EACH_MS: Millis = 1_000;
 
@@ -34,6 +41,10 @@ const EACH_MS: Millis = 1_000;
 pub struct Overhead {
     bytes: u64,
     measured: Arc<AtomicU64>,
+    /// How much was used when it was measured.
+    used_then: u64,
+    /// The bound, for the thread that measures.
+    known_bound: Arc<AtomicU64>,
     request: mpsc::SyncSender<()>,
     next: Millis,
     /// The most that was allocated since the allocator was last asked to give back what is free.
@@ -47,15 +58,20 @@ impl Overhead {
     pub fn start(used: fn() -> usize) -> io::Result<Self> {
         let measured = Arc::new(AtomicU64::new(0));
         let told = Arc::clone(&measured);
+        let known_bound = Arc::<AtomicU64>::default();
+        let bound = Arc::clone(&known_bound);
         let (request, requests) = mpsc::sync_channel(1);
         thread::Builder::new().name("memory".into()).spawn(move || {
             while requests.recv().is_ok() {
                 allocator::purge();
                 let resident = host::resident_without_files().unwrap_or(0);
-                told.store(resident.saturating_sub(used() as u64 + BESIDE), Ordering::Relaxed);
+                let allocator = allocator::figures();
+                let free = allocator.active.saturating_sub(allocator.allocated);
+                let bytes = beside(resident, used() as u64, free, bound.load(Ordering::Relaxed));
+                told.store(bytes, Ordering::Relaxed);
             }
         })?;
-        Ok(Self { bytes: 0, measured, request, next: 0, highest: 0, used })
+        Ok(Self { bytes: 0, measured, used_then: 0, known_bound, request, next: 0, highest: 0, used })
     }
 }
 
@@ -70,11 +86,15 @@ impl MemoryGauge for Overhead {
             self.bytes = 0;
             return;
         }
-        if now < self.next && self.next <= now + EACH_MS {
+        let has_grown = used > self.used_then + bound / GROWN_SHARE;
+        if !has_grown && now < self.next && self.next <= now + EACH_MS {
             return;
         }
+        self.used_then = used;
         self.next = now + EACH_MS;
-        self.bytes = follow(self.bytes, self.measured.load(Ordering::Relaxed), used, bound);
+        self.known_bound.store(bound, Ordering::Relaxed);
+        let followed = follow(self.bytes, self.measured.load(Ordering::Relaxed), used, bound);
+        self.bytes = followed.max(bound / SIZES_SHARE);
         let _ = self.request.try_send(());
     }
 
@@ -92,6 +112,13 @@ impl MemoryGauge for Overhead {
     fn of_bound(&self, bound: u64) -> u64 {
         bound - self.bytes.min(bound / SHARE_MAX)
     }
+}
+
+/// What memory takes beside what is used, of which `free` are places that can be used again. What the machine holds beyond the
+/// bound counts in any case.
+fn beside(resident: u64, used: u64, free: u64, bound: u64) -> u64 {
+    let over = if bound > 0 { resident.saturating_sub(bound + BESIDE) } else { 0 };
+    resident.saturating_sub(used + free + BESIDE).max(over)
 }
 
 /// What is reckoned with from now on: it grows with what is allocated, and shrinks more slowly than it grows.
@@ -118,9 +145,38 @@ mod tests {
     }
 
     #[test]
+    fn places_that_can_be_used_again_count_if_all_is_over_its_bound() {
+        for (resident, used, free, expected) in [
+            (100, 80, 0, 4),
+            (100, 60, 20, 4),
+            (100, 40, 40, 4),
+            (116, 90, 5, 5),
+            (120, 90, 5, 9),
+            (120, 60, 40, 4),
+            (10, 60, 40, 0),
+        ] {
+            assert_eq!(
+                beside(resident * MB, used * MB, free * MB, 100 * MB),
+                expected * MB,
+                "{resident} {used} {free}"
+            );
+        }
+        assert_eq!(beside(200 * MB, 100 * MB, 50 * MB, 0), 34 * MB, "there is no bound");
+    }
+
+    #[test]
     fn what_has_become_free_is_given_back_at_once_if_it_is_much() {
         let (request, requests) = mpsc::sync_channel(1);
-        let mut overhead = Overhead { bytes: 0, measured: Arc::default(), request, next: 0, highest: 0, used: || 0 };
+        let mut overhead = Overhead {
+            bytes: 0,
+            measured: Arc::default(),
+            used_then: 0,
+            known_bound: Arc::default(),
+            request,
+            next: 0,
+            highest: 0,
+            used: || 0,
+        };
         for (used, bound, is_much) in [
             (30, 100, false),
             (10, 100, false),

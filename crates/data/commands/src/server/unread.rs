@@ -7,7 +7,7 @@
 //!
 //! Commands that are longer than their replies run in any case. To keep them would take more memory than what they answer.
 //!
-//! All clients together may have an eighth of `maxmemory` to read. While they have more, each gets one reply at a time.
+//! All clients together may have a sixteenth of `maxmemory` to read. While they have more, each gets one reply at a time.
 //!
 //! Clients whose output has a limit (`client-output-buffer-limit`, `maxmemory-clients`) are closed for it instead, as in Redis. So are
 //! those who listen to channels, by default. What `MONITOR` shows is not waited for.
@@ -19,7 +19,7 @@ use super::{Server, Shared};
 /// How much may be left unread while memory is short.
 const UNREAD_MAX_SHORT: usize = 64 * 1024;
 /// The part of `maxmemory` that all clients together may leave unread.
-const MEMORY_SHARE: u64 = 8;
+const MEMORY_SHARE: u64 = 16;
 /// A client that has less to read is not looked at.
 pub(super) const COUNTED_FROM: usize = 16 * 1024;
 
@@ -94,6 +94,11 @@ impl Shared {
 }
 
 impl Server {
+    /// How much clients have to read that have much, together.
+    pub fn unread_bytes(&self) -> usize {
+        self.shared.unread.bytes
+    }
+
     /// Whether a client that had much to read can go on.
     pub(super) fn has_readers(&self) -> bool {
         let shared = &self.shared;

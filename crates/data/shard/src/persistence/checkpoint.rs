@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use commands::{Server, config::Settings};
 use engine::{Job, Report, Tables};
-use keyspace::{Millis, Taken};
+use keyspace::{MaxmemoryPolicy, Millis, Taken};
 use oplog::{Offset, disk::Disk};
 
 use crate::{Persistence, ShardError, SyncRequest, Workers, error::chain};
@@ -28,8 +28,10 @@ const REPLAY_BYTES_MAX: u64 = 128 << 20;
 /// The part of `maxmemory` that changes of one checkpoint may take of the log. They are in memory twice while it is written,
 /// and as much again gathers meanwhile.
 const CHECKPOINT_SHARE: u64 = 16;
+/// The same where a policy removes keys: all that is not records has more room.
+const CHECKPOINT_SHARE_OF_POLICY: u64 = 32;
 /// The least part.
-const CHECKPOINT_BYTES_MIN: u64 = 4 << 20;
+const CHECKPOINT_BYTES_MIN: u64 = 2 << 20;
 /// How old the last checkpoint may be while keys are dirty.
 const CHECKPOINT_MS: Millis = 10_000;
 /// For how long a batch is written before it is said that this takes long; then after twice as long again, and so on.
@@ -67,6 +69,8 @@ pub(crate) struct Checkpoints {
     record_bytes: RecordBytes,
     /// The offset that the tables have.
     pub(crate) applied: Offset,
+    /// Bytes of batches that are written, and may be in memory until they are in files.
+    unsynced_bytes: u64,
     /// The offset that the tables have durably, and when the log was last looked through for what is not kept any more.
     synced: (Offset, Millis),
     /// When the batch that is being written was handed over.
@@ -97,6 +101,7 @@ impl Checkpoints {
             taken_at: elapsed,
             record_bytes: RecordBytes::default(),
             applied,
+            unsynced_bytes: 0,
             synced: (applied, now),
             submitted: now,
             slow_after: SLOW_MS,
@@ -143,6 +148,11 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
             .of(next)
             .saturating_add(self.checkpoints.record_bytes.of(taking))
             .saturating_add(made)
+    }
+
+    /// About how much memory records take that are not in files yet.
+    pub fn unwritten(&self) -> u64 {
+        self.tables.overlay_bytes() as u64 + self.checkpoints.unsynced_bytes
     }
 
     /// What the engine will take of memory when it makes files next, where records are long.
@@ -349,6 +359,8 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
         self.submit_waiting();
         match report {
             Report::Written { .. } => {
+                let bytes = self.tables.with(|tables| tables.frozen().map_or(0, |batch| batch.bytes()));
+                self.checkpoints.unsynced_bytes += bytes as u64;
                 if let Some(offset) = self.tables.with(Tables::written) {
                     let drained = offset.0.saturating_sub(self.checkpoints.applied.0);
                     self.checkpoints.drained = (drained > 0)
@@ -371,6 +383,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
                 self.checkpoints.last_done_ms = self.checkpoints.last_done - self.checkpoints.begun;
                 self.checkpoints.count += 1;
                 self.checkpoints.failed = false;
+                self.checkpoints.unsynced_bytes = 0;
                 self.checkpoints.synced.0 = self.checkpoints.applied;
                 self.retain(now);
                 self.removals.note_durable();
@@ -450,7 +463,10 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
 fn checkpoint_bytes(settings: &Settings) -> u64 {
     let by_memory = match settings.maxmemory.0 {
         0 => REPLAY_BYTES_MAX,
-        bound => (bound / CHECKPOINT_SHARE).clamp(CHECKPOINT_BYTES_MIN, REPLAY_BYTES_MAX),
+        bound if settings.maxmemory_policy != MaxmemoryPolicy::NoEviction && settings.tables_size_max.0 == 0 => {
+            (bound / CHECKPOINT_SHARE_OF_POLICY).clamp(CHECKPOINT_BYTES_MIN, REPLAY_BYTES_MAX)
+        }
+        bound => (bound / CHECKPOINT_SHARE).clamp(2 * CHECKPOINT_BYTES_MIN, REPLAY_BYTES_MAX),
     };
     match settings.tables_behind_max.0 {
         0 => by_memory,

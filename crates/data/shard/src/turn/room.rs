@@ -1,5 +1,7 @@
 //! What a shard does to have memory, and the disk, stay within their bounds.
 
+use std::time::Duration;
+
 use oplog::disk::Disk;
 
 use crate::{
@@ -12,12 +14,24 @@ use keyspace::{Database, MaxmemoryPolicy, Millis};
 
 /// Memory is short when less than this part of `maxmemory` is left.
 const SHORT_SHARE: u64 = 8;
+/// The same where keys that leave memory are gone: all others stay there, and nothing is read from the tables.
+const SHORT_SHARE_OF_POLICY: u64 = 16;
+/// There, the part of `maxmemory` that records on their way to files and those that are still to be made may take before clients are
+/// slowed down, and from where on they wait: what such records leave behind when they are gone are holes, which no key fills.
+const UNWRITTEN_SHARES: (u64, u64) = (16, 8);
 /// So much more memory, taken within a turn, has room made before its end.
 const ROOM_STEP: u64 = 1 << 20;
 /// For how long memory is a little over its bound before clients are closed for what they do not read.
 const OVER_MS: Millis = 500;
 /// The part of `maxmemory` that is kept for files that are to be made, at most.
 const FILES_SHARE: u64 = 2;
+/// Pieces of what is gone that are freed between two looks at what is used.
+const FREE_PIECES: usize = 16;
+/// For how long a turn frees what is gone before keys leave for it, and for how long while memory is over its bound.
+const FREE_TIME: Duration = Duration::from_millis(2);
+const FREE_TIME_OVER: Duration = Duration::from_millis(20);
+/// How often a policy is asked again that has found no key that goes.
+const MISSES_MAX: usize = 8;
 /// Keys that leave memory in one turn at most.
 const EVICT_MAX: usize = 10_000;
 /// Keys that go in one turn at most because the disk is full: each is looked for in the tables.
@@ -57,6 +71,8 @@ pub(crate) struct Room {
     pub(crate) short_from: u64,
     /// From how much on room is made before the turn ends; nothing if there is no bound.
     make_room_from: Option<u64>,
+    /// When room was made last, no key was left that may leave memory.
+    has_none_to_evict: bool,
     /// Since when memory is over its bound.
     pub(crate) over_since: Option<Millis>,
     /// Clients whose long queries are read while memory is short.
@@ -74,6 +90,7 @@ impl Room {
             has_no_room: false,
             short_from: u64::MAX,
             make_room_from: None,
+            has_none_to_evict: false,
             over_since: None,
             long_queries: LongQueries::default(),
         }
@@ -111,10 +128,18 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         // Keys make way for long queries that are being read, but not all of them.
         let enough =
             if bound > 0 { short - self.room.long_queries.promised(&mut self.server, now).min(short / 2) } else { 0 };
+        // What goes by itself needs the room that is left for it, and no key's.
+        let enough = enough + self.passing(lets_go).min(bound - short);
+        let mut is_freeing = false;
         if bound > 0 && used + owed > enough {
+            is_freeing = self.free_what_is_gone(enough.saturating_sub(owed), bound);
+            used = self.room.memory.used();
+        }
+        self.room.has_none_to_evict = false;
+        if bound > 0 && used + owed > enough && !is_freeing {
             let samples = self.server.shared.settings.maxmemory_samples.0.unsigned_abs() as usize;
             // What is to be told of keys that went is gone when this turn is over.
-            let mut to_tell = 0;
+            let (mut to_tell, mut misses) = (0, 0);
             for _ in 0..EVICT_MAX {
                 let (server, memory) = (&mut self.server, &self.room.memory);
                 let random = &mut server.shared.random;
@@ -129,6 +154,11 @@ impl<D: Disk, W: Workers> Shard<D, W> {
                         took.is_some()
                     }
                 };
+                if !has_gone && lets_go && misses < MISSES_MAX {
+                    // The one that was chosen was gone already.
+                    misses += 1;
+                    continue;
+                }
                 if !has_gone {
                     if let Some(persistence) = &mut self.persistence {
                         persistence.press();
@@ -139,6 +169,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
                     let has_waited =
                         self.room.over_since.is_some_and(|since| now - since > OVER_MS) || used > bound + bound / 2;
                     if used <= bound || !may_close_clients || !has_waited || !server.relieve(at_least) {
+                        self.room.has_none_to_evict = used > bound;
                         break;
                     }
                 }
@@ -158,6 +189,29 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         };
         self.server.keyspace.set_room(room);
         self.set_pace(now, used, owed);
+    }
+
+    /// What of the memory that is used is neither keys nor there to stay, while keys that leave memory are gone: records on their way to
+    /// files, and what clients have not read yet. It is bounded by itself.
+    fn passing(&self, lets_go: bool) -> u64 {
+        match &self.persistence {
+            Some(persistence) if lets_go => persistence.unwritten() + self.server.unread_bytes() as u64,
+            _ => 0,
+        }
+    }
+
+    /// Frees what no key holds any more, for a while, until so much is used at most. Returns whether there is more of it.
+    fn free_what_is_gone(&mut self, enough: u64, bound: u64) -> bool {
+        let begin = self.world.elapsed();
+        let time = if self.room.memory.used() > bound { FREE_TIME_OVER } else { FREE_TIME };
+        let graveyard = &mut self.server.keyspace.graveyard;
+        while !graveyard.is_empty() && self.room.memory.used() > enough {
+            if self.world.elapsed().saturating_sub(begin) >= time {
+                return true;
+            }
+            graveyard.free(FREE_PIECES);
+        }
+        false
     }
 
     /// The same in the middle of a turn, if clients' commands have taken much: what goes then does not become a reply any more.
@@ -236,7 +290,8 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         let can_give = self.persistence.is_some() || settings.maxmemory_policy != MaxmemoryPolicy::NoEviction;
         // Refusing commands would make nothing smaller but what is allocated.
         let bound = if can_give { self.room.memory.of_bound(bound) } else { bound };
-        (if self.persistence.is_some() { bound - bound / SHORT_SHARE } else { bound }, bound)
+        let share = if self.lets_go() { SHORT_SHARE_OF_POLICY } else { SHORT_SHARE };
+        (if self.persistence.is_some() { bound - bound / share } else { bound }, bound)
     }
 
     /// Slows clients down while the tables are behind. What else may fill memory, time does not mend: then commands that need
@@ -251,7 +306,20 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         let persistence = self.persistence.as_ref().filter(|persistence| !persistence.has_failed());
         let is_behind =
             is_short && !self.lets_go() && persistence.is_some_and(|persistence| persistence.is_behind(&self.server));
-        let in_memory = if is_behind { LogAllowance::left(used + owed, short, bound) } else { None };
+        // All keys have gone, and records on their way to files take what there is: that will end.
+        let waits_for_files = used > bound
+            && self.room.has_none_to_evict
+            && self.lets_go()
+            && persistence.is_some_and(|persistence| persistence.is_behind(&self.server));
+        let in_memory = match persistence {
+            _ if waits_for_files => Some(0.0),
+            _ if is_behind => LogAllowance::left(used + owed, short, bound),
+            Some(persistence) if bound > 0 && self.lets_go() => {
+                let records = persistence.unwritten() + persistence.owed(&self.server);
+                LogAllowance::left(records, bound / UNWRITTEN_SHARES.0, bound / UNWRITTEN_SHARES.1)
+            }
+            _ => None,
+        };
         let behind_max = self.server.shared.settings.tables_behind_max.0;
         let in_log =
             persistence.and_then(|persistence| LogAllowance::left(persistence.behind(), behind_max / 2, behind_max));
@@ -264,7 +332,10 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         // Who only reads goes on.
         self.server.set_no_room(self.room.has_no_room);
         self.room.pace.refill(now, left.filter(|_| !self.room.has_no_room));
-        self.server.shared.condition.memory_full = bound > 0 && used > bound && !is_behind || self.is_too_far_behind();
+        // What is gone makes room by itself, and more keys go at the end of the turn.
+        let is_freeing = !self.server.keyspace.graveyard.is_empty() || self.lets_go() && !self.room.has_none_to_evict;
+        self.server.shared.condition.memory_full =
+            bound > 0 && used > bound && !is_behind && !waits_for_files && !is_freeing || self.is_too_far_behind();
     }
 
     /// Whether the tables cannot be written, and have so much to take already that nothing more may come.
