@@ -46,8 +46,11 @@ fn shared_cache(_: &str, origin: &Origin) -> Running {
     (Box::new(edge), front)
 }
 
+/// Starts a cache of a kind with some name of its folder in front of an origin.
+type Start = fn(&str, &Origin) -> Running;
+
 /// All kinds of caches; the last ones know no program, and answer with HAProxy's status.
-const CACHES: [(&str, fn(&str, &Origin) -> Running, u16); 3] =
+const CACHES: [(&str, Start, u16); 3] =
     [("varnishd", varnishd, 503), ("vcl", program, 503), ("shared-cache", shared_cache, 502)];
 
 fn all_ask(front: SocketAddr) -> Vec<u16> {
