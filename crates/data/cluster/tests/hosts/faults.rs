@@ -40,7 +40,11 @@ impl World {
         if self.now >= self.healed_at && self.healed_at > 0 {
             self.join_all();
         }
-        if !self.wants_faults || !self.random.one_in(90) {
+        if !self.wants_faults {
+            return;
+        }
+        self.disturb_a_pause();
+        if !self.random.one_in(90) {
             return;
         }
         let host = self.random.below(HOSTS as u64) as usize;
@@ -111,6 +115,25 @@ impl World {
         let in_sync = agent.record.in_sync.get(&group).map(|known| known.0.clone()).unwrap_or_default();
         if let Some(keeper) = agent.keepers.get_mut(&group) {
             let _ = keeper.hand_over(&address, &found, &in_sync, clock);
+        }
+    }
+
+    /// Something happens to one of the groups between which slots are being handed over: what may be lost is lost then.
+    fn disturb_a_pause(&mut self) {
+        let pausing = self.hosts.iter().filter_map(|host| host.agent.as_ref()).find_map(|agent| {
+            let one = agent.moves.values().find(|one| one.machine.is_pausing())?;
+            Some(one.machine.what())
+        });
+        let Some(what) = pausing.filter(|_| self.random.one_in(25)) else { return };
+        let group = if self.random.one_in(2) { what.from } else { what.to };
+        let of_group: Vec<usize> = (0..self.stores.len()).filter(|index| self.stores[*index].group == group).collect();
+        let index = of_group[self.random.below(of_group.len() as u64) as usize];
+        match self.random.below(6) {
+            0 | 1 => self.kill_master(index),
+            2 => self.promote_something(index),
+            3 => self.stores[index].stopped_until = self.now + self.random.below(3_000),
+            4 => self.move_something(),
+            _ => self.kill_store(index),
         }
     }
 

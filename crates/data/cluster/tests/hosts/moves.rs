@@ -43,7 +43,7 @@ pub struct Mover {
     last: u64,
     queue: VecDeque<(usize, What)>,
     /// What is on its way to the target, and what is in its log but not safe.
-    in_flight: usize,
+    in_flight: Vec<usize>,
     unsafe_: VecDeque<(usize, usize)>,
     applied: usize,
     is_following: bool,
@@ -103,7 +103,7 @@ impl World {
         if can_send {
             for _ in 0..self.random.below(SENT_AT_ONCE) {
                 let Some((upto, what)) = self.movers[id].queue.pop_front() else { break };
-                self.movers[id].in_flight += 1;
+                self.movers[id].in_flight.push(upto);
                 let message = Message::Fill { server: target, mover: id, what, upto };
                 self.send_surely((HOSTS + 1 + id, target), (host, message));
             }
@@ -112,11 +112,13 @@ impl World {
         let one = &mut self.movers[id];
         while let Some((upto, index)) = one.unsafe_.front().copied()
             && index <= safe
+            // It is one stream: what was sent before is there before.
+            && one.in_flight.iter().all(|other| *other > upto)
         {
             one.unsafe_.pop_front();
             one.applied = one.applied.max(upto);
         }
-        if one.source_run.is_some() && one.queue.is_empty() && one.in_flight == 0 && one.unsafe_.is_empty() {
+        if one.source_run.is_some() && one.queue.is_empty() && one.in_flight.is_empty() && one.unsafe_.is_empty() {
             (one.applied, one.is_following) = (one.read, true);
         }
     }
@@ -174,7 +176,9 @@ impl World {
                 let number = self.next_number();
                 let planted = self.planted;
                 let (one, store) = (&mut self.movers[mover], &mut self.stores[server]);
-                one.in_flight -= 1;
+                if let Some(place) = one.in_flight.iter().position(|other| *other == upto) {
+                    one.in_flight.swap_remove(place);
+                }
                 let may_fill = store.movers.get(&one.unit) == Some(&mover) && one.term >= store.term;
                 let may_fill = may_fill || planted == Some(Planted::AnyMover);
                 if !may_fill || store.master.is_some() || one.target_run.as_ref() != Some(&store.run) {
@@ -291,7 +295,7 @@ impl World {
                         read: 0,
                         last: 0,
                         queue: VecDeque::new(),
-                        in_flight: 0,
+                        in_flight: Vec::new(),
                         unsafe_: VecDeque::new(),
                         applied: 0,
                         is_following: false,
