@@ -46,7 +46,7 @@ fn shared_cache(_: &str, origin: &Origin) -> Running {
     (Box::new(edge), front)
 }
 
-/// Starts a cache of a kind with some name of its folder in front of an origin.
+/// Starts a cache in front of an origin, with a program if it is a kind that knows programs.
 type Start = fn(&str, &Origin) -> Running;
 
 /// All kinds of caches; the last ones know no program, and answer with HAProxy's status.
