@@ -376,3 +376,57 @@ fn a_probe_decides_as_in_varnish() {
     assert_eq!(Wire::connect(site.front).get("/c").status(), 503, "the origin itself says so");
     assert!(site.adm(&["backend.list"]).contains("healthy"));
 }
+
+/// `-j` as Debian's unit has it: who serves is somebody else than who manages, also after it has died, and goes on publishing.
+#[test]
+fn the_worker_gives_up_its_rights() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let origin = origin("one");
+    let varnishd = Varnishd::start(&program(&origin, ""), &["-j", "unix,user=nobody"]);
+    let worker = || {
+        let manager = varnishd.child.id();
+        let children = fs::read_to_string(format!("/proc/{manager}/task/{manager}/children")).unwrap_or_default();
+        children.split_whitespace().next().map(str::to_owned)
+    };
+    let user_of = |worker: &str| {
+        let status = fs::read_to_string(format!("/proc/{worker}/status")).unwrap_or_default();
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("Uid:\t"))
+            .map(|uid| uid.split('\t').map(str::to_owned).collect())
+    };
+    let serves = || Wire::connect(varnishd.front).get("/a").text() == "one /a";
+    assert!(serves());
+    let first = worker().unwrap();
+    let users: Vec<String> = user_of(&first).unwrap();
+    assert!(users.iter().all(|user| *user == users[0] && user != "0"), "{users:?}");
+    let path = varnishd.folder.file("two.vcl", program(&origin, "sub vcl_deliver { set resp.http.two = 2; }"));
+    assert!(varnishd.try_adm(&["vcl.load", "two", path.to_str().unwrap()]).0);
+    assert!(varnishd.try_adm(&["vcl.use", "two"]).0);
+    support::signal_process(first.parse().unwrap(), Signal::KILL);
+    wait_until("another one serves", || {
+        worker().is_some_and(|next| next != first && user_of(&next) == Some(users.clone()))
+            && TcpStream::connect(varnishd.front).is_ok()
+    });
+    wait_until("it answers by the program", || Wire::connect(varnishd.front).get("/a").field("two") == Some("2"));
+}
+
+#[test]
+fn a_program_is_tried_beside_an_instance() {
+    let origin = origin("one");
+    let varnishd = Varnishd::start(&program(&origin, ""), &[]);
+    for (text, is_valid) in [(program(&origin, ""), true), ("vcl 4.1; nonsense".to_owned(), false)] {
+        let path = varnishd.folder.file("tried.vcl", text);
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(["varnishd", "-C", "-a", &varnishd.front.to_string(), "-n"])
+            .arg(varnishd.workdir())
+            .arg("-f")
+            .arg(path);
+        assert_eq!(command.output().unwrap().status.success(), is_valid);
+        assert_eq!(Wire::connect(varnishd.front).get("/a").text(), "one /a");
+        assert!(varnishd.try_adm(&["ping"]).0, "it is still found");
+    }
+}

@@ -46,6 +46,8 @@ pub struct Frontend {
     pub storages: Vec<String>,
     /// `-i`
     pub identity: Option<String>,
+    /// `-j`: whom the worker becomes when it has its sockets, a user and a group.
+    pub becomes: Option<(u32, u32)>,
     /// `-n`: where the log and the counters are published.
     pub workdir: PathBuf,
 }
@@ -63,6 +65,9 @@ pub fn configuration(frontend: &Frontend, parameters: &Parameters) -> String {
     let head = parameters.bytes(Param::http_req_size).max(parameters.bytes(Param::http_resp_size)).max(HEAD_BYTES_MIN);
     let _ =
         write!(text, "\n    tune.bufsize {}\n    tune.maxrewrite {REWRITTEN_BYTES_MAX}", head + REWRITTEN_BYTES_MAX);
+    if let Some((user, group)) = frontend.becomes {
+        let _ = write!(text, "\n    uid {user}\n    gid {group}");
+    }
     text.push_str("\n\ndefaults\n    mode http\n");
     let time = |parameter| milliseconds(parameters.number(parameter));
     let _ = writeln!(text, "    timeout client {}", time(Param::send_timeout));

@@ -66,7 +66,16 @@ impl WorkingDirectory {
             .mode(INSTANCE_MODE)
             .create(path)
             .map_err(VsmError::io("make the working directory", path))?;
-        let mut pid_file = open_pid_file(path)?;
+        let mut pid_file = match open_pid_file(path) {
+            // A worker may have fewer rights than its parent, which has the folder: then it is enough to see that.
+            Err(VsmError::Io { source, .. })
+                if parent.is_some() && source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                let path = path.join(PID_FILE);
+                File::open(&path).map_err(VsmError::io("open", path))?
+            }
+            opened => opened?,
+        };
         if rustix::fs::flock(&pid_file, FlockOperation::NonBlockingLockExclusive).is_err() {
             let mut pid = String::new();
             // What cannot be read is told as it is: empty.

@@ -67,6 +67,7 @@ struct Said {
     parameters: Parameters,
     protected: Vec<String>,
     identity: Option<String>,
+    becomes: Option<(u32, u32)>,
     folder: String,
     clients: Clients,
     takes_clients: Option<String>,
@@ -167,7 +168,7 @@ fn set(said: &mut Said, letter: &str, value: &str) -> Result<(), String> {
             said.warnings.push(format!("-h {value} has no effect: there is one kind of index"));
         }
         "h" => return Err(format!("Unknown hash method \"{value}\"")),
-        "j" => jail(value)?,
+        "j" => said.becomes = jail(value)?,
         "x" => return Err(format!("-x {value} is not there: `tidegate explain` says what words mean")),
         "E" => return Err(format!("-E {value}: extensions are programs of C, which Tidegate does not run")),
         other => return Err(format!("-{other} is not there yet")),
@@ -215,7 +216,8 @@ fn finish(said: Said) -> Result<VarnishOptions, String> {
         for (place, word) in words.iter().enumerate() {
             listen_at(word, place, &mut listen, &mut reservations)?;
         }
-    } else {
+    } else if !said.only_compiles {
+        // NOTE: who only compiles a program may do so beside an instance that has these ports.
         for (place, word) in said.listen.iter().enumerate() {
             listen_at(word, place, &mut listen, &mut Vec::new())?;
         }
@@ -225,6 +227,7 @@ fn finish(said: Said) -> Result<VarnishOptions, String> {
         listen,
         storages: named_storages(&said.storages)?,
         identity: said.identity,
+        becomes: said.becomes,
         workdir: folder.clone(),
     };
     let manager = manager::Options {
@@ -278,25 +281,37 @@ fn identity(storages: &[String]) -> Vec<String> {
     ]
 }
 
-/// `-j`: what it names must be there, though the worker keeps the user that started it.
-fn jail(text: &str) -> Result<(), String> {
+/// `-j`: whom the worker becomes when it has its sockets, a user and a group by their numbers; what it names must be there.
+fn jail(text: &str) -> Result<Option<(u32, u32)>, String> {
     let mut parts = text.split(',');
-    match parts.next() {
-        Some("none" | "unix" | "solaris" | "linux") => {}
+    let has_rights = match parts.next() {
+        Some("none") => true,
+        Some("unix" | "solaris" | "linux") => false,
         other => return Err(format!("Unknown jail method \"{}\"", other.unwrap_or_default())),
-    }
+    };
+    let (mut user, mut work_user) = (None, None);
     for part in parts {
         match part.split_once('=') {
-            Some(("user" | "workuser", name)) => {
-                runtime::process::user_id(name).map_err(|_| format!("Unix jail: {name} user not found"))?;
-            }
+            Some(("user", name)) => user = Some(numbers_of(name)?),
+            Some(("workuser", name)) => work_user = Some(numbers_of(name)?),
             Some(("ccgroup", name)) => {
-                runtime::process::group_id(name).map_err(|_| format!("Unix jail: {name} group not found"))?;
+                let group = runtime::process::group_id(name).ok().flatten();
+                group.ok_or_else(|| format!("Unix jail: {name} group not found"))?;
             }
             _ => return Err(format!("Unix jail: unknown sub-argument '{part}'")),
         }
     }
-    Ok(())
+    // NOTE: only root can become somebody else; whoever else starts it has no more rights than it needs.
+    let is_root = rustix::process::geteuid().is_root();
+    let named = work_user.or(user).or_else(|| numbers_of("vcache").ok());
+    Ok(named.filter(|_| is_root && !has_rights))
+}
+
+/// A user and its group.
+fn numbers_of(name: &str) -> Result<(u32, u32), String> {
+    let (user, group) = (runtime::process::user_id(name), runtime::process::user_group_id(name));
+    let both = user.ok().flatten().zip(group.ok().flatten());
+    both.ok_or_else(|| format!("Unix jail: {name} user not found"))
 }
 
 /// The programs with their names.

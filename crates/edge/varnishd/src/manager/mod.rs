@@ -110,20 +110,37 @@ pub fn run(options: Options) -> ExitCode {
     if !options.is_foreground && !options.only_compiles && !daemon::is_detached() {
         return daemon::detach();
     }
+    if options.only_compiles {
+        return match compile(options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => refuse(&why),
+        };
+    }
     match begin(options) {
         Ok(Some(running)) => running.wait(),
         Ok(None) => ExitCode::SUCCESS,
-        Err(why) => {
-            let _ = writeln!(io::stderr(), "Error: {}", why.trim_end());
-            ExitCode::from(WRONG_OPTIONS)
-        }
+        Err(why) => refuse(&why),
     }
+}
+
+fn refuse(why: &str) -> ExitCode {
+    let _ = writeln!(io::stderr(), "Error: {}", why.trim_end());
+    ExitCode::from(WRONG_OPTIONS)
 }
 
 struct Running {
     shared: Shared,
     pidfile: Option<PathBuf>,
     terminal: bool,
+}
+
+/// Tries the programs, beside whatever instance runs.
+fn compile(options: Options) -> Result<(), String> {
+    let folder = std::env::temp_dir().join(format!("varnishd-compile-{}", std::process::id()));
+    let tried = begin(Options { folder: folder.clone(), pidfile: None, ..options });
+    // It is only a folder for the time being.
+    let _ = fs::remove_dir_all(&folder);
+    tried.map(drop)
 }
 
 fn begin(options: Options) -> Result<Option<Running>, String> {

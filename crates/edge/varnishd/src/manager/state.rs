@@ -179,6 +179,7 @@ impl Manager {
     /// Starts a worker.
     pub(super) fn launch(&mut self) -> Result<(), String> {
         self.state = ChildState::Starting;
+        self.give_worker_its_folder()?;
         let shared = self.shared.clone();
         let started = Worker::start(move |pid, status| {
             if let Some(shared) = shared {
@@ -285,6 +286,15 @@ impl Manager {
         if status.core_dumped() {
             self.exit_code |= LEFT_A_CORE;
         }
+    }
+
+    /// Makes the folder where the worker publishes; it could not, as whom it becomes.
+    fn give_worker_its_folder(&self) -> Result<(), String> {
+        let Some((user, group)) = self.frontend.becomes else { return Ok(()) };
+        let folder = self.directory.path().join(vsm::WORKER_FOLDER);
+        let made = std::fs::create_dir_all(&folder);
+        let given = made.and_then(|()| std::os::unix::fs::chown(&folder, Some(user), Some(group)));
+        given.map_err(|error| format!("{}: {error}", folder.display()))
     }
 
     /// What a worker published is nobody's any more.
