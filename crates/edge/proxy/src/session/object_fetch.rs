@@ -210,10 +210,7 @@ impl Place {
                     };
                     let kept_body = if let RequestBody::Kept(kept) = &body { Some(kept.as_slice()) } else { None };
                     let mut exchange = self.exchange(&backend, &proxy, kept_body);
-                    let _counted = self.leads_elsewhere(&proxy).then(|| {
-                        proxy.backend.traffic.of(self.worker.index).sessions.increment();
-                        InBackend::enter(&proxy)
-                    });
+                    let _counted = self.enter_elsewhere(&proxy);
                     let between = set_timeouts(&exchange, &backend);
                     let (mut kept, mut deadline) = (PinnedConnections::default(), Deadline::default());
                     let mut fetch = Fetch::new(&self.worker, &proxy, self.origin.wanted(), &mut kept, &mut deadline);
@@ -273,6 +270,14 @@ impl Place {
         !Arc::ptr_eq(proxy, &self.proxy)
     }
 
+    /// Counts the fetch in its backend as long as it lives, if no client's request is counted there.
+    fn enter_elsewhere<'p>(&self, proxy: &'p Arc<LiveProxy>) -> Option<InBackend<'p>> {
+        self.leads_elsewhere(proxy).then(|| {
+            proxy.backend.traffic.of(self.worker.index).sessions.increment();
+            InBackend::enter(proxy)
+        })
+    }
+
     fn exchange(&self, backend: &Backend, proxy: &Arc<LiveProxy>, kept: Option<&[u8]>) -> Transaction {
         let now = self.worker.now();
         let client = Rc::new(ClientSide::nobody(&self.instance, Arc::clone(&self.proxy), now));
@@ -305,13 +310,12 @@ impl Place {
             return None;
         };
         let Stored { object, filler, fetch, streams, includes } = stored;
-        let status = object.head().status();
         // NOTE: what has been made here is an error's page already.
         let backend_breaks = backend.has_error_page() && !matches!(body, AcceptedBody::Made(_));
         let mut logged =
             varnish_log::Fetched::begin(backend, account, answer.as_ref().map(|(answer, ..)| answer), &body);
         logged.streams(streams);
-        let own = Some(Box::new(head)).filter(|head| head.status() > 0);
+        let (own, status) = (Some(Box::new(head)).filter(|head| head.status() > 0), object.head().status());
         let mut news = News { object: Some(object), fetch, own, told };
         // Nobody else would want it.
         if !news.is_wanted(&filler) {
