@@ -31,6 +31,12 @@ impl BodyLength {
     pub fn is_empty(self) -> bool {
         matches!(self, BodyLength::None | BodyLength::Exact(0))
     }
+
+    /// How many bytes it announces, if it says a number.
+    #[must_use]
+    pub fn announced(self) -> Option<u64> {
+        if let BodyLength::Exact(length) = self { Some(length) } else { None }
+    }
 }
 
 /// The number that a Content-Length value says: only digits, no list, no sign.

@@ -342,8 +342,7 @@ impl Session {
                         Ok(mut answer) => {
                             varnish_log::reached(&worker, &mut backend, name, transaction, &answer);
                             let mut account = varnish_log::account_of(transaction);
-                            let head = std::mem::take(&mut transaction.response);
-                            let next = backend.responded(head, wall_clock());
+                            let next = backend.responded(std::mem::take(&mut transaction.response), wall_clock());
                             if backend.closes_backend() {
                                 answer.body.close_behind();
                             }
@@ -362,10 +361,7 @@ impl Session {
                                     }
                                 }
                                 FetchStep::Accept(accepted) => {
-                                    let length = match answer.length {
-                                        BodyLength::Exact(length) => Some(length),
-                                        _ => None,
-                                    };
+                                    let length = answer.length.announced();
                                     return match client.passed(Some(accepted.head), length, wall_clock()) {
                                         Step::Deliver(delivery)
                                             if matches!(delivery.body, DeliveredBody::Passed(_)) =>

@@ -57,10 +57,7 @@ pub(super) enum Buffered {
 impl Session {
     /// Runs everything that comes before a server is asked.
     pub(super) async fn decide(&mut self, transaction: &mut Transaction, body: BodyLength) -> Decision {
-        transaction.asked.body.announced = match body {
-            BodyLength::Exact(length) => Some(length),
-            _ => None,
-        };
+        transaction.asked.body.announced = body.announced();
         if self.instance.config.asks_request_body && !body.is_empty() {
             Peeked::at(self.client.received.bytes(), body, &self.limits()).tell(transaction);
         }
