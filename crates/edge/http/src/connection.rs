@@ -185,7 +185,7 @@ pub fn remove_connection_options(headers: &mut Headers, options: &[&[u8]]) {
 /// Removes the fields that are for the next hop only: Connection, Keep-Alive, Proxy-Connection, Upgrade, HTTP2-Settings, and
 /// TE but for `trailers`, which are passed on.
 ///
-/// With `keep_upgrade`, Upgrade and a `Connection: upgrade` stay, but for `h2c` (see [`is_h2c`]). Fields that Connection
+/// With `keep_upgrade`, Upgrade and a `Connection: upgrade` stay, but for `h2c`. Fields that Connection
 /// names stay as well, whatever RFC 9110 section 7.6.1 says: by naming them a client could take away what this proxy, or
 /// one before it, has said about the client. The names go, so that nobody behind can be made to do it either.
 pub fn remove_hop_by_hop(headers: &mut Headers, keep_upgrade: bool) {
