@@ -112,8 +112,8 @@ pub struct MoveView<'a> {
     pub seen: Option<SourceSeen<'a>>,
     /// How much of the source's lease is left; nothing as long as not enough voters have said what they gave it.
     pub lease_left_ms: Option<u64>,
-    /// Whether votes for other processes of the source than the one that was seen may still count.
-    pub has_other_leases: bool,
+    /// For how long votes for other processes of the source than the one that was seen may still count; nothing if that is not known.
+    pub other_leases_ms: Option<u64>,
     /// Whether the source can pause: one that hands over has all its commands wait.
     pub may_pause: bool,
     /// The number that a pause would have.
@@ -313,10 +313,10 @@ impl Migration {
     }
 
     /// It was not in time: the copy goes on, commands do too, and they wait again later.
-    fn retreat(&mut self, now: u64) -> Vec<MoveStep> {
+    fn retreat(&mut self, pause_from: u64) -> Vec<MoveStep> {
         let end = self.end_pause();
         if let Stage::Pausing { ends, .. } | Stage::Paused { ends, .. } = &self.stage {
-            self.stage = Stage::Copying { ends: ends.clone(), pause_from: now + AGAIN_MS };
+            self.stage = Stage::Copying { ends: ends.clone(), pause_from };
         }
         end.into_iter().collect()
     }
@@ -367,16 +367,20 @@ impl Migration {
                 *lacks = has_all && !is_copied;
                 // The pause must outlast the lease: then nobody serves the slots who should not.
                 let is_over = view.lease_left_ms.is_some_and(|left| now + left < *until);
-                let is_safe = is_over && !view.has_other_leases;
+                let is_safe = is_over && view.other_leases_ms == Some(0);
+                let late_at = (*at + CATCH_UP_MS).min(*until);
                 if has_all && is_copied && is_safe && view.target_seen.is_some() {
                     vec![MoveStep::Write(SlotEvent::Switch)]
-                } else if now >= *at + CATCH_UP_MS || now >= *until {
-                    self.retreat(now)
+                } else if let Some(left) = view.other_leases_ms.filter(|left| now + left > late_at) {
+                    // A voter that has just started does not know what it gave before. Nobody waits in vain until that is over.
+                    self.retreat(now + left)
+                } else if now >= late_at {
+                    self.retreat(now + AGAIN_MS)
                 } else {
                     Vec::new()
                 }
             }
-            Stage::Pausing { since, .. } if now >= *since + CATCH_UP_MS + view.fence_ms => self.retreat(now),
+            Stage::Pausing { since, .. } if now >= *since + CATCH_UP_MS + view.fence_ms => self.retreat(now + AGAIN_MS),
             _ => Vec::new(),
         }
     }
@@ -431,7 +435,7 @@ mod tests {
         asked_at: u64,
         may_pause: bool,
         pauses: Vec<u64>,
-        has_other_leases: bool,
+        other_leases_ms: Option<u64>,
         run: &'static str,
         serves: bool,
         is_told: bool,
@@ -448,7 +452,7 @@ mod tests {
                 asked_at: 0,
                 may_pause: true,
                 pauses,
-                has_other_leases: false,
+                other_leases_ms: Some(0),
                 run,
                 serves: true,
                 is_told: true,
@@ -463,7 +467,7 @@ mod tests {
                 copy: self.copy.as_ref(),
                 seen: Some(SourceSeen { asked_at: self.asked_at, offset: 100, pauses: Some(&self.pauses) }),
                 lease_left_ms: Some(1_000),
-                has_other_leases: self.has_other_leases,
+                other_leases_ms: self.other_leases_ms,
                 may_pause: self.may_pause,
                 pause_number: 7,
                 target_seen: Some(TargetSeen { run: self.run, serves: self.serves, is_told: self.is_told }),
@@ -506,9 +510,9 @@ mod tests {
         scene.copied(100);
         scene.pauses = vec![6, 8];
         assert!(scene.poll(&mut machine, 7, Phase::Copying).is_empty(), "the pause is not on");
-        (scene.pauses, scene.has_other_leases) = (vec![6, 7], true);
+        (scene.pauses, scene.other_leases_ms) = (vec![6, 7], Some(900));
         assert!(scene.poll(&mut machine, 7, Phase::Copying).is_empty(), "another process of the source may serve");
-        scene.has_other_leases = false;
+        scene.other_leases_ms = Some(0);
         assert_eq!(scene.poll(&mut machine, 7, Phase::Copying), [MoveStep::Write(SlotEvent::Switch)]);
         machine.handle_switched();
         assert!(!machine.is_pausing());
@@ -534,30 +538,38 @@ mod tests {
         let again = scene.poll(&mut machine, 2 + CATCH_UP_MS + AGAIN_MS, Phase::Copying);
         assert!(matches!(again[..], [MoveStep::Pause { .. }]));
         machine.handle_paused(7, 2_502, 4_502);
+        // A voter has just started, and does not know for whom it voted before: commands go on until that is over.
+        (scene.asked_at, scene.other_leases_ms) = (2_502, Some(5_000));
+        assert_eq!(scene.poll(&mut machine, 2_502, Phase::Copying), std::slice::from_ref(&end));
+        assert!(scene.poll(&mut machine, 7_501, Phase::Copying).is_empty());
+        scene.other_leases_ms = Some(0);
+        let again = scene.poll(&mut machine, 7_502, Phase::Copying);
+        assert!(matches!(again[..], [MoveStep::Pause { .. }]));
+        machine.handle_paused(7, 7_502, 9_502);
         // While they wait, the source gets another master: that one's do not wait.
         let former = std::mem::replace(&mut scene.source, Address::new("s", 9));
-        (scene.asked_at, scene.copy) = (2_503, None);
+        (scene.asked_at, scene.copy) = (7_503, None);
         scene.copied(100);
-        assert_eq!(scene.poll(&mut machine, 2_504, Phase::Copying), [end, MoveStep::StopCopy]);
+        assert_eq!(scene.poll(&mut machine, 7_504, Phase::Copying), [end, MoveStep::StopCopy]);
         scene.source = former;
         scene.copy = None;
-        assert!(matches!(scene.poll(&mut machine, 2_505, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
+        assert!(matches!(scene.poll(&mut machine, 7_505, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
         // The target has another master.
         scene.target = Address::new("t", 3);
-        assert_eq!(scene.poll(&mut machine, 2_601, Phase::Copying), [MoveStep::StopCopy]);
-        assert!(matches!(scene.poll(&mut machine, 2_602, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
+        assert_eq!(scene.poll(&mut machine, 7_601, Phase::Copying), [MoveStep::StopCopy]);
+        assert!(matches!(scene.poll(&mut machine, 7_602, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
         // It is another process than the one that has acknowledged what was copied.
         scene.run = "another";
-        assert_eq!(scene.poll(&mut machine, 2_602, Phase::Copying), [MoveStep::StopCopy]);
-        assert!(matches!(scene.poll(&mut machine, 2_602, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
+        assert_eq!(scene.poll(&mut machine, 7_602, Phase::Copying), [MoveStep::StopCopy]);
+        assert!(matches!(scene.poll(&mut machine, 7_602, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
         // A copy that fails is not begun again at once.
-        machine.handle_copy_failed(2_602);
-        assert!(scene.poll(&mut machine, 2_601 + AGAIN_MS, Phase::Copying).is_empty());
-        assert!(matches!(scene.poll(&mut machine, 2_602 + AGAIN_MS, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
+        machine.handle_copy_failed(7_602);
+        assert!(scene.poll(&mut machine, 7_601 + AGAIN_MS, Phase::Copying).is_empty());
+        assert!(matches!(scene.poll(&mut machine, 7_602 + AGAIN_MS, Phase::Copying)[..], [MoveStep::StartCopy { .. }]));
         // It is cancelled: what the target has got is removed.
-        let steps = scene.poll(&mut machine, 3_603, Phase::Undoing);
+        let steps = scene.poll(&mut machine, 8_603, Phase::Undoing);
         assert_eq!(steps, [MoveStep::StopCopy, MoveStep::Clear { server: scene.target.clone() }]);
-        assert_eq!(scene.poll(&mut machine, 3_604, Phase::Undoing), [MoveStep::Clear { server: scene.target.clone() }]);
+        assert_eq!(scene.poll(&mut machine, 8_604, Phase::Undoing), [MoveStep::Clear { server: scene.target.clone() }]);
     }
 
     fn view<'a>(ends: &'a [Address; 2], copy: &'a CopyProgress, copies: Option<TargetCopies>) -> MoveView<'a> {
@@ -568,7 +580,7 @@ mod tests {
             copy: Some(copy),
             seen: Some(SourceSeen { asked_at: 1_000, offset: 70, pauses: None }),
             lease_left_ms: Some(0),
-            has_other_leases: false,
+            other_leases_ms: Some(0),
             may_pause: true,
             pause_number: 1,
             target_seen: Some(TargetSeen { run: "r", serves: true, is_told: true }),

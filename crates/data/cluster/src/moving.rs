@@ -73,7 +73,7 @@ impl<'a> Landscape<'a> {
                 pauses: is_store.then_some(&seen.pauses),
             }),
             lease_left_ms: (lease_until != u64::MAX).then(|| lease_until.saturating_sub(now)),
-            has_other_leases: others_until > now,
+            other_leases_ms: (others_until != u64::MAX).then(|| others_until.saturating_sub(now)),
             may_pause: keeper.is_none_or(|keeper| keeper.handing_over_to().is_none()),
             pause_number: self.pause_number,
             target_seen: to.map(|seen| TargetSeen {
