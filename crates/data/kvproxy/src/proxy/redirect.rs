@@ -88,11 +88,11 @@ impl Proxy {
             self.resend(pool, asker, kept, reply);
             return true;
         }
-        if !self.has_time(pool, kept) {
-            return false;
-        }
         if own.is_some() {
             return self.is_own_redirected(pool, asker, kept, &refusal);
+        }
+        if !self.has_time(pool, kept) {
+            return false;
         }
         self.work.refresh = true;
         self.hold(asker);
@@ -131,6 +131,11 @@ impl Proxy {
         if self.has_failed(pool, server) {
             return false;
         }
+        // It may have waited there for as long as it wants: what is bounded is how often it is sent on within a short time.
+        if !self.has_time(pool, kept) {
+            kept.tries = 0;
+        }
+        kept.since = self.now;
         kept.tries += 1;
         if kept.tries > AT_ONCE_MAX {
             return false;
