@@ -215,6 +215,27 @@ fn a_request_follows_its_slot_and_who_told_may_not_know_the_new_server_yet() {
 }
 
 #[test]
+fn a_command_that_has_waited_for_long_goes_on_waiting_where_its_slot_has_moved_to() {
+    let mut scene = clustered(ONE);
+    let client = scene.client();
+    scene.ask(client, "BLPOP a 0");
+    let waits_at = |scene: &Scene| {
+        let has = |link: &Link| String::from_utf8_lossy(&link.output).contains("BLPOP");
+        scene.proxy.links.iter().find(|(_, link)| has(link)).map(|(index, _)| index).unwrap()
+    };
+    let first = waits_at(&scene);
+    scene.sent(first);
+    // Longer than any request is tried again.
+    scene.wait(60_000);
+    scene.reply(first, "-ERR unknown subcommand\r\n-MOVED 15495 127.0.0.1:3\r\n");
+    assert_eq!(scene.said(client), "");
+    let second = waits_at(&scene);
+    scene.sent(second);
+    scene.reply(second, "+OK\r\n*2\r\n$1\r\na\r\n$1\r\nv\r\n");
+    assert_eq!(scene.said(client), "*2\r\n$1\r\na\r\n$1\r\nv\r\n");
+}
+
+#[test]
 fn that_a_server_is_away_is_said_once_and_so_is_that_it_is_back() {
     let mut scene = clustered(ONE);
     let client = scene.client();
