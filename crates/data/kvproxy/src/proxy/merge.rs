@@ -2,6 +2,7 @@
 
 use resp::{Protocol, Reply};
 
+use super::scan::Walk;
 use crate::{
     frame::{bulk, elements, integer},
     route::Merge,
@@ -128,7 +129,7 @@ fn merged(merge: Merge, replies: &[Vec<u8>], parts: &[u32], out: &mut Vec<u8>) -
 }
 
 /// The reply to `SCAN` for the client: the cursor has the number of the server in it.
-pub fn scanned(reply: &[u8], (server, servers, following): (usize, usize, Option<usize>), out: &mut Vec<u8>) {
+pub fn scanned(reply: &[u8], walk: Walk, out: &mut Vec<u8>) {
     let parts = elements(reply);
     let cursor = parts.as_ref().and_then(|parts| std::str::from_utf8(bulk(parts.first()?)?).ok()?.parse::<u64>().ok());
     let (Some(parts), Some(cursor)) = (parts, cursor) else {
@@ -137,8 +138,13 @@ pub fn scanned(reply: &[u8], (server, servers, following): (usize, usize, Option
         return;
     };
     let next = match cursor {
-        0 => Some(following.map_or(0, |server| server as u64)),
-        cursor => cursor.checked_mul(servers as u64).and_then(|cursor| cursor.checked_add(server as u64)),
+        0 => Some(walk.next.map_or(0, |server| walk.kind + server as u64)),
+        cursor => {
+            let cursor = cursor.checked_mul(walk.servers as u64);
+            // What is above all positions stays there.
+            let cursor = cursor.filter(|cursor| walk.kind == 0 || *cursor < walk.kind);
+            cursor.and_then(|cursor| cursor.checked_add(walk.server as u64 + walk.kind))
+        }
     };
     let mut reply = Reply::new(out, Protocol::Resp2);
     let Some(next) = next else {
@@ -195,7 +201,7 @@ mod tests {
             let mut out = Vec::new();
             scanned(
                 format!("*2\r\n${}\r\n{cursor}\r\n*0\r\n", cursor.len()).as_bytes(),
-                (server, 3, Some(server + 1).filter(|next| *next < 3)),
+                Walk { server, servers: 3, next: Some(server + 1).filter(|next| *next < 3), kind: 0 },
                 &mut out,
             );
             let parts = elements(&out).unwrap();

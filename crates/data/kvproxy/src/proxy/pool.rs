@@ -36,8 +36,8 @@ pub struct Server {
     pub is_plain: bool,
     /// What it lets clients in by, if not what its pool says.
     pub credentials: Option<Credentials>,
-    /// Requests to it may have keys of several slots.
-    pub takes_many_slots: bool,
+    /// Whether it is a store, once it was asked: requests to that may have keys of several slots, and it is walked by slots.
+    pub is_store: Option<bool>,
     /// Whether it may be read from as a replica.
     pub watch: Watch,
     /// Whether requests for it fail at once.

@@ -75,7 +75,9 @@ impl Proxy {
     #[cold]
     pub(super) fn is_redirected(&mut self, link: usize, asker: Asker, kept: &mut Kept, reply: &[u8]) -> bool {
         let Some((pool, own)) = self.links.get(link).map(|link| (link.pool, link.owner)) else { return false };
-        let Some(refusal) = refusal(reply) else { return false };
+        let Some(refusal) = refusal(reply) else {
+            return reply.starts_with(b"-ERR syntax error") && self.is_walked_otherwise((link, pool), asker, kept);
+        };
         if own.is_some() && refusal == Refusal::Unblocked {
             return self.is_waiting_again(link, asker, kept, reply);
         }
@@ -113,6 +115,24 @@ impl Proxy {
             },
             Refusal::NotNow | Refusal::Unblocked => self.park(pool, asker, kept, reply),
         }
+        true
+    }
+
+    /// Begins a walk over all keys again, server by server, as the server was asked for slots and is no store.
+    fn is_walked_otherwise(&mut self, (link, pool): (usize, usize), asker: Asker, kept: &mut Kept) -> bool {
+        if self.links.get(link).is_none_or(|link| link.owner.is_some()) {
+            return false;
+        }
+        let mut parser = RequestParser::new();
+        if !matches!(parser.parse(&kept.bytes, &self.limits), Ok(Progress::Complete { .. })) {
+            return false;
+        }
+        let Some((server, bytes)) = self.scan_by_servers(pool, asker, parser.arguments(&kept.bytes)) else {
+            return false;
+        };
+        let kept = std::mem::take(kept);
+        self.hold(asker);
+        self.send_kept(pool, server, asker, Kept { bytes, ..kept }, false);
         true
     }
 

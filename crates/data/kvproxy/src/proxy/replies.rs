@@ -107,7 +107,7 @@ impl Proxy {
             Some(Waiting::Probe) => {
                 let server = self.pools.get_mut(link.pool).and_then(|pool| pool.servers.get_mut(link.server));
                 if let Some(server) = server {
-                    server.takes_many_slots = frame.first() == Some(&b'+');
+                    server.is_store = Some(frame.first() == Some(&b'+'));
                 }
             }
             Some(Waiting::Ignore) => {}
@@ -155,7 +155,7 @@ impl Proxy {
             Pending::One => *pending = Pending::Done(reply.to_vec()),
             Pending::Scan(walk) => {
                 let mut out = Vec::new();
-                scanned(reply, (walk.server, walk.servers, walk.next), &mut out);
+                scanned(reply, *walk, &mut out);
                 *pending = Pending::Done(out);
             }
             Pending::Select(db) => {

@@ -123,8 +123,8 @@ impl Pool {
 
     /// What keys have in common that one request may carry to a server.
     pub(super) fn part_of(&self, key: &[u8], server: usize) -> usize {
-        let takes_many = self.servers.get(server).is_some_and(|server| server.takes_many_slots);
-        if takes_many { server } else { self.together(key, server) }
+        let is_store = self.servers.get(server).is_some_and(|server| server.is_store == Some(true));
+        if is_store { server } else { self.together(key, server) }
     }
 }
 

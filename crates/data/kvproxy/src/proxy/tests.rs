@@ -456,3 +456,47 @@ fn a_walk_over_all_keys_goes_from_slot_to_slot_wherever_they_are() {
     scene.reply(second, &reply(0));
     assert_eq!(said(&mut scene), 0);
 }
+
+#[test]
+fn servers_that_cannot_be_walked_by_slots_are_walked_one_after_the_other() {
+    // Nobody has said what these are: a Redis Cluster, or nodes of ours.
+    let mut scene = clustered(HALVES);
+    let client = scene.client();
+    let link_to = |scene: &Scene, server: usize| {
+        let is_its = |link: &Link| link.server == server && link.state != LinkState::Closed;
+        scene.proxy.links.iter().find(|(_, link)| is_its(link)).map(|(index, _)| index).unwrap()
+    };
+    let place = |scene: &Scene, slot| scene.proxy.pools[0].slots.as_ref().unwrap().owner(slot).unwrap();
+    let (first, second) = (place(&scene, 16_383), place(&scene, 0));
+    assert!(first < second);
+    let reply = |cursor: u64| format!("*2\r\n${}\r\n{cursor}\r\n*0\r\n", cursor.to_string().len());
+    let cursor = |text: String| text.split("\r\n").nth(2).map(str::to_owned).unwrap_or(text);
+    scene.ask(client, "SCAN 0 COUNT 7");
+    let asked = link_to(&scene, second);
+    assert!(scene.sent(asked).ends_with("SCAN 0 COUNT 7 SLOTS OWN"));
+    scene.reply(asked, "-ERR Unknown subcommand\r\n-ERR syntax error\r\n");
+    let next = link_to(&scene, first);
+    assert!(scene.sent(next).ends_with("SCAN 0 COUNT 7"));
+    scene.reply(next, &format!("-ERR Unknown subcommand\r\n{}", reply(3)));
+    let in_first = cursor(scene.said(client));
+    scene.ask(client, &format!("SCAN {in_first}"));
+    assert_eq!(scene.sent(next), "SCAN 3");
+    scene.reply(next, &reply(0));
+    let at_second = cursor(scene.said(client));
+    assert_ne!(at_second, "0");
+    scene.ask(client, &format!("SCAN {at_second}"));
+    assert_eq!(scene.sent(asked), "SCAN 0");
+    scene.reply(asked, &reply(0));
+    assert_eq!(cursor(scene.said(client)), "0");
+    // A cursor of the one kind is none of the other: what it stands for has been walked otherwise.
+    for server in &mut scene.proxy.pools[0].servers {
+        server.is_store = Some(true);
+    }
+    scene.ask(client, &format!("SCAN {in_first}"));
+    assert!(scene.said(client).contains("scan again from 0"));
+    // What a store calls wrong is wrong.
+    scene.ask(client, "SCAN 0 COUNT x");
+    assert_eq!(scene.sent(asked), "SCAN 0 COUNT x SLOTS OWN");
+    scene.reply(asked, "-ERR syntax error\r\n");
+    assert_eq!(scene.said(client), "-ERR syntax error\r\n");
+}
