@@ -75,8 +75,11 @@ impl BodyPump {
         self.pipe_size = pipe_size;
     }
 
-    /// Sends the body through `stages`.
-    pub fn stage(&mut self, stages: Box<Stages>) {
+    /// Sends the body through `stages`. Chunks that are taken apart for the receiver still are.
+    pub fn stage(&mut self, mut stages: Box<Stages>) {
+        if let Some(former) = self.stages.take() {
+            stages.decode_as(*former);
+        }
         self.stages = Some(stages);
     }
 

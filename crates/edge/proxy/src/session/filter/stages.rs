@@ -44,6 +44,11 @@ impl Stages {
         Self { decoder: Some(ChunkedDecoder::new(limits)), ..Self::default() }
     }
 
+    /// Takes chunks apart if `former` does.
+    pub fn decode_as(&mut self, former: Self) {
+        self.decoder = self.decoder.take().or(former.decoder);
+    }
+
     /// Compresses; a chunked body is taken apart by `limits` before.
     pub fn compress(&mut self, compression: Compression, chunked: Option<&Limits>) {
         self.decoder = chunked.map(ChunkedDecoder::new);
