@@ -101,6 +101,13 @@ fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
 
+/// What a voter writes at its start. What a process before this one has sent and comes late finds another version than it has seen:
+/// otherwise the number of the later start, and with it all that this voter promises, would be lost.
+fn start_of_voting(keys: &Keys, host: &str, record: &VoterRecord, seen: Revision) -> Transaction {
+    let key = keys.voter(host);
+    Transaction::new().if_version(&key, seen).put(&key, json(record))
+}
+
 impl Records {
     /// Reads the cluster; one that is not there is empty, in epoch 0.
     ///
@@ -245,11 +252,17 @@ impl Records {
         host: &str,
         record: &VoterRecord,
     ) -> Result<(Incarnation, VoterRecord), CoordError> {
-        let key = keys.voter(host);
-        let before = coordinator.read(&key)?;
-        let before = before.and_then(|found| serde_json::from_slice(&found.value).ok()).unwrap_or_default();
-        let incarnation = coordinator.commit(Transaction::new().put(&key, json(record)))?;
-        Ok((incarnation, before))
+        loop {
+            let found = coordinator.read(&keys.voter(host))?;
+            let seen = found.as_ref().map_or(0, |found| found.version);
+            match coordinator.commit(start_of_voting(keys, host, record, seen)) {
+                Err(CoordError::Conflict { .. }) => {}
+                committed => {
+                    let before = found.and_then(|found| serde_json::from_slice(&found.value).ok()).unwrap_or_default();
+                    return Ok((committed?, before));
+                }
+            }
+        }
     }
 
     /// What holds for as long as this process leads and no voter has been started anew: what voters have promised holds then too.
@@ -364,5 +377,29 @@ impl Records {
             self.coordinator.commit(transaction)?;
         }
         Ok(gone.len())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use coord::embedded::Embedded;
+
+    use super::*;
+
+    #[test]
+    fn what_a_dead_process_wrote_late_takes_no_number_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let coordinator = Embedded::open(folder.path()).unwrap();
+        let (keys, record) = (Keys::new("test"), |lease_ms| VoterRecord { lease_ms });
+        let (first, before) = Records::begin_voting(&coordinator, &keys, "a", &record(1)).unwrap();
+        assert_eq!(before, VoterRecord::default());
+        // The next process begins and dies while its write is on its way; the one after it begins.
+        let late = start_of_voting(&keys, "a", &record(2), first);
+        let (second, before) = Records::begin_voting(&coordinator, &keys, "a", &record(3)).unwrap();
+        assert!(second > first);
+        assert_eq!(before, record(1));
+        assert!(matches!(coordinator.commit(late), Err(CoordError::Conflict { .. })));
+        assert_eq!(coordinator.read(&keys.voter("a")).unwrap().unwrap().version, second);
     }
 }
