@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use support::{
     RedisClient,
@@ -98,6 +98,36 @@ fn what_a_cluster_has_is_there_after_down_and_up() {
     let mut client = RedisClient::connect(cluster.address);
     assert_eq!(["a", "b", "c"].map(|key| client.text(&["GET", key])), ["1", "2", "3"]);
     assert_eq!(cluster.status()["epoch"], 1);
+}
+
+#[test]
+fn stores_are_steered_by_a_coordinator_that_was_restored_from_a_backup() {
+    let mut cluster = Cluster::up(&["--groups", "1", "--replicas", "0"]);
+    assert_eq!(RedisClient::connect(cluster.address).text(&["SET", "a", "1"]), "OK");
+    let restart = |cluster: &mut Cluster, meanwhile: &dyn Fn()| {
+        assert!(cluster.command(&["down"]).status.success());
+        assert!(cluster.agent.wait().unwrap().success());
+        meanwhile();
+        cluster.agent = Cluster::spawn(cluster.address, &cluster.folder, &[]);
+        cluster.wait_well();
+    };
+    let coordinator = cluster.folder.0.join("coordinator");
+    let backup = cluster.folder.0.join("backup");
+    let copy = |from: &Path, to: &Path| {
+        let status = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+        assert!(status.success());
+    };
+    restart(&mut cluster, &|| copy(&coordinator, &backup));
+    restart(&mut cluster, &|| {});
+    // Stores have heard of terms that the backup does not have.
+    restart(&mut cluster, &|| {
+        std::fs::remove_dir_all(&coordinator).unwrap();
+        copy(&backup, &coordinator);
+    });
+    assert!(cluster.log().contains("it was restored from a backup"), "{}", cluster.log());
+    let mut client = RedisClient::connect(cluster.address);
+    assert_eq!(client.text(&["GET", "a"]), "1");
+    assert_eq!(client.text(&["SET", "a", "2"]), "OK");
 }
 
 #[test]

@@ -27,6 +27,9 @@ pub struct Candidacy<'a> {
     pub leader: Option<&'a Leader>,
     /// Whether the leader's term began by this very process.
     pub is_own_term: bool,
+    /// The latest term that a store has told of. It is later than the coordinator's if that was restored from a backup: stores refuse
+    /// agents of a term that is not later.
+    pub told_term: u64,
     /// For how long the leader has not been heard, in milliseconds.
     pub silent_ms: u64,
     /// After how long a leader is given up.
@@ -44,17 +47,18 @@ impl Candidacy<'_> {
     /// The term that it should try to begin now.
     #[must_use]
     pub fn term_to_claim(&self) -> Option<u64> {
-        let Some(leader) = self.leader else { return Some(1) };
+        let Some(leader) = self.leader else { return Some(self.told_term + 1) };
+        let next = leader.term.max(self.told_term) + 1;
         if leader.host == self.host {
             // What a process of before has begun goes on under a new term.
-            return (!self.is_own_term).then_some(leader.term + 1);
+            return (!self.is_own_term || self.told_term > leader.term).then_some(next);
         }
         let place = self.hosts.iter().position(|host| host == self.host).unwrap_or(self.hosts.len()) as u64;
         if self.silent_ms < self.patience_ms + place * STAGGER_MS {
             return None;
         }
         let agree = 1 + self.others_silent_ms.iter().filter(|silent| **silent >= self.patience_ms / 2).count();
-        (agree > self.hosts.len() / 2).then_some(leader.term + 1)
+        (agree > self.hosts.len() / 2).then_some(next)
     }
 }
 
@@ -71,6 +75,7 @@ mod tests {
                 host,
                 leader: Some(&leader),
                 is_own_term: false,
+                told_term: 0,
                 silent_ms,
                 patience_ms: 1_000,
                 others_silent_ms: others,
@@ -86,5 +91,26 @@ mod tests {
         assert_eq!(try_it("c", 1_200, &[1_200]), None);
         // It was itself, before it was started anew.
         assert_eq!(try_it("a", 0, &[]), Some(5));
+    }
+
+    #[test]
+    fn a_term_that_stores_refuse_is_followed_by_a_later_one() {
+        let leader = Leader { host: "a".into(), term: 4, api: String::new() };
+        let hosts = ["a".to_owned()];
+        let claim = |told_term| {
+            let candidacy = Candidacy {
+                host: "a",
+                leader: Some(&leader),
+                is_own_term: true,
+                told_term,
+                silent_ms: 0,
+                patience_ms: 1_000,
+                others_silent_ms: &[],
+                hosts: &hosts,
+            };
+            (candidacy.term_to_claim(), Candidacy { leader: None, ..candidacy }.term_to_claim())
+        };
+        assert_eq!(claim(4), (None, Some(5)));
+        assert_eq!(claim(9), (Some(10), Some(10)));
     }
 }

@@ -153,6 +153,21 @@ pub trait Host {
         let _ = text;
         Ok(())
     }
+
+    /// The latest term of an agent that was kept; 0 if none was.
+    fn kept_term(&self) -> u64 {
+        0
+    }
+
+    /// Keeps the term of an agent, so that it is known after the next start, whatever happens.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    fn keep_term(&self, term: u64) -> Result<(), String> {
+        let _ = term;
+        Ok(())
+    }
 }
 
 /// None: in tests, and wherever a server runs that nobody administers.

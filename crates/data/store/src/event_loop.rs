@@ -93,17 +93,16 @@ impl EventLoop {
         listening.borrow_mut().open = listeners.iter().filter_map(Listener::address).collect();
         let mut oom_score = OomScore::new();
         oom_score.apply(&settings);
-        let process = Process::new(config_file, memory_used, Rc::clone(&listening), life.supervisor().name())?;
+        let mut process = Process::new(config_file, memory_used, Rc::clone(&listening), life.supervisor().name())?;
         let users = Users::of(&settings);
         let has_folder = !settings.dir.0.is_empty();
         let store_folder = has_folder.then(|| StoreFolder::take(Path::new(&settings.dir.0))).transpose()?;
         if let Some(folder) = &store_folder {
             replication::finish_copy(folder.root())?;
+            process.keep_terms_in(folder.root(), &settings)?;
         }
-        let opened = store_folder
-            .as_ref()
-            .map(|folder| opening::open(folder, ShardNumber::FIRST, &settings, until, Arc::clone(&waker)));
-        let opened = opened.transpose()?;
+        let open = |folder| opening::open(folder, ShardNumber::FIRST, &settings, until, Arc::clone(&waker));
+        let opened = store_folder.as_ref().map(open).transpose()?;
         life.write_process_file(&settings, &watch);
         let options = ShardOptions {
             settings,
@@ -124,7 +123,7 @@ impl EventLoop {
         let mut secret = [0; 32];
         rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty()).map_err(io::Error::from)?;
         server.shared.secrets = Secrets::new(secret);
-        server.shared.host = Box::new(process);
+        server.shared.set_host(Box::new(process));
         let sockets = Sockets::new(poll, listeners, signals, lanes, settled)?;
         let sockets = Rc::new(RefCell::new(sockets));
         let others = Rc::clone(&sockets);

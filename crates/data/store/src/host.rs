@@ -19,6 +19,7 @@ use crate::{
     listener::{self, Listener},
     messages,
     replace::replace,
+    terms::Terms,
 };
 
 /// The process that a store runs in.
@@ -32,6 +33,7 @@ pub struct Process {
     listening: Rc<RefCell<Listening>>,
     /// Who supervises it.
     supervised: &'static str,
+    terms: Option<Terms>,
 }
 
 /// What is listened on, and what is to be.
@@ -60,7 +62,26 @@ impl Process {
         let run_id = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let memory_at_start = memory_used() as u64;
         let resident_at_start = resident_bytes().unwrap_or(memory_at_start);
-        Ok(Self { config_file, run_id, memory_used, memory_at_start, resident_at_start, listening, supervised })
+        Ok(Self {
+            config_file,
+            run_id,
+            memory_used,
+            memory_at_start,
+            resident_at_start,
+            listening,
+            supervised,
+            terms: None,
+        })
+    }
+
+    /// Where a node of a cluster keeps terms of agents.
+    ///
+    /// # Errors
+    ///
+    /// The file is not there and cannot be made, or cannot be read.
+    pub fn keep_terms_in(&mut self, root: &Path, settings: &Settings) -> io::Result<()> {
+        self.terms = settings.cluster_enabled.0.then(|| Terms::open(root)).transpose()?;
+        Ok(())
     }
 }
 
@@ -142,6 +163,15 @@ impl Host for Process {
     fn write_config(&self, text: &[u8]) -> Result<(), String> {
         let Some(path) = &self.config_file else { return Ok(()) };
         replace(path, text).map_err(|error| error.to_string())
+    }
+
+    fn kept_term(&self) -> u64 {
+        // It was read when it was opened.
+        self.terms.as_ref().and_then(|terms| terms.last().ok()).unwrap_or(0)
+    }
+
+    fn keep_term(&self, term: u64) -> Result<(), String> {
+        self.terms.as_ref().map_or(Ok(()), |terms| terms.keep(term)).map_err(|error| error.to_string())
     }
 }
 

@@ -51,6 +51,7 @@ pub mod status;
 mod stillness;
 mod supervisor;
 mod syslog;
+mod terms;
 mod until;
 mod users;
 mod workers;

@@ -32,6 +32,8 @@ pub struct Leading {
     pub(super) term: Option<u64>,
     /// Who listens to it.
     pub(super) belief: Belief,
+    /// The latest term that a store has told of.
+    told_term: u64,
     /// When it thought of leading last.
     stood_at: u64,
     /// Nothing is written before then: the coordinator does not answer.
@@ -52,10 +54,26 @@ impl Conductor {
         if self.leading.term.is_some() && self.leading.term != self.records.led_term() {
             self.follow();
         }
-        if self.leading.term.is_some() || now < self.leading.stood_at + STAND_EACH_MS || !self.may_write(now) {
+        let is_refused = self.leading.term.is_some_and(|term| self.leading.told_term > term);
+        if self.leading.term.is_some() && !is_refused
+            || now < self.leading.stood_at + STAND_EACH_MS
+            || !self.may_write(now)
+        {
             return;
         }
         self.leading.stood_at = now;
+        if is_refused {
+            // Whoever leads since that term may have written so: then it is followed.
+            self.read_again();
+            if self.leading.term != self.records.led_term() {
+                return;
+            }
+            self.note(&format!(
+                "stores know of term {}, which the coordinator does not: it was restored from a backup, most likely",
+                self.leading.told_term
+            ));
+            self.forget_what_was_led();
+        }
         let host = self.options.host_name().to_owned();
         let others = self.board.others_silent_ms();
         let heard_at = self.board.look().leader_heard_at;
@@ -63,6 +81,7 @@ impl Conductor {
             host: &host,
             leader: self.records.leader(),
             is_own_term: false,
+            told_term: self.leading.told_term,
             silent_ms: now.saturating_sub(heard_at),
             patience_ms: self.options.patience.master_ms,
             others_silent_ms: &others,
@@ -102,6 +121,15 @@ impl Conductor {
     fn follow(&mut self) {
         let leader = self.records.leader().map(|leader| leader.host.clone()).unwrap_or_default();
         self.note(&format!("this agent leads no more: {leader} does"));
+        self.forget_what_was_led();
+    }
+
+    /// A store refuses what an agent of this term says, as it has heard of a later one.
+    pub(super) fn handle_stale_term(&mut self, known: u64) {
+        self.leading.told_term = self.leading.told_term.max(known);
+    }
+
+    fn forget_what_was_led(&mut self) {
         self.leading.term = None;
         self.links.clear();
         self.keepers.clear();

@@ -139,6 +139,12 @@ fn refuse_orphans(options: &Options) -> Result<(), AgentError> {
     )))
 }
 
+/// The term of which a store knows that refuses an agent of an earlier one.
+fn later_term(refusal: &str) -> Option<u64> {
+    let (_, words) = refusal.split_once("STALETERM an agent leads since ")?;
+    words.split(',').next()?.parse().ok()
+}
+
 impl Conductor {
     /// Milliseconds since the agent began.
     #[must_use]
@@ -313,6 +319,9 @@ impl Conductor {
                 self.keeper(group, now).handle_observed(&server, observation);
             }
             Err(why) => {
+                if let Some(known) = later_term(&why) {
+                    self.handle_stale_term(known);
+                }
                 self.silent.insert(server, why);
             }
         }

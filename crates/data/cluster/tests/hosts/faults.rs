@@ -34,7 +34,8 @@ impl World {
             let host = self.stores[index].host;
             let is_up = self.hosts[host].agent.is_some() && self.now >= self.hosts[host].asleep_until;
             if self.stores[index].is_dead && self.now >= self.stores[index].back_at && is_up {
-                self.stores[index].start_anew();
+                let planted = self.planted;
+                self.stores[index].start_anew(planted);
             }
         }
         if self.now >= self.healed_at && self.healed_at > 0 {

@@ -167,6 +167,7 @@ impl Agent {
             host: &name(host),
             leader: leader.map(|leader| &leader.0),
             is_own_term: false,
+            told_term: 0,
             silent_ms: now.saturating_sub(self.leader_heard_at),
             patience_ms: self.patience.master_ms,
             others_silent_ms: &others,

@@ -56,7 +56,7 @@ pub struct Record {
 #[derive(Clone)]
 pub enum Commit {
     Lead { leader: Leader, seen: u64 },
-    StartVoter { host: usize },
+    StartVoter { host: usize, seen: u64 },
     State { cluster: Cluster, guard: Guard },
     InSync { group: GroupId, in_sync: InSync, seen: u64, guard: Guard },
 }
@@ -87,9 +87,12 @@ impl Record {
                 }
                 is_seen
             }
-            Commit::StartVoter { host } => {
-                self.voters.insert(name(host), next);
-                true
+            Commit::StartVoter { host, seen } => {
+                let is_seen = self.voters.get(&name(host)).copied().unwrap_or(0) == seen;
+                if is_seen {
+                    self.voters.insert(name(host), next);
+                }
+                is_seen
             }
             Commit::State { cluster, guard } => {
                 let allowed = self.allows(&guard);
@@ -300,6 +303,8 @@ pub enum Planted {
     AnyMover,
     /// A process that was just started says that it serves: nobody has told it whose acknowledgements it needs.
     SaysItServes,
+    /// A process that was just started does not know which leader its predecessor has heard last.
+    ForgetsTerm,
 }
 
 pub fn name(host: usize) -> String {
@@ -371,11 +376,12 @@ impl Store {
         }
     }
 
-    /// A new process, with what is on the disk: role and log.
-    pub fn start_anew(&mut self) {
+    /// A new process, with what is on the disk: role, log, and the term that it was told last.
+    pub fn start_anew(&mut self, planted: Option<Planted>) {
         self.runs += 1;
+        self.term = if planted == Some(Planted::ForgetsTerm) { 0 } else { self.term };
         self.run = format!("{}-{}", self.server.id, self.runs);
-        (self.epoch, self.master_since, self.is_linked, self.term) = (0, None, false, 0);
+        (self.epoch, self.master_since, self.is_linked) = (0, None, false);
         (self.counting, self.stopped_until, self.is_dead) = (None, 0, false);
         (self.cluster, self.pauses, self.movers, self.acknowledged) = (None, Vec::new(), BTreeMap::new(), 0);
         (self.voters, self.votes, self.replicas) = (Vec::new(), BTreeMap::new(), BTreeMap::new());

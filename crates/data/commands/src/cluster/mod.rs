@@ -64,7 +64,8 @@ pub struct Membership {
     pub votes: Votes,
     /// Whose acknowledgements count; nothing if nobody has said so: those of all replicas.
     pub counted: Option<Counted>,
-    /// Since when the agent leads that was heard last.
+    /// The term of the agent that was heard last. It is kept over restarts: a process that has just started would otherwise follow the
+    /// orders of an agent that leads no more.
     pub term: u64,
     /// Who fills which slots.
     pub movers: Vec<MoverPass>,

@@ -4,6 +4,7 @@
 use crate::{
     Session, SessionId,
     cluster::Membership,
+    host::Host,
     replication::{Request, Role},
 };
 
@@ -51,6 +52,14 @@ impl AgentRequests {
 }
 
 impl Shared {
+    /// Where it runs. A node of a cluster goes on with the term that was kept there.
+    pub fn set_host(&mut self, host: Box<dyn Host>) {
+        if let Some(membership) = &mut self.cluster {
+            membership.term = membership.term.max(host.kept_term());
+        }
+        self.host = host;
+    }
+
     /// Hands a command over. The session waits.
     pub(crate) fn ask_agent(&mut self, session: &mut Session, mut request: AgentRequest) {
         self.migrations.number += 1;
@@ -67,6 +76,8 @@ impl Shared {
     pub(crate) fn leave_cluster(&mut self) {
         if self.cluster.is_some() {
             self.cluster = Some(Box::<Membership>::default());
+            // If it stays, an agent of another cluster that has a smaller term is refused, which says so.
+            let _ = self.host.keep_term(0);
         }
         if self.replication.master().is_some() {
             self.replication.role = Role::Master;

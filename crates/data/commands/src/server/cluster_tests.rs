@@ -375,3 +375,41 @@ fn who_leaves_is_told_to_whoever_passes_commands_on() {
     assert_eq!(shard.ask(next, "RESET"), "+RESET ");
     assert_eq!(shard.0.shared.forwards.left, [client, next]);
 }
+
+/// A process that keeps terms.
+struct Keeping(Rc<std::cell::Cell<u64>>);
+
+impl crate::host::Host for Keeping {
+    fn kept_term(&self) -> u64 {
+        self.0.get()
+    }
+
+    fn keep_term(&self, term: u64) -> Result<(), String> {
+        if term > 99 {
+            return Err("no space left".to_owned());
+        }
+        self.0.set(term);
+        Ok(())
+    }
+}
+
+#[test]
+fn an_agent_that_leads_no_more_is_refused_after_a_restart_too() {
+    let kept = Rc::new(std::cell::Cell::new(0));
+    let start = || {
+        let mut shard = node(&Rc::default());
+        shard.0.shared.set_host(Box::new(Keeping(Rc::clone(&kept))));
+        shard
+    };
+    let mut shard = start();
+    let agent = shard.client();
+    assert_eq!(shard.ask(agent, "CLUSTER CONNECTION AGENT 7"), "+OK ");
+    let mut shard = start();
+    let (late, agent) = (shard.client(), shard.client());
+    assert!(shard.ask(late, "CLUSTER CONNECTION AGENT 6").starts_with("-STALETERM an agent leads since 7"));
+    assert_eq!(shard.ask(agent, "CLUSTER CONNECTION AGENT 7"), "+OK ");
+    // A term that cannot be kept is not obeyed.
+    assert!(shard.ask(agent, "CLUSTER CONNECTION AGENT 100").starts_with("-ERR the term of the agent cannot be kept"));
+    assert_eq!(shard.ask(agent, "CLUSTER CONNECTION AGENT 8"), "+OK ");
+    assert_eq!(kept.get(), 8);
+}

@@ -181,6 +181,12 @@ pub(super) fn connection(context: &mut Context<'_>) -> Result<(), Failure> {
             return Err(Failure::Syntax);
         }
         let term = number(context, 3, i64::MAX as u64)?;
+        let known = context.shared.cluster.as_ref().ok_or(DISABLED)?.term;
+        if term > known {
+            context.shared.host.keep_term(term).map_err(|error| {
+                Failure::owned(format!("ERR the term of the agent cannot be kept in the store's folder: {error}"))
+            })?;
+        }
         let membership = context.shared.cluster.as_mut().ok_or(DISABLED)?;
         membership.take_term(term).map_err(|error| refused(&error))?;
         context.session.standing.term = Some(term);
