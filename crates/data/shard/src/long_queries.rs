@@ -5,7 +5,7 @@
 //! take and for what they will take themselves. Who is silent for a while makes place for others; what it has sent stays. Those who
 //! wait are admitted in the order in which they came.
 
-use commands::{Server, SessionId};
+use commands::{Server, SessionId, server::QueryLens};
 use keyspace::Millis;
 
 /// A query that is longer than this is long.
@@ -65,18 +65,18 @@ impl LongQueries {
         // Time may have been set back.
         let is_recent = |at: Millis| (0..SILENT_MS).contains(&(now - at));
         self.admitted.retain(|(id, at)| {
-            let is_long = server.query_lens(*id).is_some_and(|(len, _)| len > LONG);
+            let is_long = server.query_lens(*id).is_some_and(|lens| lens.came > LONG);
             is_long && (is_recent(*at) || server.is_waiting(*id))
         });
         self.waiting.retain(|(_, at)| is_recent(*at));
     }
 }
 
-/// What a client's query will still take: the rest of it, and its copies.
+/// What a client's query will still take: the rest of it, as far as it has no room yet, and its copies.
 fn to_come(server: &mut Server, session: SessionId) -> u64 {
-    server.query_lens(session).map_or(0, |(len, missing)| {
-        let whole = (len as u64).saturating_add(missing as u64);
-        (missing as u64).saturating_add(whole.saturating_mul(COPIES))
+    server.query_lens(session).map_or(0, |QueryLens { came, missing, has_room }| {
+        let whole = (came as u64).saturating_add(missing as u64);
+        (missing as u64).saturating_sub(has_room as u64).saturating_add(whole.saturating_mul(COPIES))
     })
 }
 
@@ -106,8 +106,8 @@ mod tests {
     #[test]
     fn as_many_are_read_as_there_is_room_for_all_of_each() {
         let (mut server, ids) = clients(4, 1 << 20);
-        // 9 MB are missing, and 4 copies of 10 MB are to come.
-        for (short_from, admitted, promised) in [(0, 1, 46), (60, 1, 46), (97, 1, 46), (98, 2, 93), (200, 4, 186)] {
+        // 9 MB are missing, 7 of which have their room, and 4 copies of 10 MB are to come.
+        for (short_from, admitted, promised) in [(0, 1, 39), (60, 1, 39), (83, 1, 39), (84, 2, 79), (200, 4, 158)] {
             let mut long = LongQueries::default();
             let is_admitted = |id: &&SessionId| long.admits(**id, &mut server, 0, 4 * MB, short_from * MB);
             assert_eq!(ids.iter().filter(is_admitted).count(), admitted, "{short_from}");

@@ -9,6 +9,7 @@ pub use selected::selected_in;
 use std::{
     cell::{Cell, RefCell},
     error::Error as _,
+    io::Read as _,
     ops::Bound,
     rc::Rc,
     time::Duration,
@@ -16,7 +17,7 @@ use std::{
 
 use commands::{config::Settings, server::Load};
 use engine::{
-    Direction, Tables,
+    Direction, Tables, Value,
     record::{self, Elements, Header, Kind, RecordKey},
 };
 use keyspace::{
@@ -553,16 +554,18 @@ impl ElementRecords for ShardTables {
 }
 
 /// The record of a key.
-fn encode(key: &[u8], value: Stored<Vec<u8>>, expire_at_ms: Option<u64>) -> Vec<u8> {
+fn encode(key: &[u8], value: Stored<Vec<u8>>, expire_at_ms: Option<u64>) -> Value {
     let mut bytes = Vec::new();
     match value {
-        Stored::Whole(mut value) => {
+        Stored::Whole(value) => {
             let header = Header { kind: WHOLE_VALUE, expire_at_ms, ..Header::default() }.with_key(key);
             if value.len() > LONG_VALUE {
-                // What is long is moved rather than copied: it is in memory often enough.
+                // What is long is copied once, into its place: it is in memory often enough.
                 header.encode(&mut bytes);
-                value.splice(..0, bytes);
-                return value;
+                let len = bytes.len() + value.len();
+                if let Ok(record) = Value::from_reader(&mut bytes.chain(value.as_slice()), len) {
+                    return record;
+                }
             }
             bytes.reserve(value.len() + HEADER_LEN);
             header.encode(&mut bytes);
@@ -576,7 +579,7 @@ fn encode(key: &[u8], value: Stored<Vec<u8>>, expire_at_ms: Option<u64>) -> Vec<
             bytes.extend_from_slice(&rest);
         }
     }
-    bytes
+    bytes.into()
 }
 
 /// How the databases are numbered, as its record has it.

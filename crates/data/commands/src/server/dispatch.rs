@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use keyspace::{Bytes, Failure, Millis, received_query::ReceivedQuery};
-use resp::{Limits, Progress, Reply, RequestParser};
+use resp::{Limits, Progress, Reply};
 use smallvec::SmallVec;
 
 use crate::{
@@ -22,6 +22,7 @@ use super::{
     forwarding::{AWAITS_MASTER, FORWARDED},
     passing_on::PASSED_ON,
     portions::LONG_OUTPUT,
+    query_run::QueryRun,
     unread::COUNTED_FROM,
 };
 
@@ -36,97 +37,16 @@ enum Flow {
     Postponed,
 }
 
-/// From how many missing bytes of a query on room is made for them at once.
-const QUERY_ROOM_FROM: usize = 32 * 1024;
-/// For how many at most, unless as many have come already: a length is easily said, and room that waits to be filled is memory that
-/// others do not get.
-const QUERY_ROOM_MAX: usize = 1 << 20;
 /// So many looks at records of elements take about as long as a turn may: what else a client has sent waits for the next one.
 const ACCESSES_MAX: u32 = 200;
 /// So do so many commands that find all they need in memory.
 const COMMANDS_MAX: usize = 500;
-/// A query that took more keeps no room once it has run.
-const QUERY_ROOM_KEPT: usize = 1 << 20;
-
 /// A command of more words is kept where it came if it goes on over turns.
 const WORDS_COPIED_MAX: usize = 1_000;
 /// So is one of more bytes.
 const BYTES_COPIED_MAX: usize = 64 * 1024;
 /// Words of most commands fit here without an allocation.
 pub(super) type WordList<'a> = SmallVec<[&'a [u8]; 16]>;
-
-/// A client's query while its commands run.
-struct QueryRun {
-    query: Vec<u8>,
-    /// How far it has been run.
-    at: usize,
-    parser: RequestParser,
-    /// How much of its last command is known to be still to come.
-    missing: usize,
-    /// How much there was to be read by the client before.
-    unread: usize,
-    /// How many commands have run, and how often elements had been looked at before.
-    commands: usize,
-    accesses: u32,
-    /// The command that it begins with had its keys read: it runs now, whatever has left memory again since.
-    is_asked: bool,
-}
-
-impl QueryRun {
-    /// Takes it from its session.
-    #[inline(always)]
-    fn begin(session: &mut Session, accesses: u32) -> Self {
-        let query = std::mem::take(&mut session.query.bytes);
-        let at = std::mem::take(&mut session.query.at);
-        session.query.running = query.len().saturating_sub(at);
-        if session.output.bytes.is_empty() {
-            session.output.asked_bytes = 0;
-            session.forget_promise();
-        }
-        Self {
-            query,
-            at,
-            parser: std::mem::take(&mut session.query.parser),
-            missing: 0,
-            unread: session.output.bytes.len(),
-            commands: 0,
-            accesses,
-            is_asked: session.asked,
-        }
-    }
-
-    /// Whether there is more, and the client does not wait.
-    #[inline(always)]
-    fn goes_on(&self, session: &Session) -> bool {
-        self.at < self.query.len() && session.blocked.is_none() && session.loading == 0 && session.close == Close::No
-    }
-
-    /// Gives its session back what has not run.
-    #[inline(always)]
-    fn end(mut self, session: &mut Session) {
-        if session.close != Close::No {
-            // What else it sends is not read any more.
-            self.query = Vec::new();
-        } else if self.at < self.query.len().saturating_sub(self.at) {
-            // What is left of much does not move each time that some of it has run.
-            session.query.at = self.at;
-        } else if self.at < self.query.len() {
-            self.query.drain(..self.at);
-        } else if self.query.capacity() > QUERY_ROOM_KEPT {
-            self.query = Vec::new();
-        } else {
-            self.query.clear();
-        }
-        if self.missing > QUERY_ROOM_FROM {
-            // As much as is to come: growing by doubling would take up to twice of it.
-            self.query.reserve_exact(self.missing.min(self.query.len().max(QUERY_ROOM_MAX)));
-        }
-        session.query.running = 0;
-        session.query.missing = self.missing;
-        session.query.bytes = self.query;
-        session.query.parser = self.parser;
-    }
-}
 
 impl Server {
     /// Runs what a client has sent, as far as it is whole and the client does not wait.

@@ -40,6 +40,7 @@ mod pause_tests;
 mod portions;
 mod promises;
 mod publish;
+mod query_run;
 #[cfg(test)]
 mod rename_tests;
 mod replication;
@@ -69,6 +70,7 @@ pub use loading::Load;
 pub use migration::{Credentials, Migrated, Migration, Parcel};
 pub use portions::PORTION_MIN;
 pub use publish::Own;
+pub use query_run::QueryLens;
 pub use shared::{
     Clock, Condition, DebugSwitches, Forwards, Migrations, Requests, Scripting, ServerLog, Shared, Shutdown, SlowEvents,
 };
@@ -185,9 +187,13 @@ impl Server {
         self.shared.session_mut(id).map(|session| &mut session.query.bytes)
     }
 
-    /// How much of a client's query has come, and how much is known to be missing.
-    pub fn query_lens(&mut self, id: SessionId) -> Option<(usize, usize)> {
-        self.shared.session_mut(id).map(|session| (session.query_len(), session.query.missing))
+    /// How much of a client's query has come, how much is known to be missing, and how much of that has its room already.
+    pub fn query_lens(&mut self, id: SessionId) -> Option<QueryLens> {
+        self.shared.session_mut(id).map(|session| {
+            let room = session.query.bytes.capacity() - session.query.bytes.len();
+            let missing = session.query.missing;
+            QueryLens { came: session.query_len(), missing, has_room: missing.min(room) }
+        })
     }
 
     /// What is to be sent to a client, and whether its connection is to be closed then.

@@ -97,7 +97,7 @@ impl EventLoop {
             self.deferred.push(session);
             return lanes.stop(session);
         }
-        let len = self.shard.server.query_lens(session).map_or(0, |(len, _)| len);
+        let len = self.shard.server.query_lens(session).map_or(0, |lens| lens.came);
         if !self.shard.admits_query(session, len, now) {
             self.deferred.push(session);
             return lanes.stop(session);
