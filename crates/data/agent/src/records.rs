@@ -6,7 +6,9 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use cluster::{Cluster, Epoch, GroupId, ballot::Incarnation, leading::Leader, model::InSync, plan::Move, slots::Phase};
+use cluster::{
+    Cluster, Epoch, GroupId, ballot::Incarnation, controller, leading::Leader, model::InSync, plan::Move, slots::Phase,
+};
 use coord::{CoordError, Coordinator, Revision, Transaction, keys::Keys};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -287,6 +289,17 @@ impl Records {
     #[must_use]
     pub fn last_changes(&self) -> &VecDeque<Change> {
         &self.last
+    }
+
+    /// What decisions are made by.
+    #[must_use]
+    pub fn known(&self) -> controller::Record<'_> {
+        controller::Record {
+            cluster: &self.cluster,
+            leader: self.leader(),
+            in_sync: &self.in_sync,
+            incarnations: &self.incarnations,
+        }
     }
 
     /// Who of a group is in sync.

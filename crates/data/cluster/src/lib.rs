@@ -13,6 +13,7 @@
 //! | [`ballot`] | what agents say to each other about who may serve |
 //! | [`voter`] | a host's vote for masters |
 //! | [`leading`] | who of the agents leads the others |
+//! | [`controller`] | what an agent decides: whether it leads, and what is done about all groups |
 //! | [`keeper`] | who of a group serves: leases, replicas in sync, failover, handing over |
 //! | [`migration`] | a range of slots on its way to another group |
 //! | [`moving`] | what is seen of such a range, and what is to be done |
@@ -21,6 +22,7 @@
 
 pub mod ballot;
 pub mod change;
+pub mod controller;
 pub mod fence;
 pub mod keeper;
 pub mod leading;

@@ -82,7 +82,7 @@ impl Conductor {
         };
         let now = self.now();
         let all_know = cluster.groups.iter().all(|(id, group)| {
-            let seen = self.keepers.get(id).and_then(|keeper| keeper.fresh(&group.master, now));
+            let seen = self.controller.keepers().get(id).and_then(|keeper| keeper.fresh(&group.master, now));
             seen.is_some_and(|seen| seen.epoch == cluster.epoch && seen.serves)
         });
         if !all_know {

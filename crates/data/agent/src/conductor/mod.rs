@@ -29,7 +29,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use cluster::{Address, Epoch, GroupId, ServerKind, keeper::Keeper};
+use cluster::{Address, Epoch, ServerKind, controller::Controller};
 
 use crate::{
     board::{Board, View},
@@ -77,8 +77,8 @@ pub struct Conductor {
     pub records: Records,
     /// Programs that run here.
     pub processes: Processes,
-    /// Who looks after groups.
-    pub keepers: BTreeMap<GroupId, Keeper>,
+    /// What decides.
+    pub controller: Controller,
     /// Slots on their way.
     pub moves: moves::Moves,
     /// What waits for a person.
@@ -275,11 +275,6 @@ impl Conductor {
         self.take_exit(address, run.as_deref(), now);
     }
 
-    fn keeper(&mut self, group: GroupId, now: u64) -> &mut Keeper {
-        let patience = self.options.patience;
-        self.keepers.entry(group).or_insert_with(|| Keeper::new(group, patience, now))
-    }
-
     fn handle_report(&mut self, report: Report) {
         let (now, server) = (self.now(), report.server);
         if let Some(link) = self.links.get_mut(&server) {
@@ -288,11 +283,14 @@ impl Conductor {
         for failure in report.failures {
             self.note(&format!("{server} refuses {failure}"));
         }
-        let Some(group) = self.records.cluster.group_of(&server) else { return };
+        if self.records.cluster.group_of(&server).is_none() {
+            return;
+        }
+        let cluster = Arc::clone(&self.records.shared);
         self.moves.handle_answered(&server, report.round_trip_us);
         for paused in &report.paused {
             self.moves.handle_paused(paused);
-            self.keeper(group, now).handle_paused(&server, paused.number, now, paused.until);
+            self.controller.handle_paused(&cluster, &server, (paused.number, paused.until), now);
         }
         let is_store = self.kind_of(&server).is_store();
         for (first, count) in report.cleared {
@@ -307,7 +305,7 @@ impl Conductor {
         }
         if report.has_restarted {
             self.note(&format!("{server} is another process than before"));
-            self.keeper(group, now).handle_restarted(&server, now);
+            self.controller.handle_restarted(&cluster, &server, now);
         }
         match report.observation {
             Ok(mut observation) => {
@@ -316,11 +314,11 @@ impl Conductor {
                     observation.epoch = self.records.cluster.epoch;
                 }
                 self.silent.remove(&server);
-                self.keeper(group, now).handle_observed(&server, observation);
+                self.controller.handle_observed(&cluster, &server, observation, now);
             }
             Err(why) => {
                 if let Some(known) = later_term(&why) {
-                    self.handle_stale_term(known);
+                    self.controller.handle_stale_term(known);
                 }
                 self.silent.insert(server, why);
             }

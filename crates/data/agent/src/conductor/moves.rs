@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use cluster::{
-    Address, Epoch, GroupId, ServerKind,
+    Address, Epoch, ServerKind,
     fence::Cause,
     migration::{CopyProgress, Migration, MoveStep, due},
-    moving::Landscape,
     pace::{Pacer, Seen, Slowed},
     pauses::Pause,
     plan::Move,
@@ -60,7 +59,6 @@ pub struct Moves {
     all: BTreeMap<u16, UnderWay>,
     /// Who is told of which change before others, and until when they wait for that.
     first: Option<(Vec<(Address, Epoch)>, u64)>,
-    held: Vec<GroupId>,
     is_waiting: Vec<Address>,
     /// The longest answer of servers since it was looked at, in microseconds.
     latencies: BTreeMap<Address, u64>,
@@ -96,11 +94,6 @@ pub struct Shown {
 }
 
 impl Moves {
-    /// Whether a group gets no leases for the moment.
-    pub(super) fn holds(&self, group: GroupId) -> bool {
-        self.held.contains(&group)
-    }
-
     /// Whether a server may be told of the cluster now.
     pub(super) fn may_tell(&self, server: &Address) -> bool {
         !self.is_waiting.contains(server)
@@ -235,7 +228,8 @@ impl Conductor {
         for (what, phase) in due(&moving, parallel) {
             self.conduct_move(now, what, phase, orders);
         }
-        self.moves.held = self.pausing();
+        let pausing = self.moves.all.values().filter(|one| one.machine.is_pausing());
+        self.controller.hold_leases(pausing.map(|one| one.machine.what().from));
         self.release_slots();
         self.set_paces(now);
     }
@@ -245,12 +239,6 @@ impl Conductor {
         self.moves.first.is_some()
             || !self.moves.pauses.is_empty()
             || self.moves.all.values().any(|one| one.machine.is_pausing())
-    }
-
-    /// Groups whose commands on some slots wait because of a move.
-    fn pausing(&self) -> Vec<GroupId> {
-        let pausing = self.moves.all.values().filter(|one| one.machine.is_pausing());
-        pausing.map(|one| one.machine.what().from).collect()
     }
 
     /// Copies are as fast as they may be.
@@ -285,9 +273,8 @@ impl Conductor {
 
     /// Whether a server knows of an epoch.
     fn knows(&self, address: &Address, epoch: u64, now: u64) -> bool {
-        let group = self.records.cluster.group_of(address);
-        let keeper = group.and_then(|group| self.keepers.get(&group));
-        keeper.and_then(|keeper| keeper.fresh(address, now)).is_some_and(|seen| seen.epoch >= epoch)
+        let seen = self.controller.fresh(&self.records.cluster, address, now);
+        seen.is_some_and(|seen| seen.epoch >= epoch)
     }
 
     /// Pauses are over when the server knows who has the slots now.
@@ -306,9 +293,11 @@ impl Conductor {
 
     /// Requests wait no longer on slots whose move does not need that (any more).
     fn release_slots(&mut self) {
-        for first in self.fencing.held_for_moves() {
+        let held_for = |cause| if let Cause::Move(first) = cause { Some(first) } else { None };
+        let held: Vec<u16> = self.controller.fence.causes().filter_map(held_for).collect();
+        for first in held {
             if !self.moves.all.get(&first).is_some_and(|one| one.machine.is_pausing()) {
-                self.fencing.fence.release(Cause::Move(first));
+                self.controller.fence.release(Cause::Move(first));
             }
         }
     }
@@ -348,22 +337,15 @@ impl Conductor {
         let Some(source) = cluster.groups.get(&what.from).map(|group| group.master.clone()) else { return };
         let target = cluster.groups.get(&what.to).map(|group| group.master.to_string()).unwrap_or_default();
         let is_store = self.kind_of(&source).is_store();
-        let source_offset = self.keepers.get(&what.from).and_then(|keeper| keeper.fresh(&source, now));
-        let source_offset = source_offset.map(|seen| seen.offset);
-        let is_held = self.fencing.fence.done_at(Cause::Move(what.slots.first)).is_some();
+        let source_offset = self.controller.fresh(cluster, &source, now).map(|seen| seen.offset);
+        let is_held = self.controller.fence.done_at(Cause::Move(what.slots.first)).is_some();
         let one = self.moves.all.entry(what.slots.first).or_insert_with(|| UnderWay::new(what, now));
         one.look_at_copy(source_offset, now);
         if !one.ending.is_empty() {
             return;
         }
-        let landscape = Landscape {
-            cluster,
-            keepers: &self.keepers,
-            fence: &self.fencing.fence,
-            patience: self.options.patience,
-            can_copy: self.mover.is_some(),
-            pause_number: Pause::Move(self.moves.pause_count).number(self.leading.term.unwrap_or(0)),
-        };
+        let pause_number = Pause::Move(self.moves.pause_count).number(self.controller.term().unwrap_or(0));
+        let landscape = self.controller.landscape(cluster, self.mover.is_some(), pause_number);
         let paused_at = one.machine.paused_at();
         let steps = landscape.poll(&mut one.machine, now, phase, one.progress.as_ref());
         let count = steps.iter().filter(|step| matches!(step, MoveStep::Pause { .. })).count();
@@ -376,7 +358,7 @@ impl Conductor {
             one.failure =
                 Some(format!("{target} had all, and not as many replicas of it as must have each write (ack)"));
         }
-        if !is_store && self.fencing.fence.holds(Cause::Move(what.slots.first)) && !is_held {
+        if !is_store && self.controller.fence.holds(Cause::Move(what.slots.first)) && !is_held {
             orders.entry(source.clone()).or_default().push(Order::Unblock);
         }
         for step in steps {
@@ -422,11 +404,11 @@ impl Conductor {
             }
             MoveStep::StopCopy => one.end_copy(),
             MoveStep::Pause { source, .. } if source_kind == ServerKind::Redis => {
-                self.fencing.fence.hold(Cause::Move(what.slots.first), vec![what.slots], None);
+                self.controller.fence.hold(Cause::Move(what.slots.first), vec![what.slots], None);
                 orders.entry(source).or_default().push(Order::Unblock);
             }
             MoveStep::EndPause { .. } if source_kind == ServerKind::Redis => {
-                self.fencing.fence.release(Cause::Move(what.slots.first));
+                self.controller.fence.release(Cause::Move(what.slots.first));
             }
             MoveStep::Pause { source, ms, number } => {
                 orders.entry(source).or_default().push(Order::Pause { slots, ms, number, is_once: true });
@@ -480,7 +462,7 @@ impl Conductor {
                         one.end_copy();
                     }
                     // The proxies hear of both at once.
-                    self.fencing.fence.release(Cause::Move(slots.first));
+                    self.controller.fence.release(Cause::Move(slots.first));
                     let target = self.records.cluster.groups.get(&to).map(|group| group.master.clone());
                     let (now, epoch) = (self.now(), self.records.cluster.epoch);
                     self.moves.tell_first(target.into_iter().collect(), epoch, now);

@@ -110,7 +110,8 @@ impl Conductor {
     pub(super) fn may_do(&mut self, group: GroupId, step: &Step, now: u64) -> bool {
         match step {
             Step::Elect { master, reason } => {
-                let is_wanted = self.keepers.get(&group).is_some_and(|keeper| keeper.handing_over_to().is_some());
+                let is_wanted =
+                    self.controller.keepers().get(&group).is_some_and(|keeper| keeper.handing_over_to().is_some());
                 // Who was asked for as the master need not be confirmed as well.
                 if is_wanted {
                     return true;

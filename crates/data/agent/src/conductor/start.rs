@@ -12,7 +12,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use cluster::voter::Voter;
+use cluster::{controller::Controller, voter::Voter};
 use coord::{Coordinator, keys::Keys};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
@@ -83,7 +83,11 @@ pub fn run(
     let conductor = Conductor {
         records,
         processes: Processes::new(&options, declared),
-        keepers: BTreeMap::new(),
+        controller: Controller::new(
+            options.host_name(),
+            options.patience,
+            fencing::new_fence(options.patience, clock.now()),
+        ),
         moves: moves::Moves::default(),
         pending: Pending::default(),
         released: BTreeMap::new(),
@@ -99,7 +103,7 @@ pub fn run(
         _lock: home.lock,
         events,
         sender,
-        fencing: fencing::Fencing::new(options.patience, clock.now()),
+        fencing: fencing::Fencing::default(),
         credentials: AllCredentials::read(&options.folder.secrets())?,
         measured: None,
         log,

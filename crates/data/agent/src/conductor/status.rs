@@ -31,13 +31,15 @@ pub fn serves(conductor: &Conductor) -> bool {
 /// Whether a group's master has the votes of most hosts.
 pub(super) fn group_serves(conductor: &Conductor, id: GroupId) -> bool {
     let now = conductor.now();
-    let (Some(group), Some(keeper)) = (conductor.records.cluster.groups.get(&id), conductor.keepers.get(&id)) else {
+    let (Some(group), Some(keeper)) =
+        (conductor.records.cluster.groups.get(&id), conductor.controller.keepers().get(&id))
+    else {
         return false;
     };
     let seen = keeper.fresh(&group.master, now);
     if group.kind() == ServerKind::Redis {
         // It needs no lease; its proxies do, and these are told.
-        let is_held = conductor.fencing.fence.holds(Cause::Master(id));
+        let is_held = conductor.controller.fence.holds(Cause::Master(id));
         return !is_held && seen.is_some_and(|seen| seen.role == Role::Master);
     }
     let is_told = seen.is_some_and(|seen| seen.role == Role::Master && seen.epoch == conductor.records.cluster.epoch);
@@ -90,7 +92,7 @@ fn server_status(conductor: &Conductor, group: GroupId, server: &Server) -> Valu
     let now = conductor.now();
     let address = &server.address;
     let is_master = conductor.records.cluster.groups.get(&group).is_some_and(|group| group.master == *address);
-    let seen = conductor.keepers.get(&group).and_then(|keeper| keeper.fresh(address, now));
+    let seen = conductor.controller.keepers().get(&group).and_then(|keeper| keeper.fresh(address, now));
     let in_sync = conductor.records.in_sync(group).members.contains(address);
     let running = conductor.running(address);
     let (state, link) = match seen {

@@ -2,12 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster::{
-    Address, GroupId,
-    fence::Cause,
-    keeper::{Keeper, Situation, Step, Wanted},
-    nodes,
-};
+use cluster::{Address, GroupId, controller::Action, keeper::Step, nodes};
 
 use super::Conductor;
 use crate::{
@@ -23,54 +18,25 @@ const LAG_MAX_S: u32 = 5;
 pub(super) type Orders = BTreeMap<Address, Vec<Order>>;
 
 impl Conductor {
-    /// Asks everybody what is to be done, and has it done.
+    /// Asks what is to be done, and has it done.
     pub(super) fn conduct(&mut self) {
         self.keep_links();
         let now = self.now();
-        let groups: Vec<GroupId> = self.records.cluster.groups.keys().copied().collect();
-        self.keepers.retain(|group, _| groups.contains(group));
-        let term = self.leading.term.unwrap_or(0);
         let epoch = self.records.cluster.epoch;
-        let believed_since = self.leading.belief.since(&self.records.cluster, &self.records.incarnations);
         let mut orders = Orders::new();
         let (mut decisions, mut wanted) = (Vec::new(), Vec::new());
-        for group in groups {
-            let in_sync = self.records.in_sync(group);
-            let is_held = self.moves.holds(group);
-            let patience = self.options.patience;
-            let keeper = self.keepers.entry(group).or_insert_with(|| Keeper::new(group, patience, now));
-            keeper.hold_leases(is_held);
-            let is_store = self.records.cluster.groups.get(&group).is_some_and(|group| group.kind().is_store());
-            let steps = if is_store {
-                let situation = Situation {
-                    cluster: &self.records.cluster,
-                    in_sync: &in_sync,
-                    incarnations: &self.records.incarnations,
-                    term,
-                    believed_since,
-                };
-                keeper.poll_steps(now, situation)
-            } else {
-                let held_since = self.fencing.fence.done_at(Cause::Master(group));
-                let steps = keeper.poll_redis_steps(now, &self.records.cluster, &in_sync, held_since);
-                let wanted = keeper.wants_hold();
-                self.hold_group(group, wanted);
-                if let (Some(Wanted::HandOver), None, Some(found)) =
-                    (wanted, held_since, self.records.cluster.groups.get(&group))
-                {
-                    // What waits there for a key is under way otherwise, for as long as it likes.
-                    orders.entry(found.master.clone()).or_default().push(Order::Unblock);
+        for action in self.controller.poll(now, self.records.known()) {
+            match action {
+                Action::Step(group, step @ (Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. })) => {
+                    decisions.push((group, step));
                 }
-                steps
-            };
-            for step in steps {
-                match step {
-                    Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => decisions.push((group, step)),
-                    step => wanted.push((group, is_store, step)),
-                }
+                Action::Step(group, step) => wanted.push((group, step)),
+                Action::Unblock(server) => orders.entry(server).or_default().push(Order::Unblock),
+                Action::Note(text) => self.note(&text),
             }
         }
-        for (group, is_store, step) in wanted {
+        for (group, step) in wanted {
+            let is_store = self.records.cluster.groups.get(&group).is_some_and(|group| group.kind().is_store());
             match self.may_do(group, &step, now) {
                 true if is_store => self.order(step, &mut orders),
                 true => self.order_redis(step, &mut orders),
@@ -122,7 +88,7 @@ impl Conductor {
             }
             Step::Promote { server } => (server, Order::Do(command(&["REPLICAOF", "NO", "ONE"]))),
             Step::Count { server, serial, count } => {
-                let term = self.leading.term.unwrap_or(0).to_string();
+                let term = self.controller.term().unwrap_or(0).to_string();
                 let mut words = command(&["CLUSTER", "ACK", &term, &serial.to_string(), &count.ack.to_string()]);
                 words.extend(count.members.iter().map(ToString::to_string));
                 (server, Order::Do(words))

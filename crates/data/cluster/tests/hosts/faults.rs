@@ -107,14 +107,15 @@ impl World {
     }
 
     fn promote_something(&mut self, index: usize) {
-        let leads = |host: &usize| self.hosts[*host].agent.as_ref().is_some_and(|agent| agent.term.is_some());
+        let leads =
+            |host: &usize| self.hosts[*host].agent.as_ref().is_some_and(|agent| agent.controller.term().is_some());
         let Some(host) = (0..HOSTS).find(leads) else { return };
         let (group, address) = (self.stores[index].group, self.stores[index].server.address.clone());
         let clock = self.hosts[host].clock(self.now);
         let Some(agent) = &mut self.hosts[host].agent else { return };
         let found = agent.record.cluster.groups[&group].clone();
         let in_sync = agent.record.in_sync.get(&group).map(|known| known.0.clone()).unwrap_or_default();
-        if let Some(keeper) = agent.keepers.get_mut(&group) {
+        if let Some(keeper) = agent.controller.keeper_mut(group) {
             let _ = keeper.hand_over(&address, &found, &in_sync, clock);
         }
     }
@@ -140,7 +141,8 @@ impl World {
 
     /// A unit is to go to another group, or to stay where it is.
     fn move_something(&mut self) {
-        let leads = |host: &usize| self.hosts[*host].agent.as_ref().is_some_and(|agent| agent.term.is_some());
+        let leads =
+            |host: &usize| self.hosts[*host].agent.as_ref().is_some_and(|agent| agent.controller.term().is_some());
         let Some(host) = (0..HOSTS).find(leads) else { return };
         let wanted = 1 + self.random.below(4);
         for _ in 0..wanted {

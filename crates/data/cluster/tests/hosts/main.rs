@@ -285,14 +285,11 @@ impl World {
             }
             Message::Answer { term, server, seen } => {
                 let address = self.stores[server].server.address.clone();
-                let group = self.stores[server].group;
                 let Some(agent) = &mut self.hosts[to].agent else { return };
                 // Rounds that take too long are given up.
-                if agent.term == Some(term)
-                    && clock <= seen.asked_at + 400
-                    && let Some(keeper) = agent.keepers.get_mut(&group)
-                {
-                    keeper.handle_observed(&address, Observation { answered_at: clock, ..seen });
+                if agent.controller.term() == Some(term) && clock <= seen.asked_at + 400 {
+                    let seen = Observation { answered_at: clock, ..seen };
+                    agent.controller.handle_observed(&agent.record.cluster, &address, seen, clock);
                 }
             }
             message @ (Message::Paused { .. } | Message::Cleared { .. }) => self.hear_of_moves(to, &message),
@@ -336,7 +333,7 @@ impl World {
             let mut voter = Voter::new(incarnation, self.patience, clock, self.patience.lease_ms);
             voter.learn(&record.cluster);
             voter.note_leader(record.leader.as_ref().map_or(0, |leader| leader.0.term));
-            let agent = Agent::new(record.clone(), voter, self.patience, clock);
+            let agent = Agent::new(host, record.clone(), voter, self.patience, clock);
             self.hosts[host].agent = Some(agent);
             self.hosts[host].is_starting = false;
             return;
@@ -444,7 +441,7 @@ impl World {
                 continue;
             }
             // The loop waits for the coordinator.
-            if agent.term.is_none() || agent.pending.is_some() {
+            if agent.controller.term().is_none() || agent.pending.is_some() {
                 continue;
             }
             self.lead(host, clock);
@@ -465,7 +462,7 @@ impl World {
     fn lead(&mut self, host: usize, clock: u64) {
         let now = self.now;
         let Some(agent) = &mut self.hosts[host].agent else { return };
-        let Some(term) = agent.term else { return };
+        let Some(term) = agent.controller.term() else { return };
         let steps = agent.poll(clock);
         let cluster = Arc::clone(&agent.record.cluster);
         let guard = agent.guard();
@@ -572,7 +569,7 @@ impl World {
     /// What `TELL=1` shows.
     fn tell(&self) {
         let leaders: Vec<usize> = (0..HOSTS)
-            .filter(|host| self.hosts[*host].agent.as_ref().is_some_and(|agent| agent.term.is_some()))
+            .filter(|host| self.hosts[*host].agent.as_ref().is_some_and(|agent| agent.controller.term().is_some()))
             .collect();
         eprintln!(
             "{} epoch {} leaders {leaders:?} lost {} slow {}",

@@ -5,7 +5,6 @@ use std::{collections::VecDeque, sync::Arc};
 use cluster::{
     Cluster,
     migration::{CopyProgress, Migration, MoveStep, due},
-    moving::Landscape,
     pauses::Pause,
     plan::Move,
     slots::{Phase, SlotEvent},
@@ -209,7 +208,7 @@ impl World {
             commit = commit.or(found);
         }
         let pausing = agent.moves.values().filter(|one| one.machine.is_pausing());
-        agent.held = pausing.map(|one| one.machine.what().from).collect();
+        agent.controller.hold_leases(pausing.map(|one| one.machine.what().from));
         if commit.is_none()
             && let Some((slots, event)) = agent.requests.pop()
             && let Ok(next) = agent.record.cluster.with_slots(slots, event)
@@ -229,8 +228,7 @@ impl World {
     ) -> Option<Commit> {
         let cluster: Arc<Cluster> = Arc::clone(&agent.record.cluster);
         let source = &cluster.groups[&what.from].master;
-        let offset =
-            agent.keepers.get(&what.from).and_then(|keeper| keeper.fresh(source, clock)).map(|seen| seen.offset);
+        let offset = agent.controller.fresh(&cluster, source, clock).map(|seen| seen.offset);
         let one = agent.moves.entry(what.slots.first).or_insert_with(|| UnderWay {
             machine: Migration::new(what),
             copy: None,
@@ -258,15 +256,8 @@ impl World {
         if !one.ending.is_empty() {
             return None;
         }
-        let term = agent.term.unwrap_or(0);
-        let landscape = Landscape {
-            cluster: &cluster,
-            keepers: &agent.keepers,
-            fence: &agent.fence,
-            patience: agent.patience,
-            can_copy: true,
-            pause_number: Pause::Move(agent.pauses).number(term),
-        };
+        let term = agent.controller.term().unwrap_or(0);
+        let landscape = agent.controller.landscape(&cluster, true, Pause::Move(agent.pauses).number(term));
         let steps = landscape.poll(&mut one.machine, clock, phase, progress.as_ref());
         if crate::number("TELL").is_some_and(|tell| tell > 1) && !matches!(steps[..], [] | [MoveStep::Clear { .. }]) {
             eprintln!("{} {host} ({clock}) has slots {} {phase:?}: {steps:?}, {progress:?}", self.now, what.slots);
@@ -385,17 +376,16 @@ impl World {
         let Some(agent) = &mut self.hosts[to].agent else { return };
         match *message {
             Message::Paused { term, server, number, asked_at, until } => {
-                if agent.term != Some(term) || clock > asked_at + ROUND_MS {
+                if agent.controller.term() != Some(term) || clock > asked_at + ROUND_MS {
                     return;
                 }
                 let store = &self.stores[server];
                 agent.moves.values_mut().for_each(|one| one.machine.handle_paused(number, asked_at, until));
-                if let Some(keeper) = agent.keepers.get_mut(&store.group) {
-                    keeper.handle_paused(&store.server.address, number, clock, until);
-                }
+                let address = &store.server.address;
+                agent.controller.handle_paused(&agent.record.cluster, address, (number, until), clock);
             }
             Message::Cleared { term, unit, asked_at } => {
-                if agent.term == Some(term)
+                if agent.controller.term() == Some(term)
                     && clock <= asked_at + ROUND_MS
                     && let Some(one) = agent.moves.get_mut(&slots_of(unit).first)
                     && one.clears_since == Some(asked_at)

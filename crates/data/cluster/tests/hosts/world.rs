@@ -9,6 +9,7 @@ use std::{
 use cluster::{
     Address, Cluster, Epoch, GroupId, Server,
     ballot::Incarnation,
+    controller,
     keeper::{Counting, Observation, Step},
     leading::Leader,
     model::InSync,
@@ -70,6 +71,16 @@ pub struct Guard {
 }
 
 impl Record {
+    /// What decisions are made by.
+    pub fn known(&self) -> controller::Record<'_> {
+        controller::Record {
+            cluster: &self.cluster,
+            leader: self.leader.as_ref().map(|leader| &leader.0),
+            in_sync: &self.in_sync,
+            incarnations: &self.voters,
+        }
+    }
+
     fn allows(&self, guard: &Guard) -> bool {
         self.state_version == guard.state_version
             && self.leader.as_ref().map(|leader| leader.1) == Some(guard.leader_version)

@@ -33,7 +33,7 @@ fn cut(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
         let text = format!("slots {} are on their way: wait for that, or `slot cancel` it", what.slots);
         return Err(Problem::Refused(text));
     }
-    if let Some(server) = conductor.keepers.values().find_map(|keeper| keeper.handing_over_to()) {
+    if let Some(server) = conductor.controller.keepers().values().find_map(|keeper| keeper.handing_over_to()) {
         return Err(Problem::Refused(format!("{server} is about to become a master: ask again in a moment")));
     }
     let groups = &conductor.records.cluster.groups;

@@ -226,7 +226,7 @@ pub(super) fn hand_over(
     conductor.records.cluster.with_master(id, server)?;
     let found = found(conductor, id)?.clone();
     let in_sync = conductor.records.in_sync(id);
-    let Some(keeper) = conductor.keepers.get_mut(&id) else {
+    let Some(keeper) = conductor.controller.keeper_mut(id) else {
         return Err(Problem::Refused(format!("group {id} has not been looked at yet: try again")));
     };
     // A plan is refused like the thing itself: it is tried on a copy.

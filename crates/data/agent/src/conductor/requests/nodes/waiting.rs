@@ -116,7 +116,7 @@ fn moved(conductor: &Conductor, slot: u16, to: GroupId, wait: &Wait) -> Result<R
 fn all_know(conductor: &Conductor, epoch: Epoch) -> bool {
     let now = conductor.now();
     conductor.records.cluster.servers().all(|(group, server)| {
-        let seen = conductor.keepers.get(&group).and_then(|keeper| keeper.fresh(&server.address, now));
+        let seen = conductor.controller.keepers().get(&group).and_then(|keeper| keeper.fresh(&server.address, now));
         seen.map_or_else(|| conductor.silent.contains_key(&server.address), |seen| seen.epoch >= epoch)
     })
 }

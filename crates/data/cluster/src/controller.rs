@@ -1,0 +1,335 @@
+//! What an agent decides: whether it leads the others and, while it does, what is to be done about all groups. The agent has the sockets,
+//! threads and processes, and only carries out; the simulation of hosts carries out the same.
+//!
+//! Contract: `handle_*` takes what was heard. [`Controller::poll_claim`] says which term to begin, and [`Controller::has_lost`] whether
+//! another agent has begun one. While it leads, [`Controller::poll`] says what is to be done now, in this order, and
+//! [`Controller::will`] what voters are to be told after that. What is not done, or fails, is said again. `now` is milliseconds of a clock
+//! that never goes back, and goes on while the host sleeps.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::{
+    ballot::{Belief, Incarnation, VoterReport, Will},
+    fence::{Cause, Fence},
+    keeper::{Keeper, Observation, Patience, Situation, Step, Wanted},
+    leading::{Candidacy, Leader},
+    model::{Address, Cluster, GroupId, InSync},
+    moving::Landscape,
+};
+
+/// Ends of processes that are remembered, so that each is heard of once.
+const ENDED_MAX: usize = 256;
+
+/// What the coordinator has, as it was read last.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// The cluster.
+    pub cluster: &'a Cluster,
+    /// Who leads.
+    pub leader: Option<&'a Leader>,
+    /// Who of each group is in sync, and the version of that.
+    pub in_sync: &'a BTreeMap<GroupId, (InSync, u64)>,
+    /// The voters' present runs.
+    pub incarnations: &'a BTreeMap<String, Incarnation>,
+}
+
+/// How long nobody has heard of the leader, in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Silence<'a> {
+    /// This agent.
+    pub own_ms: u64,
+    /// Others that were heard lately.
+    pub others_ms: &'a [u64],
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A keeper's step.
+    Step(GroupId, Step),
+    /// Commands that wait at a Redis, for keys and for as long as they like, are ended there.
+    Unblock(Address),
+    /// Something for people to know.
+    Note(String),
+}
+
+/// A process that has ended, as its host says.
+#[derive(Clone, Copy, Debug)]
+pub struct Exit<'a> {
+    /// Whose it was.
+    pub server: &'a Address,
+    /// Its run, if that is known.
+    pub run: Option<&'a str>,
+    /// The run of the server's process as it was heard last. What another agent tells may be long ago.
+    pub known: Option<&'a str>,
+}
+
+/// Decides.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    host: String,
+    patience: Patience,
+    /// The term that it leads in.
+    term: Option<u64>,
+    /// The latest term that a store has told of.
+    told_term: u64,
+    belief: Belief,
+    keepers: BTreeMap<GroupId, Keeper>,
+    /// What proxies may send to Redis servers.
+    pub fence: Fence,
+    ended: VecDeque<String>,
+    /// Groups whose masters get no votes, because slots of theirs are handed over.
+    held: BTreeSet<GroupId>,
+}
+
+impl Controller {
+    /// That of a host's agent, which leads nobody yet.
+    #[must_use]
+    pub fn new(host: &str, patience: Patience, fence: Fence) -> Self {
+        Self {
+            host: host.to_owned(),
+            patience,
+            term: None,
+            told_term: 0,
+            belief: Belief::default(),
+            keepers: BTreeMap::new(),
+            fence,
+            ended: VecDeque::new(),
+            held: BTreeSet::new(),
+        }
+    }
+
+    /// The term that it leads in.
+    #[must_use]
+    pub fn term(&self) -> Option<u64> {
+        self.term
+    }
+
+    /// Who looks after groups.
+    #[must_use]
+    pub fn keepers(&self) -> &BTreeMap<GroupId, Keeper> {
+        &self.keepers
+    }
+
+    /// Who looks after a group, if it was looked at yet.
+    pub fn keeper_mut(&mut self, group: GroupId) -> Option<&mut Keeper> {
+        self.keepers.get_mut(&group)
+    }
+
+    fn keeper(&mut self, group: GroupId, now: u64) -> &mut Keeper {
+        let patience = self.patience;
+        self.keepers.entry(group).or_insert_with(|| Keeper::new(group, patience, now))
+    }
+
+    /// What slots on their way are looked at with.
+    #[must_use]
+    pub fn landscape<'a>(&'a self, cluster: &'a Cluster, can_copy: bool, pause_number: u64) -> Landscape<'a> {
+        Landscape {
+            cluster,
+            keepers: &self.keepers,
+            fence: &self.fence,
+            patience: self.patience,
+            can_copy,
+            pause_number,
+        }
+    }
+
+    /// What a server has said lately.
+    #[must_use]
+    pub fn fresh(&self, cluster: &Cluster, server: &Address, now: u64) -> Option<&Observation> {
+        self.keepers.get(&cluster.group_of(server)?)?.fresh(server, now)
+    }
+
+    /// Whether it leads and another agent does so by now.
+    #[must_use]
+    pub fn has_lost(&self, leader: Option<&Leader>) -> bool {
+        self.term.is_some() && self.term != leader.map(|leader| leader.term)
+    }
+
+    /// It leads no more. What it knew of groups was for that.
+    pub fn handle_lost(&mut self) {
+        self.term = None;
+        self.keepers.clear();
+        self.held.clear();
+    }
+
+    /// Whether stores refuse what it says, as they have heard of a later term than the coordinator has.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.term.is_some_and(|term| self.told_term > term)
+    }
+
+    /// A store has told of a term that is later than this agent's.
+    pub fn handle_stale_term(&mut self, known: u64) {
+        self.told_term = self.told_term.max(known);
+    }
+
+    /// The term that it should try to begin now.
+    #[must_use]
+    pub fn poll_claim(&self, record: Record<'_>, silence: Silence<'_>) -> Option<u64> {
+        if self.term.is_some() {
+            return None;
+        }
+        let candidacy = Candidacy {
+            host: &self.host,
+            leader: record.leader,
+            is_own_term: false,
+            told_term: self.told_term,
+            silent_ms: silence.own_ms,
+            patience_ms: self.patience.master_ms,
+            others_silent_ms: silence.others_ms,
+            hosts: &record.cluster.hosts,
+        };
+        candidacy.term_to_claim()
+    }
+
+    /// The term has begun. Gives what voters are told first.
+    pub fn handle_claimed(&mut self, term: u64) -> Will {
+        self.term = Some(term);
+        self.belief = Belief::new(term);
+        self.keepers.clear();
+        self.held.clear();
+        Will { term, ..Will::default() }
+    }
+
+    /// A voter has said whom it listens to, and what it promises.
+    pub fn handle_report(&mut self, voter: &str, report: &VoterReport, now: u64) {
+        self.belief.note(voter, report, now);
+        for (group, promise) in &report.promises {
+            if let Some(keeper) = self.keepers.get_mut(group) {
+                keeper.handle_promise(voter, report.incarnation, promise, now);
+            }
+        }
+    }
+
+    /// Another agent has told of the end of a process. If that is news, says whether it is the server's process of now.
+    pub fn handle_told_exit(&mut self, cluster: &Cluster, exit: Exit<'_>, now: u64) -> Option<bool> {
+        let run = exit.run?;
+        if self.term.is_none() || self.ended.iter().any(|known| known == run) {
+            return None;
+        }
+        self.ended.push_back(run.to_owned());
+        if self.ended.len() > ENDED_MAX {
+            self.ended.pop_front();
+        }
+        Some(self.handle_exit(cluster, exit, now))
+    }
+
+    /// The process of a server has ended. Says whether it is the one of now, so that the server is not there.
+    pub fn handle_exit(&mut self, cluster: &Cluster, exit: Exit<'_>, now: u64) -> bool {
+        let group = cluster.group_of(exit.server).filter(|_| self.term.is_some());
+        let Some(group) = group else { return false };
+        match exit.run {
+            // It may have been started anew since.
+            Some(run) if exit.known.is_some_and(|known| known != run) => {
+                self.keeper(group, now).note_ended(run, now);
+                false
+            }
+            run => {
+                self.keeper(group, now).handle_exited(exit.server, run, now);
+                true
+            }
+        }
+    }
+
+    /// A server has answered.
+    pub fn handle_observed(&mut self, cluster: &Cluster, server: &Address, seen: Observation, now: u64) {
+        if let Some(group) = cluster.group_of(server) {
+            self.keeper(group, now).handle_observed(server, seen);
+        }
+    }
+
+    /// A server is another process than it was.
+    pub fn handle_restarted(&mut self, cluster: &Cluster, server: &Address, now: u64) {
+        if let Some(group) = cluster.group_of(server) {
+            self.keeper(group, now).handle_restarted(server, now);
+        }
+    }
+
+    /// A server has confirmed that its commands wait until then.
+    pub fn handle_paused(&mut self, cluster: &Cluster, server: &Address, (number, until): (u64, u64), now: u64) {
+        if let Some(group) = cluster.group_of(server) {
+            self.keeper(group, now).handle_paused(server, number, now, until);
+        }
+    }
+
+    /// The masters of these groups get no votes: slots of theirs are handed over.
+    pub fn hold_leases(&mut self, groups: impl IntoIterator<Item = GroupId>) {
+        self.held = groups.into_iter().collect();
+    }
+
+    /// What is to be done about all groups.
+    pub fn poll(&mut self, now: u64, record: Record<'_>) -> Vec<Action> {
+        let Some(term) = self.term else { return Vec::new() };
+        let cluster = record.cluster;
+        self.keepers.retain(|group, _| cluster.groups.contains_key(group));
+        let believed_since = self.belief.since(cluster, record.incarnations);
+        let mut actions = Vec::new();
+        for (id, group) in &cluster.groups {
+            let in_sync = record.in_sync.get(id).map(|(in_sync, _)| in_sync.clone()).unwrap_or_default();
+            let is_held = self.held.contains(id);
+            let held_since = self.fence.done_at(Cause::Master(*id));
+            let keeper = self.keeper(*id, now);
+            keeper.hold_leases(is_held);
+            let steps = if group.kind().is_store() {
+                let incarnations = record.incarnations;
+                let situation = Situation { cluster, in_sync: &in_sync, incarnations, term, believed_since };
+                keeper.poll_steps(now, situation)
+            } else {
+                let steps = keeper.poll_redis_steps(now, cluster, &in_sync, held_since);
+                let wanted = keeper.wants_hold();
+                self.hold_group(cluster, *id, wanted, &mut actions);
+                if wanted == Some(Wanted::HandOver) && held_since.is_none() {
+                    // What waits there for a key is under way otherwise, for as long as it likes.
+                    actions.push(Action::Unblock(group.master.clone()));
+                }
+                steps
+            };
+            actions.extend(steps.into_iter().map(|step| Action::Step(*id, step)));
+        }
+        actions
+    }
+
+    /// Has requests to a group of Redis servers wait, or not, as its keeper wants it.
+    fn hold_group(&mut self, cluster: &Cluster, id: GroupId, wanted: Option<Wanted>, actions: &mut Vec<Action>) {
+        let cause = Cause::Master(id);
+        let Some(group) = cluster.groups.get(&id) else { return };
+        let Some(wanted) = wanted else {
+            if self.fence.release(cause) {
+                actions.push(Action::Note(format!("group {id}: requests wait no longer")));
+            }
+            return;
+        };
+        if !self.fence.holds(cause) {
+            let why = match wanted {
+                Wanted::GivenUp => format!("{} is given up", group.master),
+                Wanted::HandOver => "it gets another master".to_owned(),
+            };
+            actions.push(Action::Note(format!("group {id}: requests wait at the proxies: {why}")));
+        }
+        let dead = (wanted == Wanted::GivenUp).then(|| group.master.clone());
+        self.fence.hold(cause, cluster.slots.owned_by(id), dead);
+    }
+
+    /// What voters are told; nothing while it does not lead.
+    #[must_use]
+    pub fn will(&self) -> Option<Will> {
+        let term = self.term?;
+        let asks = self.keepers.iter().filter_map(|(group, keeper)| Some((*group, keeper.ask()?)));
+        let verdicts = self.keepers.iter().filter_map(|(group, keeper)| Some((*group, keeper.verdict()?.clone())));
+        Some(Will { term, asks: asks.collect(), verdicts: verdicts.collect() })
+    }
+
+    /// Servers that do not answer and are no masters: whoever waits for an answer of theirs waits in vain. A master that is silent is
+    /// waited for until another one has its place.
+    #[must_use]
+    pub fn given_up(&self, cluster: &Cluster, now: u64) -> BTreeSet<Address> {
+        let is_silent = |(id, server): (GroupId, &crate::Server)| {
+            let is_master = cluster.groups.get(&id).is_some_and(|group| group.master == server.address);
+            let keeper = self.keepers.get(&id).filter(|keeper| keeper.had_time(now));
+            !is_master && keeper.is_some_and(|keeper| keeper.fresh(&server.address, now).is_none())
+        };
+        let silent = cluster.servers().filter(|(id, server)| is_silent((*id, server)));
+        silent.map(|(_, server)| server.address.clone()).collect()
+    }
+}
