@@ -47,6 +47,8 @@ pub struct Client {
     pub name: Vec<u8>,
     /// Nothing more is run until all requests before are answered.
     pub holds: bool,
+    /// Of its requests that are tried again, one was answered: the others need not follow one by one.
+    pub retries_all: bool,
     /// A server takes its requests too slowly: nothing more is run until it has taken most of them.
     pub is_throttled: bool,
     /// A connection to a server that it has for itself, if it has one.
@@ -88,6 +90,7 @@ impl Client {
             db: 0,
             name: Vec::new(),
             holds: false,
+            retries_all: false,
             is_throttled: false,
             own: None,
             is_dirty: false,

@@ -18,6 +18,7 @@ mod link;
 mod local;
 mod merge;
 mod messages;
+mod order;
 mod own;
 mod plain;
 mod pool;
@@ -46,8 +47,8 @@ pub use pool::{Pool, PoolCounts, Server, ServerCounts};
 
 use crate::{nutcracker::PoolConfig, route::Routes};
 use link::{Kept, Waiting};
+use order::Parked;
 use own::Purpose;
-use redirect::Parked;
 
 /// Free connections of a server that are kept for clients who need one for themselves.
 const SPARE_MAX: usize = 32;

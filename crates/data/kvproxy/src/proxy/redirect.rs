@@ -6,34 +6,22 @@
 //! connection lost       -> again, if the request was not sent, or only reads
 //! ```
 //!
-//! A client's later requests wait meanwhile, so its requests run in its order.
+//! A client's later requests wait meanwhile, so its requests run in its order (`order`).
 
 use std::fmt::Write as _;
 
-use commands::table::Flags;
 use resp::{Progress, RequestParser};
 
 use super::{Proxy, Waiting, client::Pending, link::Kept, merge::Gathering, own::Purpose, requests::Request};
 use crate::{nutcracker::Address, route::Route};
 
 /// Milliseconds until a request is tried again.
-const AGAIN_MS: u64 = 10;
+pub(super) const AGAIN_MS: u64 = 10;
 /// Redirections that are followed at once; then one in a moment: servers may take each other for the owner.
 const AT_ONCE_MAX: u32 = 5;
 
 /// Who waits for the answer to a part of a request: client by place and number, request by number, part.
 pub type Asker = (usize, u64, u64, u32);
-
-/// A request that is tried again.
-#[derive(Debug)]
-pub struct Parked {
-    due: u64,
-    pool: usize,
-    asker: Asker,
-    kept: Kept,
-    /// What its client hears if there is no time left.
-    error: Vec<u8>,
-}
 
 /// What a server says instead of an answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -65,12 +53,6 @@ fn refusal(reply: &[u8]) -> Option<Refusal<'_>> {
 }
 
 impl Proxy {
-    /// Whether requests wait to be tried again.
-    #[must_use]
-    pub fn has_parked(&self) -> bool {
-        !self.parked.is_empty() || self.plain.has_waiting()
-    }
-
     /// Sends a request elsewhere, or again, if its reply says so. `false` if the reply is the answer.
     #[cold]
     pub(super) fn is_redirected(&mut self, link: usize, asker: Asker, kept: &mut Kept, reply: &[u8]) -> bool {
@@ -105,7 +87,11 @@ impl Proxy {
                 Some(server) if self.has_failed(pool, server) => self.park(pool, asker, kept, reply),
                 Some(server) => {
                     self.learn(pool, slot, server);
-                    self.resend(pool, asker, kept, reply);
+                    if self.has_only(asker) {
+                        self.resend(pool, asker, kept, reply);
+                    } else {
+                        self.park_behind(pool, asker, kept, reply);
+                    }
                 }
                 None => self.park(pool, asker, kept, reply),
             },
@@ -210,7 +196,7 @@ impl Proxy {
         self.server_at(pool, host, port)
     }
 
-    fn has_time(&self, pool: usize, kept: &Kept) -> bool {
+    pub(super) fn has_time(&self, pool: usize, kept: &Kept) -> bool {
         let slots = self.pools.get(pool).and_then(|pool| pool.slots.as_ref());
         slots.is_some_and(|slots| self.now.saturating_sub(kept.since) < slots.retry_for)
     }
@@ -218,32 +204,6 @@ impl Proxy {
     pub(super) fn hold(&mut self, (place, id, ..): Asker) {
         if let Some(client) = self.clients.get_mut(place).filter(|client| client.id == id) {
             client.holds = true;
-        }
-    }
-
-    fn park(&mut self, pool: usize, asker: Asker, kept: Kept, error: &[u8]) {
-        self.parked.push(Parked { due: self.now + AGAIN_MS, pool, asker, kept, error: error.to_vec() });
-    }
-
-    /// Requests that wait are tried at the next look.
-    pub(super) fn wake_parked(&mut self) {
-        let now = self.now;
-        self.parked.iter_mut().for_each(|parked| parked.due = now);
-    }
-
-    /// Tries those again whose time has come.
-    pub(super) fn retry_parked(&mut self) {
-        let now = self.now;
-        let (due, later) = std::mem::take(&mut self.parked).into_iter().partition(|parked| parked.due <= now);
-        self.parked = later;
-        let due: Vec<Parked> = due;
-        for Parked { pool, asker, mut kept, error, .. } in due {
-            kept.tries = 0;
-            if self.has_time(pool, &kept) {
-                self.resend(pool, asker, kept, &error);
-            } else {
-                self.complete(asker, &error);
-            }
         }
     }
 
@@ -261,23 +221,15 @@ impl Proxy {
             error.push_str(": whether the command was done is not known");
         }
         let _ = error.write_str("\r\n");
+        if may_be_done && !self.parked.is_empty() {
+            self.was_run(asker, &kept.bytes);
+        }
         if may_be_done || !self.has_time(pool, &kept) {
             return self.complete(asker, error.as_bytes());
         }
         self.work.refresh = true;
         self.hold(asker);
         self.park(pool, asker, kept, error.as_bytes());
-    }
-
-    fn only_reads(&self, bytes: &[u8]) -> bool {
-        let mut parser = RequestParser::new();
-        if !matches!(parser.parse(bytes, &self.limits), Ok(Progress::Complete { .. })) {
-            return false;
-        }
-        let words = parser.arguments(bytes);
-        let first = [words.get(0).unwrap_or_default(), words.get(1).unwrap_or_default()];
-        let found = self.table.find(first.get(..words.len()).unwrap_or(&first));
-        found.is_some_and(|found| found.command.flags.contains(Flags::READONLY))
     }
 
     /// Sends a request where its keys are now.

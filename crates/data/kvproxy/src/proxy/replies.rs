@@ -90,16 +90,21 @@ impl Proxy {
                 let keeps = link.keeps;
                 self.count_answer(at);
                 if keeps && let Some(link) = self.links.get_mut(index) {
-                    let kept = link.kept.pop_front();
+                    let mut kept = link.kept.pop_front();
                     link.kept_bytes -= kept.as_ref().map_or(0, |kept| kept.bytes.len());
                     if !link.throttled.is_empty() {
                         self.link_sent(index);
                     }
                     if frame.first() == Some(&b'-')
-                        && let Some(mut kept) = kept
-                        && self.is_redirected(index, (client, id, request, part), &mut kept, frame)
+                        && let Some(kept) = &mut kept
+                        && self.is_redirected(index, (client, id, request, part), kept, frame)
                     {
                         return Ok(());
+                    }
+                    if !self.parked.is_empty()
+                        && let Some(kept) = kept
+                    {
+                        self.was_run((client, id, request, part), &kept.bytes);
                     }
                 }
                 self.complete((client, id, request, part), frame)

@@ -406,6 +406,7 @@ proptest::proptest! {
     }
 }
 
+mod order;
 mod plain;
 
 /// Two stores with a half of the slots each, the first slots with the second of them.
