@@ -13,9 +13,12 @@ use crate::{
     fence::{Cause, Fence},
     keeper::{Keeper, Observation, Patience, Situation, Step, Wanted},
     leading::{Candidacy, Leader},
-    model::{Address, Cluster, GroupId, InSync},
+    model::{Address, Cluster, Epoch, GroupId, InSync},
     moving::Landscape,
 };
+
+/// Who has most to do with a change is told of it before the others; after so many milliseconds these are told in any case.
+const TOLD_FIRST_MS: u64 = 500;
 
 /// Ends of processes that are remembered, so that each is heard of once.
 const ENDED_MAX: usize = 256;
@@ -80,6 +83,8 @@ pub struct Controller {
     ended: VecDeque<String>,
     /// Groups whose masters get no votes, because slots of theirs are handed over.
     held: BTreeSet<GroupId>,
+    /// Who is told of which change before others, and until when they wait for that.
+    first: Option<(Vec<(Address, Epoch)>, u64)>,
 }
 
 impl Controller {
@@ -96,6 +101,7 @@ impl Controller {
             fence,
             ended: VecDeque::new(),
             held: BTreeSet::new(),
+            first: None,
         }
     }
 
@@ -149,6 +155,7 @@ impl Controller {
     /// It leads no more. What it knew of groups was for that.
     pub fn handle_lost(&mut self) {
         self.term = None;
+        self.first = None;
         self.keepers.clear();
         self.held.clear();
     }
@@ -258,11 +265,40 @@ impl Controller {
         self.held = groups.into_iter().collect();
     }
 
+    /// A change was written that concerns these servers most: who becomes a master, or gets slots, knows it before who has been that or
+    /// had them, so that clients are sent back and forth as little as can be. Of several that are told at once each is told first.
+    pub fn tell_first(&mut self, servers: impl IntoIterator<Item = Address>, epoch: Epoch, now: u64) {
+        let mut first = self.first.take().map(|(first, _)| first).unwrap_or_default();
+        first.extend(servers.into_iter().map(|server| (server, epoch)));
+        self.first = Some((first, now + TOLD_FIRST_MS));
+    }
+
+    /// Whether others wait until somebody has been told.
+    #[must_use]
+    pub fn is_telling(&self) -> bool {
+        self.first.is_some()
+    }
+
+    fn look_who_was_told(&mut self, cluster: &Cluster, now: u64) {
+        let knows = |server: &Address, epoch| self.fresh(cluster, server, now).is_some_and(|seen| seen.epoch >= epoch);
+        let is_over = |(first, until): &(Vec<(Address, Epoch)>, u64)| {
+            now >= *until || first.iter().all(|(server, epoch)| knows(server, *epoch))
+        };
+        if self.first.as_ref().is_some_and(is_over) {
+            self.first = None;
+        }
+    }
+
+    fn may_tell(&self, server: &Address) -> bool {
+        self.first.as_ref().is_none_or(|(first, _)| first.iter().any(|(told, _)| told == server))
+    }
+
     /// What is to be done about all groups.
     pub fn poll(&mut self, now: u64, record: Record<'_>) -> Vec<Action> {
         let Some(term) = self.term else { return Vec::new() };
         let cluster = record.cluster;
         self.keepers.retain(|group, _| cluster.groups.contains_key(group));
+        self.look_who_was_told(cluster, now);
         let believed_since = self.belief.since(cluster, record.incarnations);
         let mut actions = Vec::new();
         for (id, group) in &cluster.groups {
@@ -285,7 +321,8 @@ impl Controller {
                 }
                 steps
             };
-            actions.extend(steps.into_iter().map(|step| Action::Step(*id, step)));
+            let may_tell = |step: &Step| !matches!(step, Step::Tell { server } if !self.may_tell(server));
+            actions.extend(steps.into_iter().filter(may_tell).map(|step| Action::Step(*id, step)));
         }
         actions
     }

@@ -26,9 +26,6 @@ const REMOVED_AT_ONCE: u32 = 250;
 const REMOVALS_AT_ONCE: usize = 4;
 /// Keys of a Redis that are looked at by one command.
 const CLEARED_AT_ONCE: u32 = 500;
-/// Who gets the slots is told of it before the others; after so many milliseconds these are told in any case.
-const TOLD_FIRST_MS: u64 = 500;
-
 /// How long the end of a pause is looked for.
 const PAUSE_WATCHED_MS: u64 = 5_000;
 
@@ -57,9 +54,6 @@ struct UnderWay {
 #[derive(Default)]
 pub struct Moves {
     all: BTreeMap<u16, UnderWay>,
-    /// Who is told of which change before others, and until when they wait for that.
-    first: Option<(Vec<(Address, Epoch)>, u64)>,
-    is_waiting: Vec<Address>,
     /// The longest answer of servers since it was looked at, in microseconds.
     latencies: BTreeMap<Address, u64>,
     /// A pause that ends when the server knows of this epoch: it began then.
@@ -94,18 +88,6 @@ pub struct Shown {
 }
 
 impl Moves {
-    /// Whether a server may be told of the cluster now.
-    pub(super) fn may_tell(&self, server: &Address) -> bool {
-        !self.is_waiting.contains(server)
-    }
-
-    /// Has servers be told of a change before others, for a time at most. Of several that are told at once each is told first.
-    pub(super) fn tell_first(&mut self, servers: Vec<Address>, epoch: Epoch, now: u64) {
-        let mut first = self.first.take().map(|(first, _)| first).unwrap_or_default();
-        first.extend(servers.into_iter().map(|server| (server, epoch)));
-        self.first = Some((first, now + TOLD_FIRST_MS));
-    }
-
     /// A server has confirmed a pause: that of a move, or of something else.
     pub(super) fn handle_paused(&mut self, paused: &Paused) {
         for one in self.all.values_mut() {
@@ -222,7 +204,6 @@ impl Conductor {
         self.moves.all.retain(|first, one| {
             moving.iter().any(|(what, _)| what.slots.first == *first && one.machine.what() == *what)
         });
-        self.note_who_is_told_first(now);
         self.note_pauses(now);
         let parallel = usize::from(self.records.cluster.moves.parallel.max(1));
         for (what, phase) in due(&moving, parallel) {
@@ -236,7 +217,7 @@ impl Conductor {
 
     /// Whether commands wait for slots: what is not about these has time.
     pub(super) fn is_hurried(&self) -> bool {
-        self.moves.first.is_some()
+        self.controller.is_telling()
             || !self.moves.pauses.is_empty()
             || self.moves.all.values().any(|one| one.machine.is_pausing())
     }
@@ -313,23 +294,6 @@ impl Conductor {
     pub(super) fn kind_of(&self, address: &Address) -> ServerKind {
         let mut servers = self.records.cluster.servers();
         servers.find(|(_, server)| server.address == *address).map_or(ServerKind::Store, |(_, server)| server.kind)
-    }
-
-    /// Who gets slots knows it before who gives them, so that clients are sent back and forth as little as can be.
-    fn note_who_is_told_first(&mut self, now: u64) {
-        let is_over = self.moves.first.as_ref().is_none_or(|(first, until)| {
-            now >= *until || first.iter().all(|(address, epoch)| self.knows(address, *epoch, now))
-        });
-        self.moves.is_waiting = match &self.moves.first {
-            Some((first, _)) if !is_over => {
-                let all = self.records.cluster.servers().map(|(_, server)| server.address.clone());
-                all.filter(|address| !first.iter().any(|(told, _)| told == address)).collect()
-            }
-            _ => Vec::new(),
-        };
-        if is_over {
-            self.moves.first = None;
-        }
     }
 
     fn conduct_move(&mut self, now: u64, what: Move, phase: Phase, orders: &mut Orders) {
@@ -465,7 +429,7 @@ impl Conductor {
                     self.controller.fence.release(Cause::Move(slots.first));
                     let target = self.records.cluster.groups.get(&to).map(|group| group.master.clone());
                     let (now, epoch) = (self.now(), self.records.cluster.epoch);
-                    self.moves.tell_first(target.into_iter().collect(), epoch, now);
+                    self.controller.tell_first(target, epoch, now);
                 }
             }
             Err(error) => {

@@ -64,9 +64,6 @@ impl Conductor {
     fn order(&self, step: Step, orders: &mut Orders) {
         let (server, order) = match step {
             Step::Tell { server } => {
-                if !self.moves.may_tell(&server) {
-                    return;
-                }
                 let cluster = &self.records.cluster;
                 let text = nodes::render(cluster, Some(&server), &BTreeSet::new());
                 // No vote, but from now on it needs those of most voters.
@@ -164,7 +161,7 @@ impl Conductor {
                     // Who hands over sends clients to its successor: that one is to know before.
                     let now = self.now();
                     let epoch = self.records.cluster.epoch;
-                    self.moves.tell_first(vec![master], epoch, now);
+                    self.controller.tell_first([master], epoch, now);
                 }
                 done
             }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use cluster::{
-    Address, GroupId, SlotRange,
+    Address, Cluster, Group, GroupId, SlotRange,
     ballot::{VoterReport, Will},
     controller::{Action, Controller, Exit, Silence},
     fence::Fence,
@@ -18,7 +18,10 @@ use cluster::{
     voter::Voter,
 };
 
-use super::world::{Commit, Guard, Record, name};
+use super::{
+    log::{UNITS, slots_of},
+    world::{Commit, Guard, Record, name},
+};
 
 /// A unit on its way, as whoever leads has it.
 pub struct UnderWay {
@@ -44,10 +47,22 @@ pub struct SeenView {
     pub ended: VecDeque<(usize, Address, String)>,
 }
 
+/// Who is concerned most by a change: who becomes a master, and who gets slots.
+pub fn concerned(before: &Cluster, after: &Cluster) -> Vec<Address> {
+    let is_new = |(id, group): &(&GroupId, &Group)| before.groups.get(id).is_none_or(|old| old.master != group.master);
+    let elected = after.groups.iter().filter(is_new).map(|(_, group)| group.master.clone());
+    let owner = |cluster: &Cluster, unit| cluster.slots.owner(slots_of(unit).first);
+    let moved = (0..UNITS).filter(|unit| owner(before, *unit) != owner(after, *unit));
+    let targets = moved.filter_map(|unit| Some(after.groups.get(&owner(after, unit)?)?.master.clone()));
+    elected.chain(targets).collect()
+}
+
 /// A commit that is under way.
 pub struct Pending {
     pub number: u64,
     pub sent_at: u64,
+    /// Who is told of it before others.
+    pub first: Vec<Address>,
 }
 
 /// What of an agent goes with its process.
@@ -150,13 +165,16 @@ impl Agent {
     }
 
     /// A commit has come to an end, or nobody knows.
-    pub fn committed(&mut self, done: bool) {
+    pub fn committed(&mut self, done: bool, first: Vec<Address>, now: u64) {
         let is_led = |term: &u64| done && self.record.leader.as_ref().is_some_and(|(leader, _)| leader.term == *term);
         if let Some(term) = self.claims.take().filter(is_led) {
             self.moves.clear();
             let will = self.controller.handle_claimed(term);
             self.voter.handle_will(&will);
             self.will = Some(will);
+        }
+        if done && !first.is_empty() {
+            self.controller.tell_first(first, self.record.cluster.epoch, now);
         }
     }
 

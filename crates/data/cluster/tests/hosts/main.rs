@@ -25,7 +25,7 @@ use cluster::{
     model::ServerKind,
     voter::{ClockReading, Voter},
 };
-use host::{Agent, COMMIT_MS, Pending};
+use host::{Agent, COMMIT_MS, Pending, concerned};
 use log::{UNITS, slots_of};
 use moves::Mover;
 use world::{COORDINATOR, Commit, HOSTS, Message, Network, Planted, Random, Record, Store, name, number_of};
@@ -176,7 +176,11 @@ impl World {
         let (number, now) = (self.commits, self.now);
         let run = self.hosts[host].runs;
         if let Some(agent) = &mut self.hosts[host].agent {
-            agent.pending = Some(Pending { number, sent_at: now });
+            let first = match &commit {
+                Commit::State { cluster, .. } => concerned(&agent.record.cluster, cluster),
+                _ => Vec::new(),
+            };
+            agent.pending = Some(Pending { number, sent_at: now, first });
         }
         // What waits in the coordinator may be done much later, when whoever asked has given it up.
         let late = if self.network.slow > 0 && self.random.one_in(8) { self.random.below(4_000) } else { 0 };
@@ -340,9 +344,8 @@ impl World {
         }
         let Some(agent) = &mut self.hosts[host].agent else { return };
         agent.take_record(record);
-        if agent.pending.as_ref().is_some_and(|pending| pending.number == number) {
-            agent.pending = None;
-            agent.committed(done);
+        if let Some(pending) = agent.pending.take_if(|pending| pending.number == number) {
+            agent.committed(done, pending.first, clock);
         }
     }
 
@@ -429,7 +432,7 @@ impl World {
             let Some(agent) = &mut self.hosts[host].agent else { continue };
             if agent.pending.as_ref().is_some_and(|pending| now >= pending.sent_at + COMMIT_MS) {
                 agent.pending = None;
-                agent.committed(false);
+                agent.committed(false, Vec::new(), clock);
             }
             if now.is_multiple_of(100) {
                 self.ask_masters(host);
