@@ -193,7 +193,7 @@ impl Conductor {
 
     /// Hears what has happened, and does what follows from it.
     fn turn(&mut self) -> Result<(), AgentError> {
-        let patience = if self.is_hurried() { LOOK_HURRIED } else { LOOK_EACH };
+        let patience = if self.controller.is_hurried() { LOOK_HURRIED } else { LOOK_EACH };
         let mut event = self.events.recv_timeout(patience).ok();
         while let Some(heard) = event {
             match heard {
@@ -289,8 +289,8 @@ impl Conductor {
         let cluster = Arc::clone(&self.records.shared);
         self.moves.handle_answered(&server, report.round_trip_us);
         for paused in &report.paused {
-            self.moves.handle_paused(paused);
-            self.controller.handle_paused(&cluster, &server, (paused.number, paused.until), now);
+            let confirmed = (paused.number, paused.asked_at, paused.until);
+            self.controller.handle_paused(&cluster, &server, confirmed, now);
         }
         let is_store = self.kind_of(&server).is_store();
         for (first, count) in report.cleared {

@@ -1,20 +1,18 @@
-//! Slots on their way: each range by a machine of its own. Several groups at once, and of two groups one range after the other.
+//! Slots on their way, as they are carried out: what copies them and how fast, and what is removed.
 
 use std::collections::BTreeMap;
 
 use cluster::{
-    Address, Epoch, ServerKind,
-    fence::Cause,
-    migration::{CopyProgress, Migration, MoveStep, due},
+    Address, ServerKind,
+    controller::{Action, CopySeen},
+    migration::{CopyProgress, MoveStep},
     pace::{Pacer, Seen, Slowed},
-    pauses::Pause,
-    plan::Move,
-    slots::{Phase, SlotEvent},
+    slots::{Move, Phase, SlotEvent},
 };
 
 use super::{Conductor, steps::Orders};
 use crate::{
-    link::{Order, Paused, end_pause},
+    link::{Order, end_pause},
     mover::{CopyTask, Copying, End},
 };
 
@@ -26,19 +24,14 @@ const REMOVED_AT_ONCE: u32 = 250;
 const REMOVALS_AT_ONCE: usize = 4;
 /// Keys of a Redis that are looked at by one command.
 const CLEARED_AT_ONCE: u32 = 500;
-/// How long the end of a pause is looked for.
-const PAUSE_WATCHED_MS: u64 = 5_000;
-
 /// A range on its way.
 struct UnderWay {
-    machine: Migration,
+    what: Move,
     copy: Option<Box<dyn Copying>>,
     /// Copies that were asked to end and have not yet.
     ending: Vec<Box<dyn Copying>>,
     progress: Option<CopyProgress>,
     failure: Option<String>,
-    /// The target had all when it was looked at last, and its replicas had not.
-    lacked_replicas: bool,
     /// When the copy began: its speed is counted from there.
     began_at: u64,
     /// The first slot of which the group that does not have them may still have keys.
@@ -56,10 +49,6 @@ pub struct Moves {
     all: BTreeMap<u16, UnderWay>,
     /// The longest answer of servers since it was looked at, in microseconds.
     latencies: BTreeMap<Address, u64>,
-    /// A pause that ends when the server knows of this epoch: it began then.
-    pauses: Vec<(Address, Epoch, u64)>,
-    /// Pauses that were asked for: each has a number of its own.
-    pause_count: u64,
     /// The longest pause of slots so far, in milliseconds.
     pub longest_pause_ms: u64,
 }
@@ -88,13 +77,6 @@ pub struct Shown {
 }
 
 impl Moves {
-    /// A server has confirmed a pause: that of a move, or of something else.
-    pub(super) fn handle_paused(&mut self, paused: &Paused) {
-        for one in self.all.values_mut() {
-            one.machine.handle_paused(paused.number, paused.asked_at, paused.until);
-        }
-    }
-
     /// A server has answered, after so many microseconds.
     pub(super) fn handle_answered(&mut self, server: &Address, took_us: u64) {
         let longest = self.latencies.entry(server.clone()).or_default();
@@ -104,7 +86,7 @@ impl Moves {
     /// A Redis has nothing of a range any more.
     pub(super) fn handle_all_cleared(&mut self, first: u16) {
         if let Some(one) = self.all.values_mut().find(|one| one.clears_from == first) {
-            one.clears_from = one.machine.what().slots.last.saturating_add(1);
+            one.clears_from = one.what.slots.last.saturating_add(1);
         }
     }
 
@@ -121,12 +103,11 @@ impl Moves {
 impl UnderWay {
     fn new(what: Move, now: u64) -> Self {
         Self {
-            machine: Migration::new(what),
+            what,
             copy: None,
             ending: Vec::new(),
             progress: None,
             failure: None,
-            lacked_replicas: false,
             began_at: now,
             clears_from: what.slots.first,
             pace: Pacer::default(),
@@ -136,21 +117,21 @@ impl UnderWay {
         }
     }
 
-    /// Takes over how far the copy is, and whether those that are to end have ended.
-    fn look_at_copy(&mut self, source_offset: Option<u64>, now: u64) {
+    /// How the copy is by now; a failure, if it has failed.
+    fn look_at_copy(&mut self) -> (CopySeen, Option<String>) {
         self.ending.retain(|copy| !copy.has_ended());
-        match self.copy.as_mut().map(|copy| copy.progress()) {
-            None => {}
+        let failure = match self.copy.as_mut().map(|copy| copy.progress()) {
+            None => None,
             Some(Ok(progress)) => {
-                let lag_bytes = source_offset.map_or(u64::MAX, |offset| offset.saturating_sub(progress.offset));
-                self.progress = Some(CopyProgress { lag_bytes, ..progress });
+                self.progress = Some(progress);
+                None
             }
             Some(Err(problem)) => {
                 self.end_copy();
-                self.failure = Some(problem);
-                self.machine.handle_copy_failed(now);
+                Some(problem)
             }
-        }
+        };
+        (CopySeen { progress: self.progress.clone(), is_ending: !self.ending.is_empty() }, failure)
     }
 
     fn keys_per_second(&self, now: u64) -> Option<u64> {
@@ -172,7 +153,7 @@ impl Conductor {
     #[must_use]
     pub fn shown_moves(&self) -> Vec<Shown> {
         let shown = |(what, phase): (Move, Phase)| {
-            let one = self.moves.all.get(&what.slots.first).filter(|one| one.machine.what() == what);
+            let one = self.moves.all.get(&what.slots.first).filter(|one| one.what == what);
             let absent = self.mover.is_none().then(|| "this version cannot copy slots yet".to_owned());
             Shown {
                 what,
@@ -182,7 +163,7 @@ impl Conductor {
                 keys_per_second: one.and_then(|one| one.keys_per_second(self.now())),
                 bytes_per_second: one.filter(|one| one.copy.is_some()).map(|one| one.bytes_per_second),
                 slowed: one.filter(|one| one.copy.is_some()).and_then(|one| one.slowed),
-                attempts: one.map_or(0, |one| one.machine.attempts),
+                attempts: self.controller.migration(what).map_or(0, |machine| machine.attempts),
                 problem: one.and_then(|one| one.failure.clone()).or(absent),
             }
         };
@@ -201,25 +182,45 @@ impl Conductor {
 
     pub(super) fn conduct_moves(&mut self, now: u64, orders: &mut Orders) {
         let moving = self.records.moving().to_vec();
-        self.moves.all.retain(|first, one| {
-            moving.iter().any(|(what, _)| what.slots.first == *first && one.machine.what() == *what)
-        });
-        self.note_pauses(now);
-        let parallel = usize::from(self.records.cluster.moves.parallel.max(1));
-        for (what, phase) in due(&moving, parallel) {
-            self.conduct_move(now, what, phase, orders);
+        self.moves.all.retain(|_, one| moving.iter().any(|(what, _)| one.what == *what));
+        let mut seen = BTreeMap::new();
+        for (what, _) in &moving {
+            let one = self.moves.all.entry(what.slots.first).or_insert_with(|| UnderWay::new(*what, now));
+            let (copy, failure) = one.look_at_copy();
+            seen.insert(what.slots.first, copy);
+            if let Some(failure) = failure {
+                one.failure = Some(failure);
+                self.controller.handle_copy_failed(*what, now);
+            }
         }
-        let pausing = self.moves.all.values().filter(|one| one.machine.is_pausing());
-        self.controller.hold_leases(pausing.map(|one| one.machine.what().from));
-        self.release_slots();
+        let can_copy = self.mover.is_some();
+        let copy_of = |what: Move| seen.remove(&what.slots.first).unwrap_or_default();
+        let actions = self.controller.poll_moves(now, &self.records.cluster, (&moving, can_copy), copy_of);
+        let mut written = None;
+        for action in actions {
+            match action {
+                Action::Move(what, step) => {
+                    let event = self.conduct_step(what, step, orders);
+                    written = written.or(event.map(|event| (what, event)));
+                }
+                Action::Unblock(server) => orders.entry(server).or_default().push(Order::Unblock),
+                Action::Problem(what, why) => {
+                    if let Some(one) = self.moves.all.get_mut(&what.slots.first) {
+                        one.failure = Some(why);
+                    }
+                }
+                Action::Waited(server, ms) => {
+                    self.moves.longest_pause_ms = self.moves.longest_pause_ms.max(ms);
+                    self.note(&format!("commands on slots of {server} waited for {ms} ms at most"));
+                }
+                Action::Note(text) => self.note(&text),
+                Action::Step(..) => {}
+            }
+        }
+        if let Some((what, event)) = written {
+            self.write_move(what, event);
+        }
         self.set_paces(now);
-    }
-
-    /// Whether commands wait for slots: what is not about these has time.
-    pub(super) fn is_hurried(&self) -> bool {
-        self.controller.is_telling()
-            || !self.moves.pauses.is_empty()
-            || self.moves.all.values().any(|one| one.machine.is_pausing())
     }
 
     /// Copies are as fast as they may be.
@@ -231,7 +232,7 @@ impl Conductor {
         let mut has_decided = false;
         for one in all.values_mut().filter(|one| one.copy.is_some()) {
             if one.pace.is_due(now) {
-                let what = one.machine.what();
+                let what = one.what;
                 let servers = [master(what.from), master(what.to)].into_iter().flatten();
                 let latency_us = servers.filter_map(|server| latencies.get(server)).max().copied().unwrap_or(0);
                 let bytes = one.progress.as_ref().map_or(0, |progress| progress.bytes);
@@ -252,37 +253,6 @@ impl Conductor {
         }
     }
 
-    /// Whether a server knows of an epoch.
-    fn knows(&self, address: &Address, epoch: u64, now: u64) -> bool {
-        let seen = self.controller.fresh(&self.records.cluster, address, now);
-        seen.is_some_and(|seen| seen.epoch >= epoch)
-    }
-
-    /// Pauses are over when the server knows who has the slots now.
-    fn note_pauses(&mut self, now: u64) {
-        let pauses = std::mem::take(&mut self.moves.pauses);
-        let (over, rest): (Vec<_>, Vec<_>) =
-            pauses.into_iter().partition(|(server, epoch, _)| self.knows(server, *epoch, now));
-        // One that has died says nothing of its pause.
-        self.moves.pauses = rest.into_iter().filter(|(_, _, since)| now < since + PAUSE_WATCHED_MS).collect();
-        for (server, _, since) in over {
-            let took = now.saturating_sub(since);
-            self.moves.longest_pause_ms = self.moves.longest_pause_ms.max(took);
-            self.note(&format!("commands on slots of {server} waited for {took} ms at most"));
-        }
-    }
-
-    /// Requests wait no longer on slots whose move does not need that (any more).
-    fn release_slots(&mut self) {
-        let held_for = |cause| if let Cause::Move(first) = cause { Some(first) } else { None };
-        let held: Vec<u16> = self.controller.fence.causes().filter_map(held_for).collect();
-        for first in held {
-            if !self.moves.all.get(&first).is_some_and(|one| one.machine.is_pausing()) {
-                self.controller.fence.release(Cause::Move(first));
-            }
-        }
-    }
-
     /// A server as what copies slots is told of it.
     fn end_of(&self, address: Address) -> End {
         let kind = self.kind_of(&address);
@@ -296,112 +266,61 @@ impl Conductor {
         servers.find(|(_, server)| server.address == *address).map_or(ServerKind::Store, |(_, server)| server.kind)
     }
 
-    fn conduct_move(&mut self, now: u64, what: Move, phase: Phase, orders: &mut Orders) {
-        let cluster = &self.records.cluster;
-        let Some(source) = cluster.groups.get(&what.from).map(|group| group.master.clone()) else { return };
-        let target = cluster.groups.get(&what.to).map(|group| group.master.to_string()).unwrap_or_default();
-        let is_store = self.kind_of(&source).is_store();
-        let source_offset = self.controller.fresh(cluster, &source, now).map(|seen| seen.offset);
-        let is_held = self.controller.fence.done_at(Cause::Move(what.slots.first)).is_some();
-        let one = self.moves.all.entry(what.slots.first).or_insert_with(|| UnderWay::new(what, now));
-        one.look_at_copy(source_offset, now);
-        if !one.ending.is_empty() {
-            return;
-        }
-        let pause_number = Pause::Move(self.moves.pause_count).number(self.controller.term().unwrap_or(0));
-        let landscape = self.controller.landscape(cluster, self.mover.is_some(), pause_number);
-        let paused_at = one.machine.paused_at();
-        let steps = landscape.poll(&mut one.machine, now, phase, one.progress.as_ref());
-        let count = steps.iter().filter(|step| matches!(step, MoveStep::Pause { .. })).count();
-        self.moves.pause_count += count as u64;
-        if one.machine.lacks_replicas() {
-            one.lacked_replicas = true;
-        } else if std::mem::take(&mut one.lacked_replicas)
-            && steps.iter().any(|step| matches!(step, MoveStep::EndPause { .. }))
-        {
-            one.failure =
-                Some(format!("{target} had all, and not as many replicas of it as must have each write (ack)"));
-        }
-        if !is_store && self.controller.fence.holds(Cause::Move(what.slots.first)) && !is_held {
-            orders.entry(source.clone()).or_default().push(Order::Unblock);
-        }
-        for step in steps {
-            if let (MoveStep::Write(SlotEvent::Switch), Some(since)) = (&step, paused_at) {
-                self.moves.pauses.push((source.clone(), self.records.cluster.epoch + 1, since));
-            }
-            self.conduct_step(what, step, orders);
-        }
-    }
-
-    fn conduct_step(&mut self, what: Move, step: MoveStep, orders: &mut Orders) {
+    /// Does a step, but for what is to be written: that is given back.
+    fn conduct_step(&mut self, what: Move, step: MoveStep, orders: &mut Orders) -> Option<SlotEvent> {
         let slots = (what.slots.first, what.slots.last);
-        let (now, epoch) = (self.now(), self.records.cluster.epoch);
-        let is_hurried = self.is_hurried();
-        let task = match &step {
-            MoveStep::StartCopy { source, target } => {
-                let (source, target) = (self.end_of(source.clone()), self.end_of(target.clone()));
-                Some(CopyTask { source, target, slots: what.slots, epoch })
-            }
-            _ => None,
-        };
-        let source_kind = self.records.cluster.groups.get(&what.from).map_or(ServerKind::Store, cluster::Group::kind);
-        let cleared_kind = match &step {
-            MoveStep::Clear { server } => self.kind_of(server),
-            _ => ServerKind::Store,
-        };
-        let Some(one) = self.moves.all.get_mut(&what.slots.first) else { return };
         match step {
-            // Each change is told to everybody: it waits until those know what they need to know.
-            MoveStep::Write(SlotEvent::Start) if is_hurried => {}
-            MoveStep::StartCopy { .. } => {
-                let (Some(mover), Some(task)) = (&self.mover, task) else { return };
-                match mover.start(&task) {
-                    Ok(copy) => {
-                        one.copy = Some(copy);
-                        (one.began_at, one.measured) = (now, (now, 0));
-                    }
-                    Err(problem) => {
-                        one.machine.handle_copy_failed(now);
-                        one.failure = Some(problem);
-                    }
+            MoveStep::StartCopy { source, target } => self.start_copy(what, source, target),
+            MoveStep::StopCopy => {
+                if let Some(one) = self.moves.all.get_mut(&what.slots.first) {
+                    one.end_copy();
                 }
-            }
-            MoveStep::StopCopy => one.end_copy(),
-            MoveStep::Pause { source, .. } if source_kind == ServerKind::Redis => {
-                self.controller.fence.hold(Cause::Move(what.slots.first), vec![what.slots], None);
-                orders.entry(source).or_default().push(Order::Unblock);
-            }
-            MoveStep::EndPause { .. } if source_kind == ServerKind::Redis => {
-                self.controller.fence.release(Cause::Move(what.slots.first));
             }
             MoveStep::Pause { source, ms, number } => {
                 orders.entry(source).or_default().push(Order::Pause { slots, ms, number, is_once: true });
             }
-            MoveStep::EndPause { source, number } => {
-                orders.entry(source).or_default().push(end_pause(number));
-            }
-            MoveStep::Clear { server } => {
-                // What the copy would hand on is not removed, and nobody who waits for slots waits for this.
-                if !one.ending.is_empty() || is_hurried {
-                    return;
-                }
-                if cleared_kind == ServerKind::Redis && one.clears_from <= slots.1 {
-                    orders.entry(server).or_default().push(Order::Clear { slots, count: CLEARED_AT_ONCE });
-                    return;
-                }
-                let first = one.clears_from;
-                if first > slots.1 {
-                    self.write_move(what, SlotEvent::Cleared);
-                } else {
-                    let orders = orders.entry(server).or_default();
-                    for first in (first..=slots.1).step_by(usize::from(WALKED_AT_ONCE)).take(REMOVALS_AT_ONCE) {
-                        let slots = (first, slots.1.min(first + (WALKED_AT_ONCE - 1)));
-                        orders.push(Order::Clear { slots, count: REMOVED_AT_ONCE });
-                    }
-                }
-            }
-            MoveStep::Write(event) => self.write_move(what, event),
+            MoveStep::EndPause { source, number } => orders.entry(source).or_default().push(end_pause(number)),
+            MoveStep::Clear { server } => return self.clear(what, server, orders),
+            MoveStep::Write(event) => return Some(event),
         }
+        None
+    }
+
+    fn start_copy(&mut self, what: Move, source: Address, target: Address) {
+        let now = self.now();
+        let (source, target) = (self.end_of(source), self.end_of(target));
+        let task = CopyTask { source, target, slots: what.slots, epoch: self.records.cluster.epoch };
+        let (Some(mover), Some(one)) = (&self.mover, self.moves.all.get_mut(&what.slots.first)) else { return };
+        match mover.start(&task) {
+            Ok(copy) => {
+                one.copy = Some(copy);
+                (one.began_at, one.measured) = (now, (now, 0));
+            }
+            Err(problem) => {
+                one.failure = Some(problem);
+                self.controller.handle_copy_failed(what, now);
+            }
+        }
+    }
+
+    /// Has some of a range removed, until nothing is left. What the copy would hand on is not.
+    fn clear(&mut self, what: Move, server: Address, orders: &mut Orders) -> Option<SlotEvent> {
+        let is_store = self.kind_of(&server).is_store();
+        let one = self.moves.all.get(&what.slots.first).filter(|one| one.ending.is_empty())?;
+        let (first, last) = (one.clears_from, what.slots.last);
+        if first > last {
+            return Some(SlotEvent::Cleared);
+        }
+        let orders = orders.entry(server).or_default();
+        if !is_store {
+            orders.push(Order::Clear { slots: (what.slots.first, last), count: CLEARED_AT_ONCE });
+            return None;
+        }
+        for first in (first..=last).step_by(usize::from(WALKED_AT_ONCE)).take(REMOVALS_AT_ONCE) {
+            let slots = (first, last.min(first + (WALKED_AT_ONCE - 1)));
+            orders.push(Order::Clear { slots, count: REMOVED_AT_ONCE });
+        }
+        None
     }
 
     fn write_move(&mut self, what: Move, event: SlotEvent) {
@@ -420,17 +339,13 @@ impl Conductor {
         match next.and_then(|next| self.records.change(next, "move", &text)) {
             Ok(()) => {
                 self.note(&text);
-                if event == SlotEvent::Switch {
-                    if let Some(one) = self.moves.all.get_mut(&slots.first) {
-                        one.machine.handle_switched();
-                        one.end_copy();
-                    }
-                    // The proxies hear of both at once.
-                    self.controller.fence.release(Cause::Move(slots.first));
-                    let target = self.records.cluster.groups.get(&to).map(|group| group.master.clone());
-                    let (now, epoch) = (self.now(), self.records.cluster.epoch);
-                    self.controller.tell_first(target, epoch, now);
+                if event == SlotEvent::Switch
+                    && let Some(one) = self.moves.all.get_mut(&slots.first)
+                {
+                    one.end_copy();
                 }
+                let now = self.now();
+                self.controller.handle_slots_written(&self.records.cluster, (what, event), now);
             }
             Err(error) => {
                 self.note(&format!("slots {slots}: {error}"));

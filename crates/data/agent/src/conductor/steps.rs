@@ -33,6 +33,7 @@ impl Conductor {
                 Action::Step(group, step) => wanted.push((group, step)),
                 Action::Unblock(server) => orders.entry(server).or_default().push(Order::Unblock),
                 Action::Note(text) => self.note(&text),
+                Action::Move(..) | Action::Problem(..) | Action::Waited(..) => {}
             }
         }
         for (group, step) in wanted {

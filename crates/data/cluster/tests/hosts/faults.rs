@@ -122,10 +122,11 @@ impl World {
 
     /// Something happens to one of the groups between which slots are being handed over: what may be lost is lost then.
     fn disturb_a_pause(&mut self) {
-        let pausing = self.hosts.iter().filter_map(|host| host.agent.as_ref()).find_map(|agent| {
-            let one = agent.moves.values().find(|one| one.machine.is_pausing())?;
-            Some(one.machine.what())
-        });
+        let pausing = self
+            .hosts
+            .iter()
+            .filter_map(|host| host.agent.as_ref())
+            .find_map(|agent| agent.controller.pausing().next());
         let Some(what) = pausing.filter(|_| self.random.one_in(25)) else { return };
         let group = if self.random.one_in(2) { what.from } else { what.to };
         let of_group: Vec<usize> = (0..self.stores.len()).filter(|index| self.stores[*index].group == group).collect();

@@ -6,26 +6,22 @@ use std::{
 };
 
 use cluster::{
-    Address, Cluster, Group, GroupId, SlotRange,
+    Address, GroupId, SlotRange,
     ballot::{VoterReport, Will},
     controller::{Action, Controller, Exit, Silence},
     fence::Fence,
     keeper::{Patience, Step},
     leading::Leader,
-    migration::Migration,
     plan::Move,
     slots::{Phase, SlotEvent},
     voter::Voter,
 };
 
-use super::{
-    log::{UNITS, slots_of},
-    world::{Commit, Guard, Record, name},
-};
+use super::world::{Commit, Guard, Record, name};
 
 /// A unit on its way, as whoever leads has it.
 pub struct UnderWay {
-    pub machine: Migration,
+    pub what: Move,
     /// What copies it, and what copied it before and has not ended yet.
     pub copy: Option<usize>,
     pub ending: Vec<usize>,
@@ -47,22 +43,20 @@ pub struct SeenView {
     pub ended: VecDeque<(usize, Address, String)>,
 }
 
-/// Who is concerned most by a change: who becomes a master, and who gets slots.
-pub fn concerned(before: &Cluster, after: &Cluster) -> Vec<Address> {
-    let is_new = |(id, group): &(&GroupId, &Group)| before.groups.get(id).is_none_or(|old| old.master != group.master);
-    let elected = after.groups.iter().filter(is_new).map(|(_, group)| group.master.clone());
-    let owner = |cluster: &Cluster, unit| cluster.slots.owner(slots_of(unit).first);
-    let moved = (0..UNITS).filter(|unit| owner(before, *unit) != owner(after, *unit));
-    let targets = moved.filter_map(|unit| Some(after.groups.get(&owner(after, unit)?)?.master.clone()));
-    elected.chain(targets).collect()
-}
-
 /// A commit that is under way.
 pub struct Pending {
     pub number: u64,
     pub sent_at: u64,
-    /// Who is told of it before others.
-    pub first: Vec<Address>,
+    /// What is done about it when it is written.
+    pub written: Written,
+}
+
+/// What a commit is about, as far as the controller is to know.
+#[derive(Clone)]
+pub enum Written {
+    Slots(Move, SlotEvent),
+    Master(Address),
+    Other,
 }
 
 /// What of an agent goes with its process.
@@ -78,7 +72,6 @@ pub struct Agent {
     pub ended: VecDeque<(usize, Address, String)>,
     pub runs: BTreeMap<Address, String>,
     pub moves: BTreeMap<u16, UnderWay>,
-    pub pauses: u64,
     /// What somebody wants of slots.
     pub requests: Vec<(SlotRange, SlotEvent)>,
     moving: (u64, Vec<(Move, Phase)>),
@@ -99,7 +92,6 @@ impl Agent {
             ended: VecDeque::new(),
             runs: BTreeMap::new(),
             moves: BTreeMap::new(),
-            pauses: 0,
             requests: Vec::new(),
             moving: (0, Vec::new()),
         }
@@ -165,7 +157,7 @@ impl Agent {
     }
 
     /// A commit has come to an end, or nobody knows.
-    pub fn committed(&mut self, done: bool, first: Vec<Address>, now: u64) {
+    pub fn committed(&mut self, done: bool, written: Written, now: u64) {
         let is_led = |term: &u64| done && self.record.leader.as_ref().is_some_and(|(leader, _)| leader.term == *term);
         if let Some(term) = self.claims.take().filter(is_led) {
             self.moves.clear();
@@ -173,8 +165,13 @@ impl Agent {
             self.voter.handle_will(&will);
             self.will = Some(will);
         }
-        if done && !first.is_empty() {
-            self.controller.tell_first(first, self.record.cluster.epoch, now);
+        let cluster = &self.record.cluster;
+        match written {
+            Written::Slots(what, event) if done => {
+                self.controller.handle_slots_written(cluster, (what, event), now);
+            }
+            Written::Master(master) if done => self.controller.tell_first([master], cluster.epoch, now),
+            _ => {}
         }
     }
 

@@ -25,7 +25,7 @@ use cluster::{
     model::ServerKind,
     voter::{ClockReading, Voter},
 };
-use host::{Agent, COMMIT_MS, Pending, concerned};
+use host::{Agent, COMMIT_MS, Pending, Written};
 use log::{UNITS, slots_of};
 use moves::Mover;
 use world::{COORDINATOR, Commit, HOSTS, Message, Network, Planted, Random, Record, Store, name, number_of};
@@ -171,16 +171,12 @@ impl World {
         self.hosts[self.stores[index].host].clock(self.now)
     }
 
-    fn commit(&mut self, host: usize, commit: Commit) {
+    fn commit(&mut self, host: usize, commit: Commit, written: Written) {
         self.commits += 1;
         let (number, now) = (self.commits, self.now);
         let run = self.hosts[host].runs;
         if let Some(agent) = &mut self.hosts[host].agent {
-            let first = match &commit {
-                Commit::State { cluster, .. } => concerned(&agent.record.cluster, cluster),
-                _ => Vec::new(),
-            };
-            agent.pending = Some(Pending { number, sent_at: now, first });
+            agent.pending = Some(Pending { number, sent_at: now, written });
         }
         // What waits in the coordinator may be done much later, when whoever asked has given it up.
         let late = if self.network.slow > 0 && self.random.one_in(8) { self.random.below(4_000) } else { 0 };
@@ -197,7 +193,7 @@ impl World {
                 self.hosts[host].runs += 1;
                 self.hosts[host].is_starting = true;
                 let seen = self.record.voters.get(&name(host)).copied().unwrap_or(0);
-                self.commit(host, Commit::StartVoter { host, seen });
+                self.commit(host, Commit::StartVoter { host, seen }, Written::Other);
                 // Asked again if nothing is heard.
                 self.hosts[host].agent_at = self.now + COMMIT_MS;
             } else if self.hosts[host].is_starting && self.now >= self.hosts[host].agent_at {
@@ -345,7 +341,7 @@ impl World {
         let Some(agent) = &mut self.hosts[host].agent else { return };
         agent.take_record(record);
         if let Some(pending) = agent.pending.take_if(|pending| pending.number == number) {
-            agent.committed(done, pending.first, clock);
+            agent.committed(done, pending.written, clock);
         }
     }
 
@@ -432,7 +428,7 @@ impl World {
             let Some(agent) = &mut self.hosts[host].agent else { continue };
             if agent.pending.as_ref().is_some_and(|pending| now >= pending.sent_at + COMMIT_MS) {
                 agent.pending = None;
-                agent.committed(false, Vec::new(), clock);
+                agent.committed(false, Written::Other, clock);
             }
             if now.is_multiple_of(100) {
                 self.ask_masters(host);
@@ -440,7 +436,7 @@ impl World {
             }
             let Some(agent) = &mut self.hosts[host].agent else { continue };
             if let Some(commit) = agent.stand(host, clock) {
-                self.commit(host, commit);
+                self.commit(host, commit, Written::Other);
                 continue;
             }
             // The loop waits for the coordinator.
@@ -480,15 +476,17 @@ impl World {
             match step {
                 Step::WriteInSync(in_sync) => {
                     let seen = agent.record.in_sync.get(&group).map_or(0, |known| known.1);
-                    decision.get_or_insert(Commit::InSync { group, in_sync, seen, guard: guard.clone() });
+                    let commit = Commit::InSync { group, in_sync, seen, guard: guard.clone() };
+                    decision.get_or_insert((commit, Written::Other));
                 }
                 Step::Elect { master, .. } => {
                     self.elections += 1;
                     let next = cluster.with_master(group, &master).unwrap();
-                    decision = Some(Commit::State { cluster: next, guard: guard.clone() });
+                    decision = Some((Commit::State { cluster: next, guard: guard.clone() }, Written::Master(master)));
                 }
                 Step::Renew { .. } => {
-                    decision.get_or_insert(Commit::State { cluster: cluster.renewed(), guard: guard.clone() });
+                    let commit = Commit::State { cluster: cluster.renewed(), guard: guard.clone() };
+                    decision.get_or_insert((commit, Written::Other));
                 }
                 step => {
                     let address = server_of(&step);
@@ -518,8 +516,8 @@ impl World {
                 self.send_in_order((host, server), (host, question));
             }
         }
-        if let Some(commit) = decision {
-            self.commit(host, commit);
+        if let Some((commit, written)) = decision {
+            self.commit(host, commit, written);
         }
     }
 

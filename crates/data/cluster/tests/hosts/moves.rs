@@ -1,24 +1,24 @@
 //! Units of slots on their way: what copies them, and the agent that leads, which has it done as the crate `agent` does.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use cluster::{
-    Cluster,
-    migration::{CopyProgress, Migration, MoveStep, due},
-    pauses::Pause,
+    controller::{Action, CopySeen},
+    migration::{CopyProgress, MoveStep},
     plan::Move,
-    slots::{Phase, SlotEvent},
+    slots::SlotEvent,
 };
 
 use super::{
     World,
-    host::{Agent, UnderWay},
+    host::{Agent, UnderWay, Written},
     log::{What, slots_of, unit_of},
     world::{Commit, HOSTS, Message, Planted},
 };
 
-/// Ranges that are copied at the same time.
-const PARALLEL: usize = 4;
 /// A round that takes longer is given up.
 const ROUND_MS: u64 = 400;
 /// Entries that are sent in one step.
@@ -192,143 +192,131 @@ impl World {
     }
 
     /// What is to be done about all that is on its way.
-    pub fn conduct_moves(&mut self, host: usize, clock: u64) -> Option<Commit> {
+    pub fn conduct_moves(&mut self, host: usize, clock: u64) -> Option<(Commit, Written)> {
         let mut agent = self.hosts[host].agent.take()?;
         let moving = agent.moving();
-        agent.moves.retain(|first, one| {
-            let is_there = moving.iter().any(|(what, _)| what.slots.first == *first && one.machine.what() == *what);
+        agent.moves.retain(|_, one| {
+            let is_there = moving.iter().any(|(what, _)| one.what == *what);
             if !is_there {
                 one.copy.iter().chain(&one.ending).for_each(|copy| self.movers[*copy].wants_end = true);
             }
             is_there
         });
-        let mut commit = None;
-        for (what, phase) in due(&moving, PARALLEL) {
-            let found = self.conduct_move((host, &mut agent), clock, what, phase);
-            commit = commit.or(found);
+        let mut seen = BTreeMap::new();
+        for (what, _) in &moving {
+            let copy = self.look_at_copy(&mut agent, *what, clock);
+            seen.insert(what.slots.first, copy);
         }
-        let pausing = agent.moves.values().filter(|one| one.machine.is_pausing());
-        agent.controller.hold_leases(pausing.map(|one| one.machine.what().from));
+        let cluster = Arc::clone(&agent.record.cluster);
+        let copy_of = |what: Move| seen.remove(&what.slots.first).unwrap();
+        let actions = agent.controller.poll_moves(clock, &cluster, (&moving, true), copy_of);
+        let mut written = None;
+        for action in actions {
+            let Action::Move(what, step) = action else { continue };
+            if crate::number("TELL").is_some_and(|tell| tell > 1) && !matches!(step, MoveStep::Clear { .. }) {
+                eprintln!("{} {host} ({clock}) has slots {}: {step:?}", self.now, what.slots);
+            }
+            let event = self.conduct_step((host, &mut agent), clock, what, step);
+            written = written.or(event.map(|event| (what, event)));
+        }
+        let mut commit = written.and_then(|(what, event)| {
+            let next = cluster.with_slots(what.slots, event).ok()?;
+            Some((Commit::State { cluster: next, guard: agent.guard() }, Written::Slots(what, event)))
+        });
         if commit.is_none()
             && let Some((slots, event)) = agent.requests.pop()
-            && let Ok(next) = agent.record.cluster.with_slots(slots, event)
+            && let Ok(next) = cluster.with_slots(slots, event)
         {
-            commit = Some(Commit::State { cluster: next, guard: agent.guard() });
+            commit = Some((Commit::State { cluster: next, guard: agent.guard() }, Written::Other));
         }
         self.hosts[host].agent = Some(agent);
         commit
     }
 
-    fn conduct_move(
-        &mut self,
-        (host, agent): (usize, &mut Agent),
-        clock: u64,
-        what: Move,
-        phase: Phase,
-    ) -> Option<Commit> {
-        let cluster: Arc<Cluster> = Arc::clone(&agent.record.cluster);
-        let source = &cluster.groups[&what.from].master;
-        let offset = agent.controller.fresh(&cluster, source, clock).map(|seen| seen.offset);
-        let one = agent.moves.entry(what.slots.first).or_insert_with(|| UnderWay {
-            machine: Migration::new(what),
-            copy: None,
-            ending: Vec::new(),
-            clears_since: None,
-            is_cleared: false,
-        });
+    fn look_at_copy(&mut self, agent: &mut Agent, what: Move, clock: u64) -> CopySeen {
+        let new = || UnderWay { what, copy: None, ending: Vec::new(), clears_since: None, is_cleared: false };
+        let one = agent.moves.entry(what.slots.first).or_insert_with(new);
         one.ending.retain(|copy| !self.movers[*copy].has_ended);
         if let Some(copy) = one.copy.filter(|copy| self.movers[*copy].has_failed) {
             one.copy = None;
             self.movers[copy].wants_end = true;
             one.ending.push(copy);
-            one.machine.handle_copy_failed(clock);
+            agent.controller.handle_copy_failed(what, clock);
         }
         let progress = one.copy.map(|copy| {
             let copy = &self.movers[copy];
-            let offset = offset.unwrap_or(u64::MAX).saturating_sub(copy.applied as u64);
-            CopyProgress {
-                is_following: copy.is_following,
-                offset: copy.applied as u64,
-                lag_bytes: offset,
-                ..CopyProgress::default()
-            }
+            CopyProgress { is_following: copy.is_following, offset: copy.applied as u64, ..CopyProgress::default() }
         });
-        if !one.ending.is_empty() {
-            return None;
-        }
-        let term = agent.controller.term().unwrap_or(0);
-        let landscape = agent.controller.landscape(&cluster, true, Pause::Move(agent.pauses).number(term));
-        let steps = landscape.poll(&mut one.machine, clock, phase, progress.as_ref());
-        if crate::number("TELL").is_some_and(|tell| tell > 1) && !matches!(steps[..], [] | [MoveStep::Clear { .. }]) {
-            eprintln!("{} {host} ({clock}) has slots {} {phase:?}: {steps:?}, {progress:?}", self.now, what.slots);
-        }
-        let unit = unit_of(what.slots.first);
+        CopySeen { progress, is_ending: !one.ending.is_empty() }
+    }
+
+    fn conduct_step(
+        &mut self,
+        (host, agent): (usize, &mut Agent),
+        clock: u64,
+        what: Move,
+        step: MoveStep,
+    ) -> Option<SlotEvent> {
+        let (term, unit) = (agent.controller.term().unwrap_or(0), unit_of(what.slots.first));
         let places: Vec<cluster::Address> = self.stores.iter().map(|store| store.server.address.clone()).collect();
         let index = |address: &cluster::Address| places.iter().position(|place| place == address);
-        let mut commit = None;
-        for step in steps {
-            match step {
-                MoveStep::Write(event) => commit = Some(event),
-                MoveStep::StartCopy { source, target } => {
-                    one.copy = Some(self.movers.len());
-                    self.movers.push(Mover {
-                        host,
-                        agent_run: self.hosts[host].runs,
-                        term,
-                        epoch: cluster.epoch,
-                        unit,
-                        source: index(&source).unwrap(),
-                        target: index(&target).unwrap(),
-                        source_run: None,
-                        target_run: None,
-                        is_asked: false,
-                        is_admitted: false,
-                        read: 0,
-                        last: 0,
-                        queue: VecDeque::new(),
-                        in_flight: Vec::new(),
-                        unsafe_: VecDeque::new(),
-                        applied: 0,
-                        is_following: false,
-                        has_failed: false,
-                        wants_end: false,
-                        has_ended: false,
-                    });
+        let one = agent.moves.get_mut(&what.slots.first).unwrap();
+        match step {
+            MoveStep::Write(event) => return Some(event),
+            MoveStep::StartCopy { source, target } => {
+                one.copy = Some(self.movers.len());
+                self.movers.push(Mover {
+                    host,
+                    agent_run: self.hosts[host].runs,
+                    term,
+                    epoch: agent.record.cluster.epoch,
+                    unit,
+                    source: index(&source).unwrap(),
+                    target: index(&target).unwrap(),
+                    source_run: None,
+                    target_run: None,
+                    is_asked: false,
+                    is_admitted: false,
+                    read: 0,
+                    last: 0,
+                    queue: VecDeque::new(),
+                    in_flight: Vec::new(),
+                    unsafe_: VecDeque::new(),
+                    applied: 0,
+                    is_following: false,
+                    has_failed: false,
+                    wants_end: false,
+                    has_ended: false,
+                });
+            }
+            MoveStep::StopCopy => {
+                if let Some(copy) = one.copy.take() {
+                    self.movers[copy].wants_end = true;
+                    one.ending.push(copy);
                 }
-                MoveStep::StopCopy => {
-                    if let Some(copy) = one.copy.take() {
-                        self.movers[copy].wants_end = true;
-                        one.ending.push(copy);
-                    }
-                }
-                MoveStep::Pause { source, ms, number } => {
-                    agent.pauses += 1;
-                    let server = index(&source).unwrap();
-                    let (from, unit, asked_at) = (host, Some(unit), clock);
-                    let message = Message::Pause { from, server, term, number, unit, ms, asked_at };
+            }
+            MoveStep::Pause { source, ms, number } => {
+                let server = index(&source).unwrap();
+                let message =
+                    Message::Pause { from: host, server, term, number, unit: Some(unit), ms, asked_at: clock };
+                self.send_in_order((host, server), (host, message));
+            }
+            MoveStep::EndPause { source, number } => {
+                let server = index(&source).unwrap();
+                self.send_in_order((host, server), (host, Message::EndPause { server, term, number }));
+            }
+            MoveStep::Clear { .. } if !one.ending.is_empty() => {}
+            MoveStep::Clear { .. } if one.is_cleared => return Some(SlotEvent::Cleared),
+            MoveStep::Clear { server } => {
+                if one.clears_since.is_none_or(|since| clock >= since + ROUND_MS) {
+                    one.clears_since = Some(clock);
+                    let server = index(&server).unwrap();
+                    let message = Message::Clear { from: host, server, term, unit, asked_at: clock };
                     self.send_in_order((host, server), (host, message));
-                }
-                MoveStep::EndPause { source, number } => {
-                    let server = index(&source).unwrap();
-                    self.send_in_order((host, server), (host, Message::EndPause { server, term, number }));
-                }
-                MoveStep::Clear { server } => {
-                    if !one.ending.is_empty() {
-                        continue;
-                    }
-                    if one.is_cleared {
-                        commit = Some(SlotEvent::Cleared);
-                    } else if one.clears_since.is_none_or(|since| clock >= since + ROUND_MS) {
-                        one.clears_since = Some(clock);
-                        let server = index(&server).unwrap();
-                        let message = Message::Clear { from: host, server, term, unit, asked_at: clock };
-                        self.send_in_order((host, server), (host, message));
-                    }
                 }
             }
         }
-        let next = cluster.with_slots(what.slots, commit?).ok()?;
-        Some(Commit::State { cluster: next, guard: agent.guard() })
+        None
     }
 
     /// Slots' orders, at a store.
@@ -380,9 +368,8 @@ impl World {
                     return;
                 }
                 let store = &self.stores[server];
-                agent.moves.values_mut().for_each(|one| one.machine.handle_paused(number, asked_at, until));
                 let address = &store.server.address;
-                agent.controller.handle_paused(&agent.record.cluster, address, (number, until), clock);
+                agent.controller.handle_paused(&agent.record.cluster, address, (number, asked_at, until), clock);
             }
             Message::Cleared { term, unit, asked_at } => {
                 if agent.controller.term() == Some(term)

@@ -2,9 +2,12 @@
 //! threads and processes, and only carries out; the simulation of hosts carries out the same.
 //!
 //! Contract: `handle_*` takes what was heard. [`Controller::poll_claim`] says which term to begin, and [`Controller::has_lost`] whether
-//! another agent has begun one. While it leads, [`Controller::poll`] says what is to be done now, in this order, and
-//! [`Controller::will`] what voters are to be told after that. What is not done, or fails, is said again. `now` is milliseconds of a clock
-//! that never goes back, and goes on while the host sleeps.
+//! another agent has begun one. While it leads, [`Controller::poll`] says what is to be done about groups, then
+//! [`Controller::poll_moves`] about slots on their way, both in this order, and [`Controller::will`] what voters are to be told after that.
+//! What is not done, or fails, is said again. After a step that has changed the cluster everything is asked anew. `now` is milliseconds of
+//! a clock that never goes back, and goes on while the host sleeps.
+
+mod moves;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,9 +16,13 @@ use crate::{
     fence::{Cause, Fence},
     keeper::{Keeper, Observation, Patience, Situation, Step, Wanted},
     leading::{Candidacy, Leader},
+    migration::MoveStep,
     model::{Address, Cluster, Epoch, GroupId, InSync},
     moving::Landscape,
+    slots::Move,
 };
+
+pub use moves::CopySeen;
 
 /// Who has most to do with a change is told of it before the others; after so many milliseconds these are told in any case.
 const TOLD_FIRST_MS: u64 = 500;
@@ -54,6 +61,12 @@ pub enum Action {
     Unblock(Address),
     /// Something for people to know.
     Note(String),
+    /// A step of slots that are on their way.
+    Move(Move, MoveStep),
+    /// Why slots did not get further.
+    Problem(Move, String),
+    /// Commands on slots of a server waited for so many milliseconds at most.
+    Waited(Address, u64),
 }
 
 /// A process that has ended, as its host says.
@@ -85,6 +98,7 @@ pub struct Controller {
     held: BTreeSet<GroupId>,
     /// Who is told of which change before others, and until when they wait for that.
     first: Option<(Vec<(Address, Epoch)>, u64)>,
+    moves: moves::Moves,
 }
 
 impl Controller {
@@ -102,6 +116,7 @@ impl Controller {
             ended: VecDeque::new(),
             held: BTreeSet::new(),
             first: None,
+            moves: moves::Moves::default(),
         }
     }
 
@@ -129,7 +144,7 @@ impl Controller {
 
     /// What slots on their way are looked at with.
     #[must_use]
-    pub fn landscape<'a>(&'a self, cluster: &'a Cluster, can_copy: bool, pause_number: u64) -> Landscape<'a> {
+    fn landscape<'a>(&'a self, cluster: &'a Cluster, can_copy: bool, pause_number: u64) -> Landscape<'a> {
         Landscape {
             cluster,
             keepers: &self.keepers,
@@ -156,8 +171,13 @@ impl Controller {
     pub fn handle_lost(&mut self) {
         self.term = None;
         self.first = None;
+        self.forget_groups();
+    }
+
+    fn forget_groups(&mut self) {
         self.keepers.clear();
         self.held.clear();
+        self.moves = moves::Moves::default();
     }
 
     /// Whether stores refuse what it says, as they have heard of a later term than the coordinator has.
@@ -194,8 +214,7 @@ impl Controller {
     pub fn handle_claimed(&mut self, term: u64) -> Will {
         self.term = Some(term);
         self.belief = Belief::new(term);
-        self.keepers.clear();
-        self.held.clear();
+        self.forget_groups();
         Will { term, ..Will::default() }
     }
 
@@ -253,16 +272,18 @@ impl Controller {
         }
     }
 
-    /// A server has confirmed that its commands wait until then.
-    pub fn handle_paused(&mut self, cluster: &Cluster, server: &Address, (number, until): (u64, u64), now: u64) {
+    /// A server has confirmed a pause that it was asked for at a time: its commands wait until another.
+    pub fn handle_paused(
+        &mut self,
+        cluster: &Cluster,
+        server: &Address,
+        (number, asked_at, until): (u64, u64, u64),
+        now: u64,
+    ) {
+        self.handle_move_paused(number, asked_at, until);
         if let Some(group) = cluster.group_of(server) {
             self.keeper(group, now).handle_paused(server, number, now, until);
         }
-    }
-
-    /// The masters of these groups get no votes: slots of theirs are handed over.
-    pub fn hold_leases(&mut self, groups: impl IntoIterator<Item = GroupId>) {
-        self.held = groups.into_iter().collect();
     }
 
     /// A change was written that concerns these servers most: who becomes a master, or gets slots, knows it before who has been that or
@@ -274,8 +295,7 @@ impl Controller {
     }
 
     /// Whether others wait until somebody has been told.
-    #[must_use]
-    pub fn is_telling(&self) -> bool {
+    fn is_telling(&self) -> bool {
         self.first.is_some()
     }
 
