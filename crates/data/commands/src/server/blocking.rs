@@ -146,6 +146,10 @@ impl Shared {
                         if let Some(statistics) = self.table.by_name(name).and_then(|found| self.statistics.of(found)) {
                             statistics.failed += 1;
                         }
+                        // It tells of no key, so it may go out although another node serves by now.
+                        if session.output.bytes.is_empty() {
+                            session.output.promise.forget();
+                        }
                         Reply::new(&mut session.output.bytes, session.protocol).error(error);
                     }
                 }

@@ -358,6 +358,35 @@ fn a_transaction_of_a_plain_client_runs_where_its_keys_are() {
 }
 
 #[test]
+fn what_another_node_was_asked_is_answered_though_this_one_becomes_a_replica() {
+    let (mut shard, client) = proxying();
+    let waiting = shard.client();
+    shard.ask(waiting, "BLPOP b 0");
+    shard.ask(client, "BLPOP a 0");
+    assert_eq!(passed_on(&mut shard), ["BLPOP a 0"]);
+    shard.0.unblock_all();
+    assert!(shard.output(waiting).starts_with("-UNBLOCKED "));
+    assert_eq!(shard.output(client), "");
+    answered(&mut shard, "*2\r\n$1\r\na\r\n$1\r\nx\r\n", false);
+    assert_eq!(shard.output(client), "*2 $1 a $1 x ");
+}
+
+#[test]
+fn who_waits_for_a_key_is_sent_elsewhere_without_a_lease() {
+    let clock = Rc::new(Cell::new(0));
+    let mut shard = node(&clock);
+    let (client, mover) = (shard.client(), shard.client());
+    assert_eq!(shard.ask(mover, &format!("{} LEASE 1000", told(1, TWO))), "+OK ");
+    assert_eq!(shard.ask(client, "BLPOP b 0"), "");
+    let is_under_lease = |shard: &mut Shard| shard.0.shared.session_mut(client).unwrap().output.promise.is_under_lease;
+    assert!(is_under_lease(&mut shard));
+    let replica = TWO.replace("myself,master - ", "myself,slave o ").replace(" 0-9999", "").replace("10000-", "0-");
+    assert_eq!(shard.ask(mover, &format!("{} LEASE 0", told(2, &replica))), "+OK ");
+    assert!(!is_under_lease(&mut shard));
+    assert_eq!(shard.output(client), "-MOVED 3300 10.0.0.2:6379 ");
+}
+
+#[test]
 fn who_leaves_is_told_to_whoever_passes_commands_on() {
     let (mut shard, client) = proxying();
     let other = shard.client();

@@ -137,6 +137,12 @@ impl Shared {
 }
 
 impl Forwards {
+    /// Whether a session waits for the answer of another node.
+    pub(super) fn is_passed_on_for(&self, session: &Session) -> bool {
+        let number = session.blocked.as_ref().map(|blocked| blocked.migration);
+        session.standing.has_passed_on && self.waiting.iter().any(|(waiting, _)| Some(*waiting) == number)
+    }
+
     /// Whether anything is to be told to whoever passes commands on.
     #[must_use]
     pub fn has_passed_on(&self) -> bool {

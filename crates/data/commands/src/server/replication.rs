@@ -132,9 +132,12 @@ impl Server {
 
     /// Clients that wait for keys, or for replicas, wait in vain: the server is no master any more.
     pub fn unblock_all(&mut self) {
-        // Who has made it a replica by the cluster's agent still hears what came of that.
+        // Who has made it a replica by the cluster's agent still hears what came of that, and what other nodes were asked is answered by these.
         let is_blocked = |session: &Session| {
-            session.blocked.is_some() && session.close == Close::No && !self.shared.agent.is_awaited_by(session.id)
+            session.blocked.is_some()
+                && session.close == Close::No
+                && !self.shared.agent.is_awaited_by(session.id)
+                && !self.shared.forwards.is_passed_on_for(session)
         };
         let sessions = self.shared.sessions.iter();
         let ids: Vec<SessionId> =
