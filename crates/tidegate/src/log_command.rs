@@ -38,7 +38,7 @@ struct DumpArguments {
     /// Commands alone, as redis-cli takes them from its standard input.
     #[arg(long, conflicts_with = "raw")]
     commands: bool,
-    /// As they are in the log, in RESP: what `redis-cli --pipe` takes.
+    /// In RESP, as the log has them: input for `redis-cli --pipe`.
     #[arg(long)]
     raw: bool,
     /// Objects of JSON, one a line: offset, next, time_ms, db, command.

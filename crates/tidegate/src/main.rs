@@ -84,7 +84,7 @@ enum Command {
     Cluster(cluster_command::ClusterArguments),
     /// Copy a store's data to a folder or to S3 while it serves.
     Backup(backup_command::BackupArguments),
-    /// Make a store's folder of a backup.
+    /// Restore a backup into a new folder of a store.
     Restore(backup_command::RestoreArguments),
     /// Play Redis' files (dump.rdb, appendonlydir) into a store that runs.
     Import(import_command::ImportArguments),
@@ -97,17 +97,17 @@ enum Command {
         #[arg(required = true)]
         keyword: Vec<String>,
     },
-    /// Print the version, and of which programs it takes the place.
+    /// Print the version, and which programs' jobs it does.
     Version,
     /// Start two sample web sites and a load balancer in front of them, to try things on.
     Demo(demo::DemoArguments),
-    /// Have a running edge read its configuration again.
+    /// Have a running edge read its configuration again, without losing a connection.
     Reload(Which),
-    /// Have a running edge go on as the program that is on disk now.
+    /// Replace a running edge by the program that is on disk now, without losing a connection.
     Upgrade(Which),
-    /// Have a running edge end when its connections have.
+    /// Stop taking connections, and end the edge when those that are open have ended.
     Drain(Which),
-    /// Have a running edge end now.
+    /// End a running edge now.
     Stop(Which),
     /// Show the processes of a running edge.
     Status(status_command::StatusArguments),

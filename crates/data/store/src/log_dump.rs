@@ -39,7 +39,7 @@ pub enum Form {
     Lines,
     /// Commands alone, one a line, as redis-cli takes them.
     Commands,
-    /// As they are in the log, as `redis-cli --pipe` takes them.
+    /// In RESP, as the log has them: input for `redis-cli --pipe`.
     Raw,
     /// Objects of JSON, one a line ([`log_json`]).
     Json,

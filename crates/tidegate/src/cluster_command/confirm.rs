@@ -7,7 +7,7 @@ use clap::Args;
 /// Whether a plan is carried out without a question.
 #[derive(Args, Debug, Clone, Copy)]
 pub struct Consent {
-    /// Do it without a question. Nobody is asked either where there is no terminal.
+    /// Do it without asking. Without a terminal nothing is asked either.
     #[arg(long, short)]
     yes: bool,
 }

@@ -97,7 +97,7 @@ struct WhichArguments {
     /// The cluster's folder.
     #[arg(long, default_value = "tidegate-cluster", conflicts_with = "coordinator")]
     dir: PathBuf,
-    /// The etcd of a cluster of several hosts, as http://HOST:PORT, instead of a folder: whoever may read it may change the cluster.
+    /// The etcd of a cluster of several hosts, as http://HOST:PORT, instead of --dir. Who can read this etcd can change the cluster.
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     coordinator: Vec<String>,
     /// As JSON, for other programs.
@@ -116,7 +116,7 @@ struct UpArguments {
     /// How many replicas must have a write before it is answered, in a new cluster (1, or 0 without replicas).
     #[arg(long)]
     ack: Option<u32>,
-    /// The folder of all that the cluster has.
+    /// The folder for the cluster's data, configuration and logs.
     #[arg(long, default_value = "tidegate-cluster")]
     dir: PathBuf,
     /// Where clients connect; stores get the ports above it.
@@ -131,7 +131,7 @@ struct UpArguments {
     /// How many hosts a new cluster waits for before it begins (3 with --etcd).
     #[arg(long, value_name = "N", requires = "etcd", value_parser = clap::value_parser!(u32).range(1..=64))]
     hosts: Option<u32>,
-    /// The password of stores and proxies, the same on all hosts; `--requirepass-file` keeps it from those who see command lines.
+    /// The password of stores and proxies, the same on all hosts. It shows in the list of processes: `--requirepass-file` does not.
     #[arg(long, value_name = "PASSWORD")]
     requirepass: Option<String>,
     /// A file whose first line is the password of stores and proxies, the same on all hosts.
@@ -236,7 +236,7 @@ enum ServerCommand {
         group: u32,
         /// The server, as host:port.
         server: String,
-        /// How many replicas must have a write from now on, if it was needed for that.
+        /// How many replicas must have a write from now on, where fewer replicas are left than must have it now.
         #[arg(long)]
         ack: Option<u32>,
         #[command(flatten)]
@@ -355,7 +355,7 @@ enum SlotCommand {
     },
     /// Show or set how fast slots move, also while they do.
     Rate(pace::RateArguments),
-    /// Let slots stay where they are whose move has not been completed.
+    /// Cancel moves that are under way: these slots stay where they are.
     Cancel(WhichArguments),
 }
 
@@ -406,14 +406,14 @@ enum ActionCommand {
     },
     /// Show what waits for a person, as the policy says.
     Pending(WhichArguments),
-    /// Have something be done that waits.
+    /// Confirm an action that waits for a person: it is done.
     Confirm {
         /// Its number (`action pending`).
         number: u64,
         #[command(flatten)]
         which: WhichArguments,
     },
-    /// Have something stay undone that waits, while what it is about lasts.
+    /// Refuse an action that waits for a person. It is asked for again when the cause comes again.
     Refuse {
         /// Its number (`action pending`).
         number: u64,
@@ -432,9 +432,9 @@ enum ActionCommand {
 
 #[derive(Debug, Subcommand)]
 enum PolicyCommand {
-    /// Show how each action comes about.
+    /// Show which actions happen by themselves, and which wait for a person.
     Show(WhichArguments),
-    /// Say how an action comes about.
+    /// Set whether an action happens by itself, waits for a person, or is left to a person.
     Set {
         /// failover, restart, rejoin or rebalance.
         action: String,

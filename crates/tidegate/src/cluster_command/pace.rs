@@ -33,7 +33,7 @@ pub struct RateArguments {
     /// Bytes a second of all copies together, such as 50mb, or `off`.
     #[arg(value_parser = rate_of)]
     rate: Option<u64>,
-    /// Copies at once, each between two other groups.
+    /// How many copies run at once. Two groups have one copy between them at a time.
     #[arg(long)]
     parallel: Option<u16>,
     /// Copies become slower when a server takes longer than that to answer, in milliseconds; 0: they do not.

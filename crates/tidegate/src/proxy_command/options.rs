@@ -40,35 +40,35 @@ pub struct ProxyArguments {
     /// another one takes its place.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["conf_file", "server", "cluster", "sentinel"])]
     topology: Option<PathBuf>,
-    /// With one of these three: for how many milliseconds a request is tried again that could not be sent, or that only reads.
+    /// With --cluster, --sentinel or --topology: for how many milliseconds to retry a request that could not be sent, or only reads.
     #[arg(long, value_name = "MS", default_value_t = 5_000)]
     retry_for: u64,
-    /// With one of these three: milliseconds that a server has for an answer.
+    /// With --cluster, --sentinel or --topology: for how many milliseconds to wait for a server's answer.
     #[arg(long, value_name = "MS", default_value_t = 10_000)]
     timeout: u64,
-    /// With one of these three: the password of the servers, which clients have to know too.
+    /// With --cluster, --sentinel or --topology: the servers' password. Clients need it too.
     #[arg(long, value_name = "PASSWORD")]
     password: Option<String>,
-    /// The same, as the first line of a file: other users of the machine see no command line with it.
+    /// A file whose first line is the password. Unlike --password it does not show in the list of processes.
     #[arg(long, value_name = "FILE", conflicts_with = "password")]
     password_file: Option<PathBuf>,
-    /// With a password: the user of the servers that it is of, which clients have to name too.
+    /// With a password: the ACL user whose password it is. Clients name it too.
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// With one of these three: which servers reads go to: master, prefer-replica, or nearest (by latency). Replicas may be behind.
+    /// With --cluster, --sentinel or --topology: where reads go: master, prefer-replica, or nearest (by latency). Replicas may be behind.
     #[arg(long, value_name = "POLICY", default_value_t)]
     read_from: ReadFrom,
-    /// After so many failures in a row requests for a server fail at once until it answers; 0 for never. Not where auto_eject_hosts gives
-    /// its keys to others.
+    /// After so many failures in a row, requests for a server fail at once until it answers; 0: never. Has no effect with auto_eject_hosts,
+    /// which gives the server's keys to others.
     #[arg(long, value_name = "N", default_value_t = ServerLimits::default().breaker_failures)]
     breaker_failures: u32,
-    /// How often such a server is tried, in milliseconds.
+    /// How often such a server is tried again, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 500)]
     breaker_probe: u64,
-    /// Requests that may wait for a server, in each thread; more fail at once.
+    /// How many requests may wait for a server, in each thread. Further ones fail at once.
     #[arg(long, value_name = "N", default_value_t = ServerLimits::default().waiting_max)]
     server_queue: usize,
-    /// Bytes of requests that are kept for being tried again, of each connection to a server; then clients are read no further.
+    /// How many bytes of requests each connection to a server keeps for retries. At the limit clients wait.
     #[arg(long, value_name = "BYTES", default_value = "64mb", value_parser = memory)]
     retry_memory: usize,
     /// On SIGTERM, milliseconds for which clients may still come while the health check says already that they should not.
@@ -83,19 +83,19 @@ pub struct ProxyArguments {
     /// Bytes that a client may leave unread before it is closed, as `256mb`.
     #[arg(long, value_name = "BYTES", default_value = "256mb", value_parser = memory)]
     pub client_output_limit: usize,
-    /// Only look whether the configuration is right.
+    /// Check the configuration, and end.
     #[arg(short = 't', long)]
     pub test_conf: bool,
     /// Run in the background.
     #[arg(short = 'd', long)]
     pub daemonize: bool,
-    /// Say what is counted.
+    /// Describe the statistics, and end.
     #[arg(short = 'D', long)]
     pub describe_stats: bool,
     /// Print the version.
     #[arg(short = 'V', long)]
     pub version: bool,
-    /// How much is logged: taken, and everything that matters is logged.
+    /// Accepted for nutcracker's sake, without effect: everything that matters is logged.
     #[arg(short = 'v', long, value_name = "0-11", default_value_t = 5)]
     verbose: u8,
     /// The file that messages go to (stderr).

@@ -44,8 +44,8 @@ pub struct RequestLogArguments {
     /// What is shown together; all but `request` and `raw` with all records, as by --long.
     #[arg(short, value_enum, default_value_t = Grouping::Request)]
     grouping: Grouping,
-    /// Only what this is true of, in Varnish's query language: `RespStatus >= 500`, `ReqURL ~ "^/basket"`,
-    /// `Timestamp:Resp[2] > 0.5 and not Backend ~ static`. Of several, one has to be true.
+    /// Show only what matches this query, in Varnish's query language: `RespStatus >= 500`, `ReqURL ~ "^/basket"`,
+    /// `Timestamp:Resp[2] > 0.5 and not Backend ~ static`. Of several queries, one has to match.
     #[arg(short, value_name = "QUERY", value_parser = query)]
     query: Vec<Query>,
     /// A file with such queries, one a line.

@@ -24,8 +24,8 @@ Basic options:
 Management:
   -d                                  standard input takes commands; the worker waits for 'start'
   -I clifile                          commands that are run first
-  -M address:port                     who manages it: is connected to
-  -S secretfile                       what clients must know (default: made for this instance); -S none: nothing
+  -M address:port                     connect to this address, and take commands from there
+  -S secretfile                       secret of varnishadm (default: made for this instance); none: no secret
   -T address:port                     where clients connect (default: localhost:0); -T none: nowhere
 
 More:
@@ -39,7 +39,7 @@ More:
   -P file                             writes the process' number there
   -C                                  checks the program and ends
   -V                                  prints the version
-  --print                             prints the configuration of the edge that all this stands for
+  --print                             prints the same as a configuration of the edge
 ";
 
 /// What the command line says.

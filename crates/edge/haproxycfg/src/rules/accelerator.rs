@@ -36,7 +36,7 @@ const MANAGED: &str = "managed";
 pub(super) const KEYWORDS: &[Keyword] = &[VCL, WORKDIR];
 
 const WORKDIR: Keyword =
-    Keyword::new(Group::Global, "varnish-workdir", "<name> [param <name>=<value>]*", "Tidegate")
+    Keyword::new(Group::Global, "varnish-workdir", "<name> [param <name>=<value>]*", "")
         .doc(
             "Publishes the log and the counters of proxies with a program of VCL in Varnish's shared memory, for varnishlog, varnishstat and the like (-n). The name is a path, or a folder below /var/lib/varnish. Parameters are vsl_space, vsl_mask, vsl_buffer and vsl_reclen.",
             "varnish-workdir edge1 param vsl_space=20m",
@@ -47,7 +47,7 @@ const VCL: Keyword = Keyword::new(
     Group::Proxy,
     "vcl",
     "{ <file> | builtin } [storage <spec>]* [param <name>=<value>]* [identity <name>] [name <name>]",
-    "Tidegate",
+    "",
 )
 .sections(Sections::FRONTEND_BACKEND)
 .doc(

@@ -23,7 +23,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[Keyword::new(
     Group::Proxy,
     "shared-cache",
     "[size <size>] [disk <path> [disk-size <size>]] [name <name>]",
-    "Tidegate",
+    "",
 )
 .sections(Sections::FRONTEND_BACKEND)
 .doc(

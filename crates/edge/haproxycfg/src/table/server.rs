@@ -141,7 +141,7 @@ pub const KEYWORDS: &[Keyword] = &[
             "server web1 web1.example.com:80 init-addr last,libc,none",
         )
         .server(server::init_addr),
-    Keyword::new(Group::Server, "initial", "<number>", "Tidegate")
+    Keyword::new(Group::Server, "initial", "<number>", "")
         .doc(
             "Checks of the window that are taken for good at the start; all but one of the threshold if nothing is said.",
             "server web1 192.0.2.1:80 check window 8 threshold 3 initial 0",
@@ -373,7 +373,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("TCP Fast Open: the request goes with the first packet, where the server and both systems allow it.", "server web1 192.0.2.1:80 tfo")
         .server(server::flag),
     tls("tls-tickets", "", "TLS session tickets.", "server web1 192.0.2.1:443 ssl tls-tickets"),
-    Keyword::new(Group::Server, "threshold", "<number>", "Tidegate")
+    Keyword::new(Group::Server, "threshold", "<number>", "")
         .doc("Good checks that the window must have.", "server web1 192.0.2.1:80 check window 8 threshold 3")
         .server(server::number),
     word("track", "[<backend>/]<server>")
@@ -397,7 +397,7 @@ pub const KEYWORDS: &[Keyword] = &[
     word("weight", "<0..256>")
         .doc("Share of the load; 0 gets none.", "server web1 192.0.2.1:80 weight 10")
         .server(server::number),
-    Keyword::new(Group::Server, "window", "<1..64>", "Tidegate")
+    Keyword::new(Group::Server, "window", "<1..64>", "")
         .doc(
             "Counts checks as Varnish does: of the last ones, so many (threshold) must be good, whatever their order.",
             "server web1 192.0.2.1:80 check window 8 threshold 3",
