@@ -5,11 +5,14 @@
 //! take and for what they will take themselves. Who is silent for a while makes place for others; what it has sent stays. Those who
 //! wait are admitted in the order in which they came.
 
-use commands::{Server, SessionId, server::QueryLens};
+use commands::{
+    Server, SessionId,
+    server::{LONG_QUERY, QueryLens},
+};
 use keyspace::Millis;
 
 /// A query that is longer than this is long.
-pub const LONG: usize = 256 << 10;
+pub const LONG: usize = LONG_QUERY;
 /// How often a query's bytes are in memory besides when it runs: as a value, as an effect, in the log, in a record.
 const COPIES: u64 = 4;
 /// For how long an admitted client may be silent while others wait.

@@ -64,3 +64,42 @@ fn keys_go_when_keys_are_too_many() {
     let keys: u64 = client.text(&["DBSIZE"]).parse().unwrap();
     assert!((90_000..200_000).contains(&keys), "{keys}");
 }
+
+/// What clients have said they will send takes no room from keys, and all of them may send it.
+#[test]
+fn keys_stay_until_what_was_announced_has_come() {
+    const CLIENTS: usize = 50;
+    let folder = Folder::new();
+    let store = start(&folder.data(), &["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]);
+    let mut client = store.client();
+    set_many(&mut client, "key", 60_000, &"x".repeat(300));
+    let value = "y".repeat(1_000_000);
+    let requests: Vec<Vec<u8>> = (0..CLIENTS)
+        .map(|number| {
+            let mut request = Vec::new();
+            resp::encode_command(&mut request, &["SET", &format!("long:{number}"), &value]);
+            request
+        })
+        .collect();
+    let mut senders: Vec<Client> = (0..CLIENTS).map(|_| store.client()).collect();
+    for (sender, request) in senders.iter_mut().zip(&requests) {
+        assert!(sender.send(&request[..100_000]));
+    }
+    let come = |client: &mut Client| {
+        let list = client.text(&["CLIENT", "LIST"]);
+        list.lines().filter(|line| line.contains(" qbuf=9996")).count()
+    };
+    while come(&mut client) < CLIENTS {
+        std::thread::yield_now();
+    }
+    assert_eq!(client.text(&["DBSIZE"]), "60000");
+    assert_eq!(stat(&mut client, "evicted_keys"), 0);
+    std::thread::scope(|scope| {
+        for (sender, request) in senders.iter_mut().zip(&requests) {
+            scope.spawn(|| {
+                assert!(sender.send(&request[100_000..]));
+                assert_eq!(sender.reply(), Some(resp::Value::Simple(b"OK".to_vec())));
+            });
+        }
+    });
+}

@@ -532,10 +532,10 @@ fn the_largest_clients_go_when_all_take_too_much() {
     }
     let state = |shard: &mut Shard, client| shard.0.output(client).unwrap().1;
     assert_eq!(state(&mut shard, large), Close::No);
-    // Room for all that is said to come is made at once, so that it takes no more than that.
+    // Room for all that is said to come is made at once, so that it takes no more than that, and what is read behind it.
     shard.0.input(small).unwrap().extend_from_slice(b"*1\r\n$210000\r\nx");
     shard.0.run(small, 1000);
-    assert!((210_000..211_000).contains(&shard.0.input(small).unwrap().capacity()));
+    assert!((210_000..276_000).contains(&shard.0.input(small).unwrap().capacity()));
     turn(&mut shard);
     assert_eq!(state(&mut shard, large), Close::Now);
     assert_eq!((state(&mut shard, kept), state(&mut shard, small)), (Close::No, Close::No));

@@ -70,7 +70,7 @@ pub use loading::Load;
 pub use migration::{Credentials, Migrated, Migration, Parcel};
 pub use portions::PORTION_MIN;
 pub use publish::Own;
-pub use query_run::QueryLens;
+pub use query_run::{LONG_QUERY, QueryLens};
 pub use shared::{
     Clock, Condition, DebugSwitches, Forwards, Migrations, Requests, Scripting, ServerLog, Shared, Shutdown, SlowEvents,
 };

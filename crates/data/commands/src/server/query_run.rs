@@ -4,18 +4,21 @@ use resp::RequestParser;
 
 use crate::{Session, session::Close};
 
+/// A query that is longer than this is long: it may have to wait before more of it is read, if memory is short.
+pub const LONG_QUERY: usize = 256 * 1024;
 /// From how many missing bytes of a query on room is made for them at once.
 const QUERY_ROOM_FROM: usize = 32 * 1024;
-/// For how many at most, unless [`QUERY_ROOM_FACTOR`] is more: a length is easily said, and room that waits to be filled is memory
-/// that others do not get.
-const QUERY_ROOM_MAX: usize = 1 << 20;
-/// Room is made for so many times what has come already. Each time that it is made, what has come moves; a small factor would have
-/// a long query move many times.
-const QUERY_ROOM_FACTOR: usize = 7;
 /// Room is made again when less than this is left of it: about as much as is read at once.
 const QUERY_ROOM_LOW: usize = 64 * 1024;
-/// A query that took more keeps no room once it has run.
-const QUERY_ROOM_KEPT: usize = 1 << 20;
+/// Room for a query until it is long, at most, with what is read behind that: a length is easily said, and room that waits to be filled is
+/// memory that others do not get.
+const QUERY_ROOM_FIRST: usize = LONG_QUERY + 2 * QUERY_ROOM_LOW;
+/// From then on room is made for so many times what has come already. Each time that it is made, what has come moves; a small factor
+/// would have a long query move many times.
+const QUERY_ROOM_FACTOR: usize = 7;
+/// A query that took more keeps no room once it has run, and no more than it needs while the next one comes: what many clients keep
+/// is memory that keys do not get.
+const QUERY_ROOM_KEPT: usize = 128 * 1024;
 
 /// How long a client's query is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,11 +102,21 @@ impl QueryRun {
 }
 
 /// Makes room for the rest of a query of which so many bytes are known to be still to come: as much as is to come, or as much as
-/// what has come vouches for. Without it a vector would grow by doubling, and take up to twice of what the query needs.
+/// what has come vouches for. Without it a vector would grow by doubling, and take up to twice of what the query needs. Room that a
+/// longer query has left is given back.
 fn make_room(query: &mut Vec<u8>, missing: usize) {
     let left = query.capacity() - query.len();
-    if missing > QUERY_ROOM_FROM && left < missing.min(QUERY_ROOM_LOW) {
-        query.reserve_exact(missing.min(query.len().saturating_mul(QUERY_ROOM_FACTOR).max(QUERY_ROOM_MAX)));
+    if missing > QUERY_ROOM_FROM && left < QUERY_ROOM_LOW {
+        let vouched = match QUERY_ROOM_FIRST.checked_sub(query.len()) {
+            Some(first) if query.len() < LONG_QUERY => first,
+            _ => query.len().saturating_mul(QUERY_ROOM_FACTOR),
+        };
+        // Behind the last of it there may be the beginning of the next one.
+        query.reserve_exact(missing.saturating_add(QUERY_ROOM_LOW).min(vouched));
+    }
+    let needed = query.len().saturating_add(missing).saturating_add(QUERY_ROOM_LOW);
+    if query.capacity() > QUERY_ROOM_KEPT && query.capacity() / 2 > needed {
+        query.shrink_to(needed.max(QUERY_ROOM_KEPT));
     }
 }
 
@@ -122,15 +135,33 @@ mod tests {
             let missing = len - query.len();
             make_room(&mut query, missing);
             made += usize::from(query.capacity() != room);
-            most = most.max(query.capacity().saturating_sub(QUERY_ROOM_MAX) / query.len());
+            most = most.max(query.capacity().saturating_sub(QUERY_ROOM_FIRST) / query.len());
         }
-        assert!(query.capacity() <= len.max(QUERY_ROOM_MAX) + read, "no more than it took");
+        assert!(query.capacity() <= len + QUERY_ROOM_LOW + read, "no more than it took");
         (made, most)
     }
 
     #[test]
+    fn pipelines_of_long_queries_take_little_more_than_one_of_them() {
+        for len in [100_000, 300_000, 1_000_000, 5_000_000] {
+            let (mut query, mut most) = (Vec::new(), 0);
+            for _ in 0..100 * len / (64 << 10) {
+                query.resize(query.len() + (64 << 10), b'x');
+                most = most.max(query.capacity());
+                query.drain(..query.len() / len * len);
+                let missing = len - query.len();
+                make_room(&mut query, missing);
+            }
+            assert!(most <= (len + 3 * QUERY_ROOM_LOW).max(2 * QUERY_ROOM_KEPT), "{most} for {len}");
+            query.drain(..);
+            make_room(&mut query, 0);
+            assert!(query.capacity() <= QUERY_ROOM_KEPT.max(2 * QUERY_ROOM_LOW), "the next is short");
+        }
+    }
+
+    #[test]
     fn a_long_query_moves_a_few_times_and_its_room_follows_what_came() {
-        for (len, made_max) in [(10_000, 2), (200_000, 3), (1 << 20, 3), (32 << 20, 5), (100 << 20, 6)] {
+        for (len, made_max) in [(10_000, 2), (200_000, 2), (1 << 20, 3), (32 << 20, 5), (100 << 20, 6)] {
             for read in [10_000, 64 << 10] {
                 let (made, most) = receive(len, read);
                 assert!(made <= made_max, "room of {len} was made {made} times");
