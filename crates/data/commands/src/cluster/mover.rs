@@ -33,6 +33,12 @@ impl Membership {
         Ok(self.mover_count)
     }
 
+    /// Whether somebody fills slots: what their keys are is said by their owner until then, and so is when they expire.
+    #[must_use]
+    pub fn is_being_filled(&self) -> bool {
+        !self.movers.is_empty()
+    }
+
     /// Nobody fills these slots any more.
     pub fn end_movers(&mut self, slots: SlotRange) {
         self.movers.retain(|pass| !overlap(pass.slots, slots));

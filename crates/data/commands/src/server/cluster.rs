@@ -1,6 +1,6 @@
 //! A node of a cluster: commands whose keys are elsewhere are sent there, those on slots that are paused wait.
 
-use keyspace::{Bytes, Failure};
+use keyspace::{Bytes, Failure, Millis};
 
 use crate::{
     Session, SessionId,
@@ -189,6 +189,19 @@ impl Shared {
 }
 
 impl Server {
+    /// The time that a session's commands look at keys at. For who fills slots nothing has expired: a copy may have a time that the owner
+    /// has changed since, which comes later, and what has expired there is removed by the owner.
+    #[inline]
+    pub(super) fn time_for(&self, session: &Session) -> Millis {
+        if matches!(session.standing.peer, Peer::Mover { .. }) { Millis::MIN } else { self.now }
+    }
+
+    /// Whether keys go by themselves when their time has come: not while slots are being filled, for whose keys the owner says so.
+    pub fn expires_by_itself(&self) -> bool {
+        let is_being_filled = self.shared.cluster.as_ref().is_some_and(|membership| membership.is_being_filled());
+        !self.keyspace.is_following && !is_being_filled
+    }
+
     /// Ends pauses of slots whose time is over.
     pub(super) fn end_slot_pause_in_time(&mut self) {
         let now = self.shared.stopwatch();

@@ -372,6 +372,36 @@ fn what_another_node_was_asked_is_answered_though_this_one_becomes_a_replica() {
 }
 
 #[test]
+fn keys_of_slots_on_their_way_expire_when_their_owner_says_so() {
+    let mut shard = node(&Rc::default());
+    let (client, mover) = (shard.client(), shard.client());
+    assert_eq!(shard.ask(client, &told(1, TWO)), "+OK ");
+    assert_eq!(shard.ask(mover, "CLUSTER CONNECTION MOVER 15495 15495 1"), "+OK ");
+    // A copy is of some time ago: by then the owner has given its keys other times, which come behind it.
+    for (copied, changed) in [("PEXPIREAT a 500", "PEXPIREAT a 9000"), ("PEXPIREAT a 1500", "PERSIST a")] {
+        assert_eq!(shard.ask(mover, "SET a 1"), "+OK ");
+        assert_eq!(shard.ask(mover, copied), ":1 ");
+        assert_eq!(shard.ask(client, "SET b 1 PX 100"), "+OK ");
+        shard.0.tick(2000);
+        assert_eq!(shard.ask(mover, changed), ":1 ", "{copied}");
+        shard.0.run(client, 2000);
+        assert_eq!(shard.ask(mover, "GET a"), "$1 1 ");
+    }
+    assert_eq!(shard.ask(mover, "PEXPIREAT a 500"), ":1 ");
+    assert_eq!(shard.ask(mover, "PEXPIRE a 100"), ":1 ");
+    assert_eq!(shard.ask(mover, "PEXPIRETIME a"), ":1100 ");
+    assert_eq!(shard.ask(mover, "PEXPIREAT a 9000"), ":1 ");
+    // They are its own from now on.
+    let all = TWO.replace("0-9999", "0-16383").replace(" 10000-16383", "");
+    assert_eq!(shard.ask(client, &told(2, &all)), "+OK ");
+    shard.0.tick(8000);
+    assert_eq!(shard.ask(client, "GET a"), "$1 1 ");
+    assert_eq!(shard.ask(client, "DBSIZE"), ":1 ", "its own have gone again");
+    shard.0.tick(9000);
+    assert_eq!(shard.ask(client, "DBSIZE"), ":0 ");
+}
+
+#[test]
 fn who_waits_for_a_key_is_sent_elsewhere_without_a_lease() {
     let clock = Rc::new(Cell::new(0));
     let mut shard = node(&clock);

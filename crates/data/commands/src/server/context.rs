@@ -58,6 +58,11 @@ impl Context<'_> {
 
     /// What a time to live counts from: now, or when the log got the command that is run again.
     pub fn counted_from(&self) -> Millis {
-        if self.session.replaying { self.session.replayed_at } else { self.now() }
+        match self.now() {
+            _ if self.session.replaying => self.session.replayed_at,
+            // Who fills slots: nothing has expired for it, and time goes on.
+            Millis::MIN => self.shared.clock.now,
+            now => now,
+        }
     }
 }

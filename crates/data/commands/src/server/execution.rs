@@ -79,7 +79,8 @@ impl Server {
             Ok(())
         } else {
             let reply = Reply::new(output, session.protocol);
-            let keys = Keys::new(&mut self.keyspace, session.db, self.now, &mut self.changes);
+            let now = self.time_for(session);
+            let keys = Keys::new(&mut self.keyspace, session.db, now, &mut self.changes);
             let mut context = Context { words: Words(words), reply, keys, session, shared: &mut self.shared };
             (found.command.handler)(&mut context)
         };
@@ -124,7 +125,8 @@ impl Server {
         }
         for (place, access) in found.command.key_accesses(words) {
             let Some(key) = words.get(place).filter(|_| !access.intersects(Access::OW | Access::RM)) else { continue };
-            let mut keys = Keys::new(&mut self.keyspace, session.db, self.now, &mut self.changes);
+            let now = self.time_for(session);
+            let mut keys = Keys::new(&mut self.keyspace, session.db, now, &mut self.changes);
             if !keys.is_resident(key) {
                 keys.contains(key)?;
             }

@@ -293,7 +293,7 @@ impl Server {
         self.keyspace.usage.by_frequency = self.shared.settings.maxmemory_policy.is_by_frequency();
         self.keyspace.usage.is_cache = self.shared.settings.maxmemory.0 > 0 && self.keyspace.has_tables();
         self.shared.statistics.sample(now);
-        if self.shared.debug.active_expiry && !paused && !self.keyspace.is_following {
+        if self.shared.debug.active_expiry && !paused && self.expires_by_itself() {
             let begin = (self.shared.clock.stopwatch)();
             for db in 0..self.keyspace.len() {
                 self.keys(db, now).expire_due(EXPIRE_AT_MOST);
@@ -334,6 +334,9 @@ impl Server {
     ///
     /// It could not be read.
     pub fn expire_if_due(&mut self, db: usize, key: &[u8], now: Millis) -> Result<(), Failure> {
+        if !self.expires_by_itself() {
+            return Ok(());
+        }
         self.now = now;
         self.watch_changes();
         let is_read = self.keys(db, now).contains(key).map(drop);
@@ -345,7 +348,7 @@ impl Server {
 
     /// When [`tick`](Self::tick) has something to do next.
     pub fn next_deadline(&self) -> Option<Millis> {
-        let is_paused = self.shared.postponing.is_on() || self.keyspace.is_following;
+        let is_paused = self.shared.postponing.is_on() || !self.expires_by_itself();
         let mut expiring = None;
         for db in 0..if is_paused { 0 } else { self.keyspace.len() } {
             let first = self.keyspace.database(db).and_then(|database| database.expiring.first());

@@ -371,7 +371,7 @@ impl Server {
             found,
             db: session.db,
             protocol: session.protocol,
-            now: self.now,
+            now: self.time_for(session),
             is_muted: !session.replies_wanted(),
             keys,
             work,

@@ -166,7 +166,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
     pub(crate) fn ask_for_due(&mut self, server: &Server, now: Millis) {
         let (at, db) = self.reads.next_due;
         // One at a time: where it takes long, more of them would take longer.
-        if now < at || self.reads.asking_for_due > 0 {
+        if now < at || self.reads.asking_for_due > 0 || !server.expires_by_itself() {
             return;
         }
         let is_asked = |database: &&Database| {
