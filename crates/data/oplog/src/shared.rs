@@ -33,6 +33,8 @@ pub(crate) struct Shared<D: Disk> {
     /// A sync has failed: nothing is done any more.
     pub(crate) failed: AtomicBool,
     lists: Mutex<Lists<D::File>>,
+    /// Held while files are synced.
+    syncing: Mutex<()>,
     /// What is noted of the end; nothing while the log is made or cut.
     end_note: Mutex<Option<EndNote<D::File>>>,
 }
@@ -81,6 +83,7 @@ impl<D: Disk> Shared<D> {
                 garbage: VecDeque::new(),
                 next_number: 0,
             }),
+            syncing: Mutex::new(()),
             end_note: Mutex::new(None),
         }
     }
@@ -132,6 +135,9 @@ impl<D: Disk> Shared<D> {
     }
 
     pub(crate) fn sync(&self) -> Result<Offset, LogError> {
+        // IMPORTANT: one at a time. Two that have the same list would each take the files off it that the other one has taken off already,
+        // so the segment that is written to would be on it no more, and never be synced.
+        let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.check()?;
         let (files, folder_changed, written) = {
             let mut lists = self.lists();
@@ -171,7 +177,7 @@ impl<D: Disk> Shared<D> {
     }
 }
 
-/// Makes what was written durable, from a thread of its own: `fdatasync` takes as long as it takes. One at a time.
+/// Makes what was written durable, from a thread of its own: `fdatasync` takes as long as it takes. There may be several.
 #[derive(Debug)]
 pub struct Syncer<D: Disk> {
     pub(crate) shared: Arc<Shared<D>>,

@@ -530,3 +530,29 @@ fn threads_share_a_log_on_a_real_disk() {
     assert_eq!((recovered.end, recovered.cut), (end, None));
     assert_eq!(read(&log, Offset(0)).unwrap().0, all);
 }
+
+#[test]
+fn what_is_written_is_synced_though_two_have_synced_at_the_same_time() {
+    let folder = TemporaryFolder::new("two-syncers");
+    for round in 0..20 {
+        let path = folder.0.join(round.to_string());
+        let (mut log, _) = Log::open(RealDisk, &path, small(), 1_000).unwrap();
+        // Two segments have something that is not synced.
+        for number in 0..2 {
+            log.append(&piece(number), 1_000).unwrap();
+            log.rotate(1_000).unwrap();
+        }
+        let (mut one, mut other) = (log.syncer(), log.syncer());
+        let together = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                together.wait();
+                one.sync().unwrap();
+            });
+            together.wait();
+            other.sync().unwrap();
+        });
+        let unsynced = log.shared.lists().unsynced.iter().map(|file| file.segment.first()).collect::<Vec<_>>();
+        assert_eq!(unsynced, [log.end().0], "round {round}: the one that is written to is synced the next time");
+    }
+}
