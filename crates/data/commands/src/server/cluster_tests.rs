@@ -390,6 +390,7 @@ fn keys_of_slots_on_their_way_expire_when_their_owner_says_so() {
     assert_eq!(shard.ask(mover, "PEXPIREAT a 500"), ":1 ");
     assert_eq!(shard.ask(mover, "PEXPIRE a 100"), ":1 ");
     assert_eq!(shard.ask(mover, "PEXPIRETIME a"), ":1100 ");
+    assert_eq!(shard.ask(mover, "PTTL a"), ":100 ");
     assert_eq!(shard.ask(mover, "PEXPIREAT a 9000"), ":1 ");
     // They are its own from now on.
     let all = TWO.replace("0-9999", "0-16383").replace(" 10000-16383", "");

@@ -53,16 +53,20 @@ impl Context<'_> {
 
     /// The time of this command.
     pub fn now(&self) -> Millis {
-        self.keys.now
+        match self.keys.now {
+            // Who fills slots: nothing has expired for it, and time goes on.
+            Millis::MIN if !self.session.replaying => self.shared.clock.now,
+            now => now,
+        }
+    }
+
+    /// Whether a key that is given this time is removed at once: not where somebody else says what expires.
+    pub fn has_passed(&self, at: Millis) -> bool {
+        at <= self.keys.now && !self.session.replaying
     }
 
     /// What a time to live counts from: now, or when the log got the command that is run again.
     pub fn counted_from(&self) -> Millis {
-        match self.now() {
-            _ if self.session.replaying => self.session.replayed_at,
-            // Who fills slots: nothing has expired for it, and time goes on.
-            Millis::MIN => self.shared.clock.now,
-            now => now,
-        }
+        if self.session.replaying { self.session.replayed_at } else { self.now() }
     }
 }

@@ -127,7 +127,7 @@ fn put(context: &mut Context<'_>, value: Value, ttl: i64, options: &Options) -> 
         ttl if options.absolute => ttl.min(NEVER - 1),
         ttl => ttl.saturating_add(context.counted_from()).min(NEVER - 1),
     };
-    if expire_at <= context.now() && !context.session.replaying {
+    if context.has_passed(expire_at) {
         if context.keys.remove(key)? {
             context.keys.modified(key);
             context.keys.notify(EventClass::GENERIC, "del", key);

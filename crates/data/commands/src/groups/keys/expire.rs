@@ -74,7 +74,7 @@ fn set_expiry(context: &mut Context<'_>, command: &str, unit_ms: i64, base: Mill
         context.reply.integer(0);
         return Ok(());
     }
-    let (event, instead) = if at <= context.now() && !context.session.replaying {
+    let (event, instead) = if context.has_passed(at) {
         context.keys.remove(key)?;
         ("del", vec![Bytes::from_slice(b"DEL"), Bytes::from_slice(key)])
     } else {

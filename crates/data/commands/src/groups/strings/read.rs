@@ -152,7 +152,7 @@ pub(super) fn get_and_expire(context: &mut Context<'_>) -> Result<(), Failure> {
             context.keys.set_expire_at(key, NEVER)?;
             ("persist", vec![Bytes::from_slice(b"PERSIST"), Bytes::from_slice(key)])
         }
-        Change::At { at, absolute: true } if at <= context.now() && !context.session.replaying => {
+        Change::At { at, absolute: true } if context.has_passed(at) => {
             context.keys.remove(key)?;
             ("del", vec![Bytes::from_slice(b"DEL"), Bytes::from_slice(key)])
         }
