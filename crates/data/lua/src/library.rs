@@ -36,17 +36,17 @@ pub fn room_to_grow(lua: &Lua, len: usize) -> mlua::Result<()> {
 
 /// What the host refuses, or what a command of its failed with: an error with its code, and without the place of the caller.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{text}")]
+#[error("{}", String::from_utf8_lossy(text))]
 pub struct Refused {
     /// What it says, with its code.
-    pub text: String,
+    pub text: Vec<u8>,
     /// It is among the errors that are counted.
     pub is_counted: bool,
 }
 
 /// An error of the host of the general kind.
 pub fn refused(text: impl std::fmt::Display) -> mlua::Error {
-    mlua::Error::external(Refused { text: format!("ERR {text}"), is_counted: false })
+    mlua::Error::external(Refused { text: format!("ERR {text}").into_bytes(), is_counted: false })
 }
 
 /// An error of an argument, counted from 1, as Lua words it.

@@ -3,7 +3,7 @@
 //! A machine has a table of the host's own, kept under a name of the registry. What stops a script leaves its reason there, so
 //! that nothing in the script can catch it for good.
 
-use mlua::{Function, HookTriggers, IntoLua as _, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
 
 use crate::{bit, json, library, message_pack, patterns, random::ScriptRandom, structure};
 
@@ -15,6 +15,10 @@ const LEVELS_MAX: usize = 32;
 const NAME_LEN_MAX: usize = 200;
 /// The name of the function that is asked each now and then whether a script is to be stopped.
 const PAUSE: &str = "pause";
+/// The name under which Lua's own function that compiles is kept.
+const COMPILER: &str = "compiler";
+/// What a text begins with that is no source.
+const BINARY_FIRST: u8 = 0x1b;
 /// The name under which the host's table is kept.
 const HOST: &str = "host";
 
@@ -27,6 +31,7 @@ pub fn start() -> mlua::Result<Lua> {
     let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
     let lua = Lua::new_with(libraries, LuaOptions::default().catch_rust_panics(true))?;
     lua.set_memory_limit(library::MEMORY_MAX)?;
+    lua.set_named_registry_value(COMPILER, lua.globals().raw_get::<Function>("loadstring")?)?;
     Ok(lua)
 }
 
@@ -82,12 +87,13 @@ pub fn stop(lua: &Lua, reason: &'static str) -> mlua::Error {
 pub fn put(lua: &Lua, host: &Table, chunk: &'static str, look: patterns::Look) -> mlua::Result<()> {
     host.set("loadstring", lua.create_function(load_string)?)?;
     host.set("line", lua.create_function(move |lua, ()| Ok(place_of_chunk(lua, chunk)))?)?;
-    let describe = |_: &Lua, value: Value| match value {
+    let describe = |lua: &Lua, value: Value| match value {
         Value::Error(error) => {
             let refused = error.chain().find_map(|cause| cause.downcast_ref::<library::Refused>());
             let raised = error.chain().any(|cause| cause.is::<patterns::Raised>());
             let counted = refused.is_some_and(|refused| refused.is_counted).then_some(true);
-            Ok((refused.map(|refused| refused.text.clone()), Some(message_of(&error)), raised, counted))
+            let text = refused.map(|refused| lua.create_string(&refused.text)).transpose()?;
+            Ok((text, Some(message_of(&error)), raised, counted))
         }
         _ => Ok((None, None, false, None)),
     };
@@ -128,21 +134,36 @@ fn repeat(lua: &Lua, arguments: library::Arguments) -> mlua::Result<Value> {
 
 fn load_string(lua: &Lua, (source, name): (LuaString, Option<LuaString>)) -> mlua::Result<(Value, Value)> {
     // Lua shows a text's beginning where it has no name.
-    let name = name.unwrap_or_else(|| source.clone()).to_string_lossy();
-    let name: String = name.split('\0').next().unwrap_or_default().chars().take(NAME_LEN_MAX).collect();
-    Ok(match compile(lua, &source.as_bytes(), &name) {
+    let name = name.unwrap_or_else(|| source.clone());
+    let name = name.as_bytes();
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    Ok(match compile(lua, &source.as_bytes(), name.get(..NAME_LEN_MAX).unwrap_or(name)) {
         Ok(function) => (Value::Function(function), Value::Nil),
-        Err(error) => (Value::Nil, message_of(&error).into_lua(lua)?),
+        Err(text) => (Value::Nil, Value::String(lua.create_string(text)?)),
     })
 }
 
-/// Compiles source, and nothing but source. Lua 5.1's compiler does not hold on to the name of what it compiles, so that collecting
-/// garbage meanwhile could take it away (CVE-2025-49844). Equal strings are one in Lua: as long as this one is held, that one stays.
-pub fn compile(lua: &Lua, source: &[u8], name: &str) -> mlua::Result<Function> {
-    let held = lua.create_string(name)?;
-    let function = lua.load(source).set_name(name).set_mode(mlua::chunk::ChunkMode::Text).into_function();
-    drop(held);
-    function
+/// Compiles source, and nothing but source. By Lua's own function: what it says of an error is the bytes that it met, whether they are
+/// UTF-8 or not. Lua 5.1's compiler does not hold on to the name of what it compiles, so that collecting garbage meanwhile could take it
+/// away (CVE-2025-49844); as an argument of that function it stays.
+///
+/// # Errors
+///
+/// Why it does not compile.
+pub fn compile(lua: &Lua, source: &[u8], name: &[u8]) -> Result<Function, Vec<u8>> {
+    let compiled = (|| {
+        if source.first() == Some(&BINARY_FIRST) {
+            let text = lua.load(source).set_mode(mlua::chunk::ChunkMode::Text);
+            return text.into_function().map(|function| (Value::Function(function), None));
+        }
+        let compiler: Function = lua.named_registry_value(COMPILER)?;
+        compiler.call::<(Value, Option<LuaString>)>((lua.create_string(source)?, lua.create_string(name)?))
+    })();
+    match compiled {
+        Ok((Value::Function(function), _)) => Ok(function),
+        Ok((_, text)) => Err(text.map(|text| text.as_bytes().to_vec()).unwrap_or_default()),
+        Err(error) => Err(message_of(&error).into_bytes()),
+    }
 }
 
 /// The first line of an error's text: Lua appends where it was on the stack.
@@ -171,4 +192,23 @@ fn place_of_chunk(lua: &Lua, chunk: &str) -> (Option<String>, Option<usize>) {
     };
     let line = (1..LEVELS_MAX).find_map(|level| lua.inspect_stack(level, of_chunk).flatten());
     (line.map(|_| chunk.to_owned()), line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_compiler_keep_their_bytes() {
+        let lua = start().unwrap();
+        for (source, name, expected) in [
+            (b"x = \xff\xfe".as_slice(), b"@name".as_slice(), b"name:1: unexpected symbol near '\xff'".as_slice()),
+            (b"x = =", b"x\xff", b"[string \"x\xff\"]:1: unexpected symbol near '='"),
+            (b"return 'a\xff\n", b"=n", b"n:1: unfinished string near ''a\xff'"),
+        ] {
+            assert_eq!(compile(&lua, source, name).unwrap_err(), expected);
+        }
+        assert!(compile(&lua, b"\x1bLua", b"=n").is_err(), "source alone is compiled");
+        assert_eq!(compile(&lua, b"return 1 + 1", b"=n").unwrap().call::<i64>(()).unwrap(), 2);
+    }
 }

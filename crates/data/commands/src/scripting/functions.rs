@@ -173,10 +173,12 @@ impl Libraries {
         if self.libraries.contains_key(&head.name) && !replace {
             return Err(error(format!("Library '{}' already exists", String::from_utf8_lossy(&head.name))));
         }
-        let chunk =
-            machine.compile(head.code).map_err(|reason| error(format!("Error compiling function: {reason}")))?;
-        let registered =
-            machine.load(&chunk, bounded).map_err(|reason| error(format!("Error registering functions: {reason}")))?;
+        let chunk = machine
+            .compile(head.code)
+            .map_err(|reason| Failure::quoting(&[b"ERR Error compiling function: ", &reason]))?;
+        let registered = machine
+            .load(&chunk, bounded)
+            .map_err(|reason| Failure::quoting(&[b"ERR Error registering functions: ", &reason]))?;
         if registered.is_empty() {
             return Err(error("No functions registered".into()));
         }

@@ -127,8 +127,8 @@ impl Machine {
     /// # Errors
     ///
     /// It is not Lua: why, with the line.
-    pub fn compile(&self, source: &[u8]) -> Result<Function, String> {
-        machine::compile(&self.lua, source, self.kind.chunk()).map_err(|error| message_of(&error))
+    pub fn compile(&self, source: &[u8]) -> Result<Function, Vec<u8>> {
+        machine::compile(&self.lua, source, self.kind.chunk().as_bytes())
     }
 
     /// Runs the text of a library and gives what it registered. It may take as long as it wants if it is not `bounded`.
@@ -136,7 +136,7 @@ impl Machine {
     /// # Errors
     ///
     /// What it raised.
-    pub(crate) fn load(&self, chunk: &Function, bounded: bool) -> Result<Vec<Registered>, String> {
+    pub(crate) fn load(&self, chunk: &Function, bounded: bool) -> Result<Vec<Registered>, Vec<u8>> {
         self.registered.borrow_mut().clear();
         let begin = if bounded { (self.stopwatch)() } else { u64::MAX };
         self.loading.set(Some(begin));
@@ -149,9 +149,9 @@ impl Machine {
                 .get::<Option<LuaString>>("err")
                 .ok()
                 .flatten()
-                .map_or_else(String::new, |text| text.to_string_lossy())),
-            Ok((false, _)) => Err("ERR execution failure".into()),
-            Err(error) => Err(format!("ERR {}", message_of(&error))),
+                .map_or_else(Vec::new, |text| text.as_bytes().to_vec())),
+            Ok((false, _)) => Err(b"ERR execution failure".to_vec()),
+            Err(error) => Err(format!("ERR {}", message_of(&error)).into_bytes()),
         }
     }
 
@@ -211,7 +211,7 @@ pub(crate) enum Answer {
     /// A reply.
     Reply(Value),
     /// The error of a command, or of one that may not run.
-    Failed(String),
+    Failed(Vec<u8>),
     /// What is no question.
     Refused(String),
 }
@@ -222,7 +222,7 @@ impl Answer {
         let (text, is_counted) = match self {
             Self::Reply(value) => return Ok(value),
             Self::Failed(text) => (text, true),
-            Self::Refused(text) => (text, false),
+            Self::Refused(text) => (text.into_bytes(), false),
         };
         Err(mlua::Error::external(library::Refused { text, is_counted }))
     }
@@ -232,10 +232,10 @@ impl Answer {
         let (text, is_counted) = match self {
             Self::Reply(value) => return Ok(value),
             Self::Failed(text) => (text, true),
-            Self::Refused(text) => (text, false),
+            Self::Refused(text) => (text.into_bytes(), false),
         };
         let table = lua.create_table()?;
-        table.raw_set("err", text)?;
+        table.raw_set("err", lua.create_string(text)?)?;
         if is_counted {
             table.raw_set(values::COUNTED, true)?;
         }

@@ -105,7 +105,7 @@ impl Scripts {
             let function = self
                 .machine
                 .compile(source)
-                .map_err(|reason| Failure::owned(format!("ERR Error compiling script (new function): {reason}")))?;
+                .map_err(|reason| Failure::quoting(&[b"ERR Error compiling script (new function): ", &reason]))?;
             self.by_digest.insert(digest.clone(), Script { body: Bytes::from_slice(body), function, flags });
         }
         Ok(digest)

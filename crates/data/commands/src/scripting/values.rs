@@ -86,7 +86,7 @@ fn value_to_lua(lua: &Lua, value: &resp::Value, protocol: Protocol) -> mlua::Res
 #[derive(Debug)]
 pub struct Made {
     /// Its text.
-    pub text: String,
+    pub text: Vec<u8>,
     /// A command raised it, and it was counted then.
     pub is_counted: bool,
 }
@@ -119,7 +119,7 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, chosen: Protocol, depth: us
     };
     if let Some(error) = text("err") {
         let is_counted = matches!(table.raw_get::<Value>(COUNTED), Ok(Value::Boolean(true)));
-        errors.push(Made { text: String::from_utf8_lossy(&error).into_owned(), is_counted });
+        errors.push(Made { text: error.clone(), is_counted });
         return reply.error(error);
     }
     if let Some(ok) = text("ok") {

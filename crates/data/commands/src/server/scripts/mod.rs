@@ -300,7 +300,7 @@ impl Server {
             if let Some(statistics) = found.and_then(|found| statistics.of(found)) {
                 statistics.rejected += 1;
             }
-            return Ok(Answer::Failed(reason));
+            return Ok(Answer::Failed(reason.into_bytes()));
         }
         let writes = found.is_some_and(|found| found.command.flags.contains(Flags::WRITE));
         if writes && let Some(running) = &mut self.shared.scripting.running {
@@ -309,7 +309,7 @@ impl Server {
         let mut output = Vec::new();
         self.call(session, &mut output, &words);
         if let Some(text) = output.strip_prefix(b"-") {
-            return Ok(Answer::Failed(String::from_utf8_lossy(text).trim_end().to_owned()));
+            return Ok(Answer::Failed(text.trim_ascii_end().to_vec()));
         }
         values::reply_to_lua(lua, &output, session.protocol).map(Answer::Reply)
     }
