@@ -4,7 +4,9 @@
 
 mod support;
 
-use support::{Origin, VarnishInstance, Wire};
+use std::io::Write as _;
+
+use support::{Origin, VarnishInstance, Wire, wait_until};
 
 const PROGRAM: &str = r#"vcl 4.1;
 import std as s;
@@ -115,4 +117,65 @@ fn the_same_answers() {
     let [ours, theirs] = [ours.front, theirs.front].map(|front| Wire::connect(front).ask(kept).text());
     assert_eq!(ours, theirs);
     assert!(ours.contains("content-length=8 transfer-encoding=none [helloabc]"), "{ours}");
+}
+
+/// A 304 is about what is stored, and a 206 about a part of something: what a program wants done to bodies is done to neither.
+#[test]
+fn what_is_stored_or_a_part_is_not_recoded() {
+    const RECODES: &str = "vcl 4.1; backend default { .host = \"HOST\"; .port = \"ORIGIN\"; }
+        sub vcl_recv { if (req.url ~ \"^/part\") { return (pass); } }
+        sub vcl_backend_fetch { if (bereq.http.x-range) { set bereq.http.range = bereq.http.x-range; } }
+        sub vcl_backend_response {
+            set beresp.ttl = 0.1s; set beresp.grace = 0s; set beresp.keep = 1h;
+            set beresp.do_gzip = bereq.http.x-do == \"gzip\";
+            set beresp.do_gunzip = bereq.http.x-do == \"gunzip\";
+            set beresp.do_esi = bereq.http.x-do == \"esi\";
+            set beresp.http.x-was = beresp.was_304;
+        }";
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    packed.write_all(b"<p>what is packed</p>").unwrap();
+    let packed = packed.finish().unwrap();
+    let origin = Origin::answering(move |request| {
+        let zip = request.start_line().contains(" /zip");
+        let (coding, body) =
+            if zip { ("content-encoding: gzip\r\n", packed.clone()) } else { ("", b"<p>what is plain</p>".to_vec()) };
+        let (status, body) = match (request.field("if-none-match"), request.field("x-range")) {
+            (Some(_), _) => ("304 Not Modified", Vec::new()),
+            (_, Some(_)) => ("206 Partial Content\r\ncontent-range: bytes 0-4/20", b"<p>wh".to_vec()),
+            _ => ("200 OK", body),
+        };
+        let length =
+            if status.starts_with("304") { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+        [format!("HTTP/1.1 {status}\r\netag: \"1\"\r\n{coding}{length}\r\n").into_bytes(), body].concat()
+    });
+    let ours = VarnishInstance::ours(RECODES, &[], &origin);
+    let mut fronts = vec![ours.front];
+    let theirs =
+        std::path::Path::new("/usr/sbin/varnishd").exists().then(|| VarnishInstance::theirs(RECODES, &[], &origin));
+    fronts.extend(theirs.as_ref().map(|theirs| theirs.front));
+    for front in fronts {
+        for (path, then, expected) in [
+            ("/plain/gzip", "gzip", "<p>what is plain</p>"),
+            ("/plain/esi", "esi", "<p>what is plain</p>"),
+            ("/zip/gunzip", "gunzip", "<p>what is packed</p>"),
+            ("/zip/esi", "esi", "<p>what is packed</p>"),
+        ] {
+            let ask = |wanted: &str, more: &str| {
+                let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\nx-do: {wanted}\r\n{more}\r\n");
+                Wire::connect(front).ask(head)
+            };
+            let first = ask("nothing", "");
+            assert_eq!(first.text(), expected, "{path}");
+            wait_until("it is validated", || ask(then, "").field("x-was") == Some("true"));
+            let plain = ask(then, "");
+            assert_eq!((plain.field("content-encoding"), plain.text().as_str()), (None, expected), "{path}");
+            let as_it_is = ask(then, "accept-encoding: gzip\r\n");
+            let is_packed = as_it_is.body.starts_with(&[0x1f, 0x8b]);
+            assert_eq!(as_it_is.field("content-encoding").is_some(), is_packed, "{path}: {:?}", as_it_is.body);
+            assert_eq!(is_packed, path.starts_with("/zip"), "{path}");
+        }
+    }
+    let part = "GET /part HTTP/1.1\r\nHost: a\r\nx-do: gzip\r\nx-range: bytes=0-4\r\naccept-encoding: gzip\r\n\r\n";
+    let part = Wire::connect(ours.front).ask(part);
+    assert_eq!((part.status(), part.field("content-encoding"), part.text().as_str()), (206, None, "<p>wh"));
 }

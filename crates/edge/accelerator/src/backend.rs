@@ -432,6 +432,9 @@ impl Backend {
             self.host.common.record(VslTag::FetchError, b"Attempted ESI on partial (206) response");
             return self.fail();
         }
+        // What is stored already, and a part of something, stay as they are, whatever the program wants of others.
+        let stays = self.host.was_304 || self.host.response.status() == 206;
+        let filters = if stays { Filters::default() } else { filters };
         self.host.decisions.has_includes = filters.has_includes;
         let recoding = self.recoding(filters);
         if !self.host.was_304 {
@@ -496,8 +499,7 @@ impl Backend {
     }
 
     fn recoding(&self, filters: Filters) -> Recoding {
-        let is_partial = self.host.response.status() == 206;
-        if self.host.was_304 || self.has_no_body() || is_partial {
+        if self.has_no_body() {
             return Recoding::None;
         }
         // NOTE: a page is stored plain, so that what it includes can be put between its bytes; gzip is made when it is delivered.
