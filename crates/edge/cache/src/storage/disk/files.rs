@@ -75,12 +75,26 @@ pub trait Files: Debug + Send + Sync {
     /// # Errors
     /// As above.
     fn sync(&self) -> io::Result<()>;
+
+    /// Whether a cache has run without these files since they were used: its bans and purges are not in the journal.
+    fn are_behind(&self) -> bool {
+        false
+    }
+
+    /// Notes that they are behind no more, since they are empty.
+    ///
+    /// # Errors
+    /// As above.
+    fn catch_up(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// What is written at once to try whether a disk takes something.
 const PROBE_PIECE_BYTES: usize = 256 << 10;
 
-/// Files of the machine: `PATH`, `PATH.journal` and `PATH.journal.new`.
+/// Files of the machine: `PATH`, `PATH.journal` and `PATH.journal.new`; and `PATH.behind`, an empty file that is left by whoever wanted
+/// them in vain.
 #[derive(Debug)]
 pub struct RealFiles {
     data: File,
@@ -98,8 +112,16 @@ impl RealFiles {
     /// Opens the files, or makes them. The data file gets its whole size at once; its blocks are taken when they are written.
     ///
     /// # Errors
-    /// The system's, with the path; another process has them open.
+    /// The system's, with the path; another process has them open. Whoever gets an error goes on without the files, and hears of bans and
+    /// purges that are not in them: the next one who opens them has [`Files::are_behind`].
     pub fn open(path: &Path, size: u64) -> io::Result<Self> {
+        Self::open_or_fail(path, size).inspect_err(|_| {
+            // NOTE: where not even this can be written, nothing can be done.
+            let _ = File::create(behind_path(path));
+        })
+    }
+
+    fn open_or_fail(path: &Path, size: u64) -> io::Result<Self> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
@@ -189,6 +211,15 @@ impl Files for RealFiles {
         let current = self.journals().current.try_clone()?;
         current.sync_data()
     }
+
+    fn are_behind(&self) -> bool {
+        // NOTE: what cannot be found out is taken for the worse.
+        behind_path(&self.path).try_exists().unwrap_or(true)
+    }
+
+    fn catch_up(&self) -> io::Result<()> {
+        std::fs::remove_file(behind_path(&self.path))
+    }
 }
 
 fn no_next() -> io::Error {
@@ -196,11 +227,22 @@ fn no_next() -> io::Error {
 }
 
 fn journal_path(path: &Path, journal: JournalFile) -> PathBuf {
+    beside(
+        path,
+        match journal {
+            JournalFile::Current => ".journal",
+            JournalFile::Next => ".journal.new",
+        },
+    )
+}
+
+fn behind_path(path: &Path) -> PathBuf {
+    beside(path, ".behind")
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(match journal {
-        JournalFile::Current => ".journal",
-        JournalFile::Next => ".journal.new",
-    });
+    name.push(ending);
     name.into()
 }
 

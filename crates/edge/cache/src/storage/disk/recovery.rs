@@ -30,6 +30,11 @@ pub enum StartedEmpty {
         "the cache's journal has other bans than its other storages: its objects cannot be tested, so it starts empty"
     )]
     OtherBans,
+    /// A cache has run without it.
+    #[error(
+        "a cache has run without these files since they were used: bans and purges may be missing, so the cache starts empty"
+    )]
+    Behind,
 }
 
 /// What a tier had.
@@ -148,7 +153,9 @@ impl Stevedore {
         let (replay, end) = Replay::of(&bytes);
         let bans = replay.bans();
         let ban_count = replay.bans.len();
+        let is_behind = disk.files.are_behind();
         let empty_because = match (end, bans) {
+            _ if is_behind => Some(StartedEmpty::Behind),
             (End::Damaged { at }, _) => Some(StartedEmpty::Damaged(at)),
             (_, None) => Some(StartedEmpty::OtherBans),
             (End::Whole { length: 0 }, _) => None,
@@ -172,6 +179,9 @@ impl Stevedore {
             }
         };
         disk.begin_empty()?;
+        if is_behind {
+            disk.files.catch_up()?;
+        }
         cache.bans().join_anew(&disk);
         let storage = Arc::new(Self::on_disk(name, &disk));
         Ok((storage, Recovered { started_empty: empty_because, ..Recovered::default() }))
