@@ -216,6 +216,35 @@ fn what_fails_leaves_the_service_as_it_was() {
     assert_flawless(&clients.stop());
 }
 
+/// A worker that has as many descriptors as it may have cannot take new sockets, and loses no connection for that.
+#[test]
+fn a_worker_without_room_for_sockets_refuses_them_and_serves_on() {
+    let service = Setup::new(PLAIN).start();
+    let worker = service.worker();
+    let clients = Clients::start(service.address(), 2);
+    let mut connection = Connection::open(service.address()).unwrap();
+    assert_eq!(connection.echo("x").unwrap().pid, worker);
+    let limit = |descriptors: &str| {
+        let arguments = [format!("--nofile={descriptors}"), format!("--pid={worker}")];
+        assert!(std::process::Command::new("prlimit").args(arguments).status().unwrap().success());
+    };
+    let more: String = (0..40).map(|_| format!("listen 127.0.0.1:{}\n", free_port())).collect();
+    service.configure(&format!("{PLAIN}{more}").replace("one", "two"));
+    // Some room, then none at all, not even for the configuration.
+    for room in [20, 0] {
+        limit(&format!("{}:4096", Service::descriptors(worker).len() + room));
+        let reply = service.ask("reload");
+        assert!(!reply.success && reply.text.contains("too many open files"), "{}", reply.text);
+        let answer = connection.echo("x").unwrap();
+        assert_eq!((answer.greeting.as_str(), answer.pid), ("one", worker));
+    }
+    limit("4096:4096");
+    service.reload();
+    let answer = service.echo("x").unwrap();
+    assert_eq!((answer.greeting.as_str(), answer.pid), ("two", worker));
+    assert_flawless(&clients.stop());
+}
+
 #[test]
 fn a_configuration_that_kills_the_worker_is_refused() {
     let service = Setup::new(PLAIN).start();

@@ -159,7 +159,7 @@ impl Channel {
         }
     }
 
-    /// The next message and its descriptors. `None` when the other side is gone.
+    /// The next message and its descriptors: fewer than were sent where this process may not have more. `None` when the other side is gone.
     pub(crate) async fn receive<M: DeserializeOwned>(&self) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
         loop {
             let mut ready = self.socket.readable().await?;
@@ -191,7 +191,8 @@ fn receive_now<M: DeserializeOwned>(socket: BorrowedFd<'_>) -> Result<Received<M
     if received.bytes == 0 {
         return Ok(Ok(None));
     }
-    if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+    // NOTE: `CTRUNC` means that this process has no room for descriptors. Who cannot do without them says so, and goes on.
+    if received.flags.contains(ReturnFlags::TRUNC) {
         return Ok(Err(io::Error::new(io::ErrorKind::InvalidData, "a message from another process was cut")));
     }
     bytes.truncate(received.bytes);

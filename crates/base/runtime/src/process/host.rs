@@ -25,6 +25,8 @@ pub(crate) struct Host<S> {
     grace: Option<Duration>,
     /// Sockets that came since the last load.
     received: Vec<SocketKey>,
+    /// Whether some of them had no room in this process.
+    lacks_sockets: bool,
     /// The end of what accepts for the configuration that is served.
     last_use: Option<LastUse>,
 }
@@ -51,6 +53,7 @@ impl<S: Service> Host<S> {
             hard_stop_after: None,
             grace: None,
             received: Vec::new(),
+            lacks_sockets: false,
             last_use: None,
         }
     }
@@ -59,10 +62,25 @@ impl<S: Service> Host<S> {
         &self.table
     }
 
-    /// Takes a socket that the next load may use.
-    pub(crate) fn receive(&mut self, key: SocketKey, descriptor: OwnedFd) {
-        self.table.insert(key.clone(), descriptor);
-        self.received.push(key);
+    /// Takes sockets that the next load may use, one descriptor each, as far as they came.
+    pub(crate) fn receive(&mut self, keys: Vec<SocketKey>, descriptors: Vec<OwnedFd>) {
+        self.lacks_sockets |= descriptors.len() < keys.len();
+        for (key, descriptor) in keys.into_iter().zip(descriptors) {
+            self.table.insert(key.clone(), descriptor);
+            self.received.push(key);
+        }
+    }
+
+    /// Whether sockets for the next load are missing.
+    pub(crate) fn lacks_sockets(&self) -> bool {
+        self.lacks_sockets
+    }
+
+    /// Closes the sockets that came for a load that does not take place.
+    pub(crate) fn forget_received(&mut self) {
+        self.lacks_sockets = false;
+        let received = std::mem::take(&mut self.received);
+        self.table.remove(&received);
     }
 
     /// Takes the sockets that were made for the next load.

@@ -28,15 +28,18 @@ pub(crate) async fn serve<R: Role>(role: R, socket: OwnedFd) -> io::Result<i32> 
                     log::warning!("the master is gone: ending when all connections have");
                     break DrainReason::Orphaned;
                 }
-                Some((ToWorker::Sockets { keys }, descriptors)) => {
-                    for (key, descriptor) in keys.into_iter().zip(descriptors) {
-                        host.receive(key, descriptor);
+                Some((ToWorker::Sockets { keys }, descriptors)) => host.receive(keys, descriptors),
+                Some((ToWorker::Load { generation }, descriptors)) => match descriptors.into_iter().next() {
+                    Some(file) if !host.lacks_sockets() => {
+                        let (header, blob) = message::read(file)?;
+                        load(&mut host, &channel, header, blob).await?;
                     }
-                }
-                Some((ToWorker::Load { .. }, descriptors)) => {
-                    let (header, blob) = read_plan(descriptors)?;
-                    load(&mut host, &channel, header, blob).await?;
-                }
+                    _ => {
+                        host.forget_received();
+                        let text = "the worker has no room for more sockets: too many open files".to_owned();
+                        say(&channel, &FromWorker::Refused { generation, text }).await?;
+                    }
+                },
                 Some((ToWorker::Retire { keys }, _)) => host.table().set_retired(&keys, true),
                 Some((ToWorker::Talk, descriptors)) => descriptors.into_iter().for_each(&talker),
                 Some((ToWorker::Inherit, descriptors)) => {
@@ -106,6 +109,9 @@ async fn begin<R: Role>(mut role: R, channel: &Channel) -> io::Result<Option<(Ho
     let (header, blob) = loop {
         match channel.receive::<ToWorker>().await? {
             Some((ToWorker::Sockets { keys }, descriptors)) => {
+                if descriptors.len() < keys.len() {
+                    return Err(io::Error::other("no room for its sockets: too many open files"));
+                }
                 for (key, descriptor) in keys.into_iter().zip(descriptors) {
                     table.insert(key, descriptor);
                 }
