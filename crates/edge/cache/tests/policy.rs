@@ -8,7 +8,8 @@ use cache::policy::{
     range::{self, Wanted},
     reuse::{self, Reuse, Stored, WhyValidate},
     storing::{self, NotStored},
-    update, vary,
+    update::{self, HeadSays},
+    vary,
 };
 use http::{Headers, Method};
 
@@ -285,8 +286,15 @@ fn updates_by_304() {
     assert_eq!(stored.first(b"age"), None);
     assert!(!update::is_about(&headers("ETag: \"b\""), &stored, NOW), "4.3.4");
     assert!(update::is_about(&headers(""), &stored, NOW), "4.3.4 without a validator");
-    assert!(update::head_agrees(&headers("Content-Length: 5"), &stored), "4.3.5");
-    assert!(!update::head_agrees(&headers("Content-Length: 6"), &stored), "4.3.5");
+    let says = |head: &str| update::head_says(&headers(head), &stored);
+    assert_eq!(says("Content-Length: 6"), HeadSays::Other, "4.3.5");
+    assert_eq!(says("Content-Length: 5"), HeadSays::Nothing, "4.3.5 another page may be as long");
+    assert_eq!(
+        (says(""), says("Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT")),
+        (HeadSays::Nothing, HeadSays::Nothing)
+    );
+    assert_eq!((says("ETag: \"a\""), says("ETag: \"b\"")), (HeadSays::Same, HeadSays::Other), "4.3.5");
+    assert_eq!(says("ETag: \"a\"\nContent-Length: 6"), HeadSays::Other, "4.3.5");
 }
 
 #[test]

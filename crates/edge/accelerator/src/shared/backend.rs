@@ -9,8 +9,13 @@ use cache::{
     body::Cursor,
     index::{Digest, Fetch, Found, Query},
     object::{Filler, Kind, Lifetime, Object, Variant},
-    policy::{directives::RequestDirectives, invalidation, storing::NotStored, update, vary},
-    storage::StorageFull,
+    policy::{
+        directives::RequestDirectives,
+        invalidation,
+        storing::NotStored,
+        update::{self, HeadSays},
+        vary,
+    },
 };
 use http::{HeaderId, Headers, Method, RequestHead, ResponseHead};
 
@@ -124,7 +129,10 @@ impl Backend {
             return self.answer_stale(stale, "stale-if-error", now);
         }
         match judge::lifetime(&self.order.request.headers, head.status(), &head.headers, (self.started, now)) {
-            Ok(lifetime) => self.store(head, lifetime, AcceptedBody::Backend(Recoding::None)),
+            Ok(lifetime) => {
+                let kept = judge::kept(&head, &head.headers);
+                self.store(head, kept, lifetime, AcceptedBody::Backend(Recoding::None))
+            }
             Err(why) => self.relay(head, why, now),
         }
     }
@@ -162,9 +170,13 @@ impl Backend {
             return Step::Ask;
         };
         let mut head = stale.head().clone();
+        judge::remove_named(&mut head.headers);
         update::update(&mut head.headers, &not_modified.headers);
         match judge::lifetime(&self.order.request.headers, head.status(), &head.headers, (self.started, now)) {
-            Ok(lifetime) => self.store(head, lifetime, AcceptedBody::Stale(stale)),
+            Ok(lifetime) => {
+                let kept = judge::kept(&head, &not_modified.headers);
+                self.store(head, kept, lifetime, AcceptedBody::Stale(stale))
+            }
             Err(why) => {
                 self.order.shared.cache.remove(&stale);
                 self.mark(why, head.status(), now);
@@ -174,13 +186,18 @@ impl Backend {
         }
     }
 
-    /// Stores a response; the client gets it from there.
-    fn store(&mut self, mut head: ResponseHead, lifetime: Lifetime, body: AcceptedBody) -> Step {
+    /// Stores of a response what is kept; the client gets its body from there.
+    fn store(
+        &mut self,
+        mut head: ResponseHead,
+        mut kept: ResponseHead,
+        lifetime: Lifetime,
+        body: AcceptedBody,
+    ) -> Step {
         let shared = Arc::clone(&self.order.shared);
         let storage = &shared.storage(lifetime.ends() - lifetime.origin).usable();
         let is_validated = matches!(body, AcceptedBody::Stale(_));
         let length = content_length(&head.headers);
-        let mut kept = head.clone();
         fields::keep_for_object(&mut kept.headers, false);
         if let Some(length) = length {
             kept.headers.add_number(HeaderId::ContentLength, length);
@@ -295,30 +312,29 @@ impl Backend {
         if stored.head().status() != 200 {
             return;
         }
-        if !update::head_agrees(response, &stored.head().headers) {
-            order.shared.cache.remove(&stored);
-            return;
+        match update::head_says(response, &stored.head().headers) {
+            HeadSays::Same => {}
+            HeadSays::Other => {
+                order.shared.cache.remove(&stored);
+                return;
+            }
+            HeadSays::Nothing => return,
         }
         let mut head = stored.head().clone();
         update::update(&mut head.headers, response);
+        head = judge::kept(&head, response);
         let Ok(lifetime) = judge::lifetime(&order.request.headers, 200, &head.headers, (self.started, now)) else {
             order.shared.cache.remove(&stored);
             return;
         };
         // NOTE: without room the stored one stays, stale as it is.
-        drop(self.replace(&stored, head, lifetime, &query));
+        let _ = self.replace(&stored, head, lifetime, &query);
     }
 
-    fn replace(
-        &self,
-        stored: &Object,
-        head: ResponseHead,
-        lifetime: Lifetime,
-        query: &Query<'_>,
-    ) -> Result<(), StorageFull> {
+    fn replace(&self, stored: &Object, head: ResponseHead, lifetime: Lifetime, query: &Query<'_>) -> Option<()> {
         let cache = &self.order.shared.cache;
         let names = vary::names(&head.headers).unwrap_or_default();
-        let (object, mut filler) = Object::start(cache, stored.storage(), Kind::Ordinary, head, lifetime)?;
+        let (object, mut filler) = Object::start(cache, stored.storage(), Kind::Ordinary, head, lifetime).ok()?;
         copy_body(stored, &mut filler)?;
         let query = Query { always_misses: true, is_impatient: true, is_unshared: true, ..*query };
         if let Found::Miss { mut fetch, .. } = cache.lookup(&query) {
@@ -328,7 +344,7 @@ impl Backend {
             filler.finish();
             fetch.publish(object);
         }
-        Ok(())
+        Some(())
     }
 
     /// Says in a response what became of it.
@@ -341,16 +357,16 @@ impl Backend {
     }
 }
 
-/// Copies the body of an object that is whole.
-///
-/// # Errors
-/// The storage has no room.
-fn copy_body(from: &Object, to: &mut Filler) -> Result<(), StorageFull> {
+/// Copies the body of an object that is whole; `None` if the storage has no room, or the disk has lost a piece.
+fn copy_body(from: &Object, to: &mut Filler) -> Option<()> {
     let (mut cursor, mut context) = (Cursor::default(), Context::from_waker(Waker::noop()));
-    while let Poll::Ready(Ok(Some(chunk))) = from.poll_next(&mut cursor, &mut context) {
-        to.push(chunk)?;
+    loop {
+        match from.poll_next(&mut cursor, &mut context) {
+            Poll::Ready(Ok(Some(chunk))) => to.push(chunk).ok()?,
+            Poll::Ready(Ok(None)) => return Some(()),
+            Poll::Ready(Err(_)) | Poll::Pending => return None,
+        }
     }
-    Ok(())
 }
 
 fn accept(stored: Option<Stored>, head: ResponseHead, body: AcceptedBody) -> Step {

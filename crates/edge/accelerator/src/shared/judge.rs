@@ -10,7 +10,7 @@ use cache::{
         storing::{self, NotStored},
     },
 };
-use http::{HeaderId, Headers, Method};
+use http::{HeaderId, Headers, Method, ResponseHead};
 
 use super::{age_of, whole};
 
@@ -43,7 +43,7 @@ pub(super) fn lifetime(
     let exchange = Exchange { requested: whole(requested), received: whole(received) };
     let fresh = freshness::lifetime(status, response, &directives, is_targeted, exchange, HEURISTIC);
     // NOTE: the RFC lets it be guessed; a cookie is mostly for one user, so somebody has to say that it is not.
-    if fresh.source == LifetimeSource::Heuristic && response.contains_known(HeaderId::SetCookie) {
+    if response.contains_known(HeaderId::SetCookie) && !lets_cookie_live(fresh) {
         return Err(NotStored::Nothing);
     }
     let stale = stored(&directives, fresh, 0);
@@ -61,6 +61,27 @@ pub(super) fn lifetime(
         grace: grace as f64,
         keep: KEEP.max(on_error as f64),
     })
+}
+
+/// Whether a server that gives this lifetime lets everybody have the response's cookie for a while.
+fn lets_cookie_live(lifetime: freshness::Lifetime) -> bool {
+    !matches!(lifetime.source, LifetimeSource::Heuristic | LifetimeSource::Nothing) && lifetime.seconds > 0
+}
+
+/// What is stored of a response that these fields have brought or changed: not what is for the one client that asked.
+pub(super) fn kept(head: &ResponseHead, news: &Headers) -> ResponseHead {
+    let mut kept = head.clone();
+    if news.contains_known(HeaderId::SetCookie) {
+        // NOTE: how long the response lives may have been said before there was this cookie.
+        let (directives, is_targeted) = ResponseDirectives::of(news, &TARGETED);
+        let exchange = Exchange { requested: 0, received: 0 };
+        let lifetime = freshness::lifetime(head.status(), news, &directives, is_targeted, exchange, Heuristic::None);
+        if !lets_cookie_live(lifetime) {
+            kept.headers.remove_known(HeaderId::SetCookie);
+        }
+    }
+    remove_named(&mut kept.headers);
+    kept
 }
 
 fn has_validator(response: &Headers) -> bool {
@@ -86,11 +107,12 @@ impl Judged {
             reason = "whole seconds, as they were put in"
         )]
         let seconds = object.lifetime().ttl.max(0.0) as u64;
-        Self {
-            directives: directives(&object.head().headers),
-            lifetime: freshness::Lifetime { seconds, source: LifetimeSource::MaxAge },
-            age: age_of(object, now),
-        }
+        let headers = &object.head().headers;
+        let directives = directives(headers);
+        let is_said =
+            directives.max_age.is_some() || directives.s_maxage.is_some() || headers.contains_known(HeaderId::Expires);
+        let source = if is_said || seconds > 0 { LifetimeSource::MaxAge } else { LifetimeSource::Nothing };
+        Self { directives, lifetime: freshness::Lifetime { seconds, source }, age: age_of(object, now) }
     }
 
     fn stored(&self) -> Stored<'_> {

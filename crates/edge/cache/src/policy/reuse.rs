@@ -2,7 +2,7 @@
 
 use super::{
     directives::{RequestDirectives, ResponseDirectives, Scope},
-    freshness::Lifetime,
+    freshness::{Lifetime, LifetimeSource},
 };
 
 /// A stored response as far as it matters here.
@@ -26,14 +26,19 @@ impl Stored<'_> {
         if self.lifetime.seconds > self.age { 0 } else { self.age - self.lifetime.seconds + 1 }
     }
 
-    /// Whether it may never be used stale (RFC 9111 section 4.2.4).
+    /// Whether it may never be used stale (RFC 9111 section 4.2.4). Of what nobody has given any lifetime, nobody has said either that
+    /// others may have it: it is there to be validated.
     #[must_use]
     pub fn forbids_stale(&self) -> bool {
         let directives = self.directives;
+        let is_for_validation = self.lifetime.source == LifetimeSource::Nothing
+            && directives.stale_while_revalidate.is_none()
+            && directives.stale_if_error.is_none();
         directives.must_revalidate
             || directives.proxy_revalidate
             || directives.s_maxage.is_some()
             || directives.no_cache.is_whole()
+            || is_for_validation
     }
 }
 

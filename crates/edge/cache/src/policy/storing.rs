@@ -70,8 +70,9 @@ pub fn may_store(
     if method != Method::Get {
         return Err(NotStored::Method);
     }
-    // Parts of a response are put together by who knows the whole.
-    if !(200..=599).contains(&status) || matches!(status, 206 | 304) {
+    // Parts of a response are put together by who knows the whole. What failed for a range, a condition or an expectation of this request
+    // says nothing about a request without (RFC 9110 sections 15.5.13, 15.5.17 and 15.5.18).
+    if !(200..=599).contains(&status) || matches!(status, 206 | 304 | 412 | 416 | 417) {
         return Err(NotStored::Status);
     }
     if RequestDirectives::of(request).no_store {

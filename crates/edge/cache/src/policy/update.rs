@@ -60,15 +60,30 @@ pub fn update(stored: &mut Headers, not_modified: &Headers) {
         stored.add(name, value);
     }
 }
+/// What a response to HEAD says of a stored one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadSays {
+    /// It has not changed.
+    Same,
+    /// It has changed.
+    Other,
+    /// Nothing: neither response has a validator that the other one has.
+    Nothing,
+}
 
-/// Whether the answer to a HEAD is about the stored response: what both say of length and validators is the same (RFC 9111 section
-/// 4.3.5). Where it is not, the stored response is stale.
+/// What a response to HEAD says of a stored one (RFC 9111 section 4.3.5).
+///
+/// NOTE: by the RFC a response without validators would do for a stored one without. But then whoever sends HEADs keeps a page from ever
+/// being fetched again that has changed long ago.
 #[must_use]
-pub fn head_agrees(head: &Headers, stored: &Headers) -> bool {
-    [&b"content-length"[..], b"etag", b"last-modified"].iter().all(|name| {
+pub fn head_says(head: &Headers, stored: &Headers) -> HeadSays {
+    let mut says = HeadSays::Nothing;
+    for (name, is_validator) in [(&b"content-length"[..], false), (b"etag", true), (b"last-modified", true)] {
         match (head.first(name), stored.first(name)) {
-            (Some(said), Some(kept)) => said == kept,
-            _ => true,
+            (Some(said), Some(kept)) if said != kept => return HeadSays::Other,
+            (Some(_), Some(_)) if is_validator => says = HeadSays::Same,
+            _ => {}
         }
-    })
+    }
+    says
 }
