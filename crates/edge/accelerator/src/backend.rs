@@ -334,6 +334,9 @@ impl Backend {
             Some(target) => {
                 self.host.asked = Some(target);
                 self.name_host(target);
+                if let Some(fetch) = &mut self.fetch {
+                    fetch.asks_now();
+                }
                 Step::Ask(target)
             }
             None => {
@@ -548,6 +551,11 @@ impl Backend {
         self.host.common.log.call(subroutine);
         self.host.common.subroutine = subroutine;
         let answer = run::run(&self.loaded.program, subroutine, &mut self.host, &self.workspace);
+        if std::mem::take(&mut self.host.common.has_banned)
+            && let Some(fetch) = &mut self.fetch
+        {
+            fetch.has_banned();
+        }
         match &answer {
             Ok(answer) => {
                 let Common { log, now, .. } = &mut self.host.common;

@@ -61,6 +61,8 @@ pub(crate) struct Common {
     pub(crate) now: f64,
     pub(crate) cookies: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) ban_error: Option<String>,
+    /// Whether the program has banned something.
+    pub(crate) has_banned: bool,
     pub(crate) log: Log,
     /// The first thing that went wrong in VCL.
     pub(crate) first_error: Option<String>,
@@ -103,6 +105,7 @@ impl Common {
             now,
             cookies: Vec::new(),
             ban_error: None,
+            has_banned: false,
             log: Log::default(),
             first_error: None,
             subroutine: Subroutine::Init,
@@ -216,6 +219,7 @@ impl Common {
         match parsed {
             Ok(expression) => {
                 self.loaded.cache.bans().add(expression, self.now);
+                self.has_banned = true;
                 self.ban_error = None;
                 true
             }

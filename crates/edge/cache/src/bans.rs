@@ -182,7 +182,7 @@ impl BanList {
         if is_banned {
             self.inner.counters.objects_killed.fetch_add(1, Relaxed);
         } else {
-            self.inner.move_up(&bans, mark, newest);
+            self.inner.move_to(&bans, mark, newest);
         }
         is_banned
     }
@@ -288,6 +288,14 @@ impl BanList {
 }
 
 impl Mark {
+    /// Moves it to where another one stands, if that is before it.
+    pub(crate) fn move_back(&self, other: &Self) {
+        let number = other.number();
+        if number < self.number() {
+            self.list.move_to(&self.list.read(), self, number);
+        }
+    }
+
     pub(crate) fn number(&self) -> u64 {
         self.number.load(Relaxed)
     }
@@ -358,7 +366,7 @@ impl Inner {
         }
     }
 
-    fn move_up(&self, bans: &VecDeque<Arc<Ban>>, mark: &Mark, number: u64) {
+    fn move_to(&self, bans: &VecDeque<Arc<Ban>>, mark: &Mark, number: u64) {
         // NOTE: bans are dropped under the writers' lock alone, so what is left is still in the list.
         self.enter(bans, number);
         let left = mark.number.swap(number, Relaxed);

@@ -14,6 +14,7 @@
 //! other; after the third they fail as well, so that a server that cannot answer is not asked by all of them.
 
 mod expiry;
+mod running;
 mod tags;
 mod waiting;
 
@@ -31,10 +32,11 @@ use smallvec::SmallVec;
 
 use crate::{
     Time,
-    bans::{BanList, Subject},
+    bans::{BanList, Mark, Subject},
     object::{Kind, Lifetime, Object, Place, Variant},
 };
 use expiry::Expiry;
+use running::{Purges, Running};
 use tags::Tags;
 pub(crate) use tags::bytes_of as bytes_of_tag;
 pub use tags::xkeys;
@@ -174,6 +176,7 @@ pub struct Cache {
 struct Shard {
     entries: std::collections::HashMap<Digest, Objects, BuildHasherDefault<DigestHasher>>,
     expiry: Expiry,
+    running: Running,
 }
 
 /// All that has one digest.
@@ -269,7 +272,8 @@ impl Cache {
         if !query.always_misses {
             self.remove_banned(shard, query, removed);
         }
-        let objects = match shard.entries.entry(query.digest) {
+        let Shard { entries, running, .. } = shard;
+        let objects = match entries.entry(query.digest) {
             Entry::Occupied(occupied) => occupied.into_mut(),
             Entry::Vacant(vacant) => {
                 self.counters.digests.fetch_add(1, Relaxed);
@@ -285,7 +289,7 @@ impl Cache {
                     Kind::HitForPass if query.fresh_until(&object) > query.now => return Found::HitForPass(object),
                     // NOTE: as in Varnish what has been passed is fetched without waiting for others for a while.
                     Kind::HitForMiss | Kind::HitForPass => {
-                        let fetch = self.begin(objects, query, false);
+                        let fetch = self.begin((objects, running), query, false);
                         return Found::HitForMiss { fetch, object };
                     }
                 },
@@ -301,9 +305,9 @@ impl Cache {
                 self.counters.busy_sleep.fetch_add(1, Relaxed);
                 Found::Busy(fetch.wait())
             }
-            (Some(_), None) => Found::Miss { fetch: self.begin(objects, query, false), stale },
-            (None, Some(object)) => Found::Grace { object, fetch: Some(self.begin(objects, query, true)) },
-            (None, None) => Found::Miss { fetch: self.begin(objects, query, !query.is_unshared), stale },
+            (Some(_), None) => Found::Miss { fetch: self.begin((objects, running), query, false), stale },
+            (None, Some(object)) => Found::Grace { object, fetch: Some(self.begin((objects, running), query, true)) },
+            (None, None) => Found::Miss { fetch: self.begin((objects, running), query, !query.is_unshared), stale },
         }
     }
 
@@ -321,7 +325,12 @@ impl Cache {
     }
 
     /// A fetch; others wait for it if `is_awaited`.
-    fn begin(self: &Arc<Self>, objects: &mut Objects, query: &Query<'_>, is_awaited: bool) -> Fetch {
+    fn begin(
+        self: &Arc<Self>,
+        (objects, running): (&mut Objects, &mut Running),
+        query: &Query<'_>,
+        is_awaited: bool,
+    ) -> Fetch {
         // NOTE: what the response will vary by is not known yet; the last one tells.
         let expected =
             objects.stored.iter().rev().find_map(|object| object.variant().filter(|variant| !variant.names.is_empty()));
@@ -330,7 +339,14 @@ impl Cache {
         if is_awaited {
             objects.fetches.push(Arc::clone(&waiters));
         }
-        Fetch { cache: Arc::clone(self), digest: query.digest, waiters, variant: Variant::default(), has_ended: false }
+        Fetch {
+            cache: Arc::clone(self),
+            digest: query.digest,
+            waiters,
+            variant: Variant::default(),
+            asked_after: (running.begin(query.digest), self.bans.newest()),
+            has_ended: false,
+        }
     }
 
     /// Removes an object, which its readers keep.
@@ -346,6 +362,7 @@ impl Cache {
     pub fn purge(&self, digest: Digest) -> usize {
         let mut removed = Removed::default();
         let mut shard = self.shard(&digest);
+        shard.leave_fetches(&digest);
         let stored: Vec<Arc<Object>> =
             shard.entries.get(&digest).map(|objects| objects.stored.to_vec()).unwrap_or_default();
         for object in &stored {
@@ -366,6 +383,7 @@ impl Cache {
         keep: Option<f64>,
     ) -> usize {
         let mut shard = self.shard(&digest);
+        shard.leave_fetches(&digest);
         let objects: SmallVec<[Arc<Object>; 2]> =
             shard.entries.get(&digest).map(|objects| objects.stored.iter().cloned().collect()).unwrap_or_default();
         for object in &objects {
@@ -423,16 +441,23 @@ impl Cache {
         }
     }
 
-    fn put_in(&self, digest: Digest, variant: Variant, object: &Arc<Object>, waiters: &Arc<Waiters>) {
+    fn put_in(&self, fetch: &mut Fetch, object: &Arc<Object>) {
+        let (digest, waiters) = (fetch.digest, &fetch.waiters);
+        let (purges, bans) = &fetch.asked_after;
+        object.ban_mark.move_back(bans);
+        let mut removed = Removed::default();
+        let mut shard = self.shard(&digest);
+        if !shard.running.end(&digest, *purges) {
+            return self.end_fetch_in(&mut shard, digest, waiters);
+        }
         let number = self.next_number.fetch_add(1, Relaxed);
+        let variant = std::mem::take(&mut fetch.variant);
         // NOTE: an object is published once; a second place would be lost.
         if object.place.set(Place { digest, variant, number }).is_err() {
             return;
         }
-        let mut removed = Removed::default();
-        let mut shard = self.shard(&digest);
         self.take_out_superseded(&mut shard, object, &mut removed);
-        let Shard { entries, expiry } = &mut *shard;
+        let Shard { entries, expiry, .. } = &mut *shard;
         let objects = entries.entry(digest).or_insert_with(|| {
             self.counters.digests.fetch_add(1, Relaxed);
             Objects::default()
@@ -469,7 +494,7 @@ impl Cache {
             return;
         }
         let mut shard = self.shard(&digest);
-        let Shard { entries, expiry } = &mut *shard;
+        let Shard { entries, expiry, .. } = &mut *shard;
         let objects = entries.entry(digest).or_insert_with(|| {
             self.counters.digests.fetch_add(1, Relaxed);
             Objects::default()
@@ -492,8 +517,13 @@ impl Cache {
         }
     }
 
-    fn end_fetch(&self, digest: Digest, waiters: &Arc<Waiters>) {
-        let mut shard = self.shard(&digest);
+    fn end_fetch(&self, fetch: &Fetch) {
+        let mut shard = self.shard(&fetch.digest);
+        shard.running.end(&fetch.digest, fetch.asked_after.0);
+        self.end_fetch_in(&mut shard, fetch.digest, &fetch.waiters);
+    }
+
+    fn end_fetch_in(&self, shard: &mut Shard, digest: Digest, waiters: &Arc<Waiters>) {
         let Entry::Occupied(mut entry) = shard.entries.entry(digest) else { return };
         entry.get_mut().fetches.retain(|fetch| !Arc::ptr_eq(fetch, waiters));
         if entry.get().is_empty() {
@@ -594,6 +624,8 @@ pub struct Fetch {
     digest: Digest,
     waiters: Arc<Waiters>,
     variant: Variant,
+    /// What had been purged and banned when its request was sent.
+    asked_after: (Purges, Mark),
     has_ended: bool,
 }
 
@@ -612,7 +644,7 @@ impl Fetch {
     /// Puts the object into the index, and tells all who wait. Its body may still be on its way.
     pub fn publish(mut self, object: Arc<Object>) {
         self.has_ended = true;
-        self.cache.put_in(self.digest, std::mem::take(&mut self.variant), &object, &self.waiters);
+        Arc::clone(&self.cache).put_in(&mut self, &object);
         self.tell(Outcome::Published(object));
     }
 
@@ -634,7 +666,7 @@ impl Fetch {
 
     fn end(&mut self, outcome: Outcome) {
         self.has_ended = true;
-        self.cache.end_fetch(self.digest, &self.waiters);
+        self.cache.end_fetch(self);
         self.tell(outcome);
     }
 

@@ -250,6 +250,63 @@ fn bans_are_about_what_was_there() {
     );
 }
 
+fn fetch_of(found: Found) -> Fetch {
+    match found {
+        Found::Miss { fetch, .. } | Found::HitForMiss { fetch, .. } => fetch,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_purged_does_not_come_back_by_a_fetch_that_ran() {
+    let fields = request(&[]);
+    let lives = lifetime(60.0, 60.0, 60.0);
+    type Purge = fn(&Cache, Digest);
+    let purges: [Purge; 2] = [
+        |cache, digest| assert_eq!(cache.purge(digest), 0),
+        |cache, digest| assert_eq!(cache.soft_purge(digest, NOW, Some(0.0), None, None), 0),
+    ];
+    for (purge, is_impatient) in purges.iter().flat_map(|purge| [(purge, false), (purge, true)]) {
+        let place = Place::with(1 << 20);
+        let query = Query { is_impatient, ..Query::new(digest(1), b"/a", &fields, NOW) };
+        let first = fetch_of(place.cache.lookup(&query));
+        let ran = match is_impatient {
+            true => fetch_of(place.cache.lookup(&query)),
+            false => first,
+        };
+        purge(&place.cache, Digest(digest(1)));
+        let patient = Query::new(digest(1), b"/a", &fields, NOW);
+        let next = fetch_of(place.cache.lookup(&patient));
+        place.store(ran, Kind::Ordinary, lives, b"old");
+        assert!(matches!(place.cache.lookup(&patient), Found::Busy(_)), "the next one is on its way");
+        place.store(next, Kind::Ordinary, lives, b"new");
+        assert!(matches!(place.cache.lookup(&patient), Found::Hit(object) if object.body().length() == Some(3)));
+        assert_eq!(place.cache.purge(Digest(digest(1))), 1);
+    }
+}
+
+#[test]
+fn what_is_banned_does_not_come_back_by_a_fetch_that_ran() {
+    let place = Place::with(1 << 20);
+    let fields = request(&[]);
+    let query = Query::new(digest(1), b"/a", &fields, NOW);
+    let ban = || place.cache.bans().add(Expression::parse("req.url == /a").unwrap(), NOW);
+    let ran = fetch_of(place.cache.lookup(&query));
+    ban();
+    place.store(ran, Kind::Ordinary, lifetime(60.0, 0.0, 0.0), b"old");
+    let mut next = fetch_of(place.cache.lookup(&query));
+    ban();
+    next.asks_now();
+    place.store(next, Kind::Ordinary, lifetime(60.0, 0.0, 0.0), b"new");
+    assert!(matches!(place.cache.lookup(&query), Found::Hit(_)), "its server was asked after the ban");
+    place.cache.purge(Digest(digest(1)));
+    let mut own = fetch_of(place.cache.lookup(&query));
+    ban();
+    own.has_banned();
+    place.store(own, Kind::Ordinary, lifetime(60.0, 0.0, 0.0), b"newer");
+    assert!(matches!(place.cache.lookup(&query), Found::Hit(_)), "it has banned what was there before it");
+}
+
 #[test]
 fn the_lurker_removes_what_nobody_asks_for() {
     let place = Place::with(1 << 20);

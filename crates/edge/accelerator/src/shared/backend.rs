@@ -97,6 +97,13 @@ impl Backend {
 
     /// The first step.
     pub fn begin(&mut self) -> Step {
+        self.ask()
+    }
+
+    fn ask(&mut self) -> Step {
+        if let Some(fetch) = &mut self.order.fetch {
+            fetch.asks_now();
+        }
         Step::Ask
     }
 
@@ -167,7 +174,7 @@ impl Backend {
             self.order.stale = None;
             self.sent.headers.remove(b"if-none-match");
             self.sent.headers.remove_known(HeaderId::IfModifiedSince);
-            return Step::Ask;
+            return self.ask();
         };
         let mut head = stale.head().clone();
         judge::remove_named(&mut head.headers);

@@ -113,7 +113,7 @@ impl BanList {
             // The oldest ban about requests has to see it first.
             let reached = open().find(|ban| ban.expression.is_about_requests()).map_or(until, |ban| ban.number - 1);
             if reached > passed {
-                self.inner.move_up(&bans, mark, reached);
+                self.inner.move_to(&bans, mark, reached);
             }
         }
         is_banned
