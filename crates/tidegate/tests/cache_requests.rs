@@ -59,6 +59,21 @@ fn a_pipe_carries_whatever_both_sides_say() {
 }
 
 #[test]
+fn nobody_gets_past_a_program_that_opens_no_pipe() {
+    let origin = Origin::answering(|_| b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nsecret".to_vec());
+    let program = "vcl 4.1; sub vcl_recv { if (req.url ~ \"secret\") { return (synth(403)); } return (pass); }";
+    let site = Site::new(program, "", &origin);
+    for first in ["CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n", "CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\nUpgrade: h2c\r\n"]
+    {
+        let mut client = Wire::connect(site.front);
+        assert_eq!(client.ask(format!("{first}\r\n")).status(), 503, "{first}");
+        client.send("GET /secret HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let got = String::from_utf8(client.read_to_end()).unwrap();
+        assert!(got.starts_with("HTTP/1.1 403") || got.is_empty(), "{got}");
+    }
+}
+
+#[test]
 fn a_silent_pipe_ends() {
     let origin = Origin::start(|mut wire, _| {
         wire.head();

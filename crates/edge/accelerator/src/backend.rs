@@ -269,6 +269,11 @@ impl Backend {
             self.host.common.record(VslTag::Error, b"Body cannot be fetched");
             return self.fail();
         }
+        // NOTE: a tunnel past the program is opened by `return (pipe)` alone.
+        if http::begins_tunnel(self.host.response.status(), self.host.request.method_kind()) {
+            self.host.common.record(VslTag::Error, b"A tunnel is no response");
+            return self.fail();
+        }
         if self.host.response.status() == 304 && !self.host.is_pass && !(self.has_conditions && self.revalidate()) {
             self.host.common.record(VslTag::Error, b"304 response but not conditional fetch");
             return self.fail();
