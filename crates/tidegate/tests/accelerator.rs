@@ -270,6 +270,29 @@ fn gzip_is_stored_once_and_taken_out_for_who_cannot_read_it() {
 }
 
 #[test]
+fn a_damaged_gzip_is_not_taken_for_whole() {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(&b"plain text, ".repeat(100)).unwrap();
+    let mut damaged = encoder.finish().unwrap();
+    let length = damaged.len();
+    // Its sum is another one.
+    damaged[length - 6] ^= 1;
+    let origin = Origin::answering(move |_| {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {length}\r\n\r\n");
+        [head.as_bytes(), &damaged].concat()
+    });
+    let site = Site::new("vcl 4.1;", "", &origin);
+    for number in 1..=2 {
+        let mut client = Wire::connect(site.front);
+        client.send("GET /a HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n");
+        let got = client.read_to_end();
+        let head = got.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
+        assert!(got.len() - head < length, "its end tells the client");
+        assert_eq!(origin.heads().len(), number, "it is not stored");
+    }
+}
+
+#[test]
 fn a_backend_that_fails_is_told_by_the_program() {
     let (origin, _) = counting("");
     let dead = free_address();

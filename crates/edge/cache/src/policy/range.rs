@@ -76,5 +76,8 @@ fn if_range_holds(request: &Headers, response: &Headers, now: i64) -> bool {
     }
     let said = date::parse(condition, now);
     let kept = response.first_known(HeaderId::LastModified).and_then(|line| date::parse(line, now));
-    said.is_some() && said == kept
+    // RFC 9110 section 8.8.2.2: what was made in the second in which it had changed may have changed again in it.
+    let made = response.first_known(HeaderId::Date).and_then(|line| date::parse(line, now));
+    let is_strong = made.is_none_or(|made| kept.is_some_and(|kept| kept < made));
+    said.is_some() && said == kept && is_strong
 }

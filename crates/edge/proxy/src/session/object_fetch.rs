@@ -15,7 +15,6 @@ use accelerator::{
     log::Account,
     machine::{Backend, FetchStep as Step, Order, Target},
     output::Part,
-    recode::Recoder,
 };
 use http::{BodyLength, RequestHead, ResponseHead};
 use live::{Accelerator, Instance, LiveProxy, LiveServer, Running, SharedCache};
@@ -326,8 +325,7 @@ impl Place {
             news.tell();
         }
         let recoding = if let AcceptedBody::Backend(recoding) = body { recoding } else { Recoding::None };
-        let mut filling =
-            Filling { filler, recoder: Recoder::new(recoding), includes, notes: Vec::new(), news, pulled: 0 };
+        let mut filling = Filling::new(filler, recoding, includes, news);
         let filled = match (body, answer) {
             (AcceptedBody::Made(bytes), _) => write(&mut filling.filler, &bytes),
             (AcceptedBody::Stale(before), answer) => {

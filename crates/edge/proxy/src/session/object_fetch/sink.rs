@@ -93,9 +93,15 @@ pub(super) struct Filling {
     pub(super) news: News,
     /// Bytes that came.
     pub(super) pulled: u64,
+    /// The last byte of what is only tried: it goes on when the whole has stood the trial, so that nobody takes a damaged body for whole.
+    pub(super) held: Option<u8>,
 }
 
 impl Filling {
+    pub(super) fn new(filler: Filler, recoding: Recoding, includes: Option<IncludeFinder>, news: News) -> Self {
+        Self { filler, recoder: Recoder::new(recoding), includes, notes: Vec::new(), news, pulled: 0, held: None }
+    }
+
     fn store(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Some(includes) = &mut self.includes {
             includes.look_at(bytes);
@@ -106,6 +112,9 @@ impl Filling {
     pub(super) fn end(&mut self) -> io::Result<()> {
         let rest = self.recoder.finish()?;
         self.store(&rest)?;
+        if let Some(last) = self.held.take() {
+            self.store(&[last])?;
+        }
         self.filler.flush();
         let Some((reading, notes)) = self.includes.take().map(IncludeFinder::finish) else { return Ok(()) };
         self.notes = notes;
@@ -156,6 +165,14 @@ impl Sink for Filling {
         self.pulled += bytes.len() as u64;
         match self.recoder.push(bytes)? {
             Some(recoded) => self.store(&recoded)?,
+            None if matches!(self.recoder, Recoder::Test(_)) => {
+                if let Some((last, before)) = bytes.split_last() {
+                    if let Some(held) = self.held.replace(*last) {
+                        self.store(&[held])?;
+                    }
+                    self.store(before)?;
+                }
+            }
             None => self.store(bytes)?,
         }
         self.filler.flush();
