@@ -136,6 +136,12 @@ impl Worker {
         told
     }
 
+    /// Whether a connection should end as soon as nothing is in flight on it.
+    #[must_use]
+    pub fn lets_go_of(&self, connection: &Handle) -> bool {
+        self.draining.get() || connection.order() != Order::Continue
+    }
+
     /// The clock itself, for what lives longer than a task.
     #[must_use]
     pub fn clock(&self) -> Rc<Clock> {

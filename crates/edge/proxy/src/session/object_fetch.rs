@@ -24,8 +24,8 @@ use tokio::sync::mpsc;
 use sink::{Filling, News, Relaying, Sink, pull, write};
 
 use super::{
-    fetch::{Answer, Fetch, HearInterim, Nobody, RelayedBytes, Unfetched, Wanted},
-    http::{InBackend, give_back},
+    exchange::InBackend,
+    fetch::{Answer, Fetch, HearInterim, Nobody, RelayedBytes, Unfetched, Wanted, give_back},
     pinned::PinnedConnections,
     transaction::{ClientSide, RequestStage, Transaction},
     varnish_log::{self, words},

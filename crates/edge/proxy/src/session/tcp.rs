@@ -16,12 +16,12 @@ use sample::{Options, Outcome};
 
 use super::{
     ending::{Ending, Stage},
+    exchange::{InBackend, WaitingClient, hash_key},
     fetch::{Attempts, Wanted},
     filter,
     http::{self, Session},
     logging, persistence,
     pinned::PinnedConnections,
-    requester::WaitingClient,
     resolving::{Patience, resolve},
     routing::choose_backend,
     stream_actions,
@@ -232,7 +232,7 @@ fn lost_client(session: &Session, transaction: &mut Transaction) {
 }
 
 async fn connect_and_tunnel(session: &mut Session, transaction: &mut Transaction, backend: &Arc<live::LiveProxy>) {
-    let _counted = http::InBackend::enter(backend);
+    let _counted = InBackend::enter(backend);
     transaction.timeline.request = Some(session.worker.now());
     let settings = backend.settings();
     // These may ask for what content rules waited for, such as the cookie of RDP.
@@ -244,7 +244,7 @@ async fn connect_and_tunnel(session: &mut Session, transaction: &mut Transaction
     if asks {
         look_at(transaction, session.client.received.bytes());
     }
-    let key = http::hash_key(transaction, backend, transaction.source.get());
+    let key = hash_key(transaction, backend, transaction.source.get());
     let forced = persistence::server_of_request(transaction, backend);
     transaction.asked.raw.bytes = Vec::new();
     transaction.asked.raw_head = RawHead::Unknown;
@@ -252,7 +252,7 @@ async fn connect_and_tunnel(session: &mut Session, transaction: &mut Transaction
     let mut kept = PinnedConnections::default();
     let mut attempts = Attempts::new(&worker, backend, Wanted { key, forced, avoid: None }, &mut kept, false);
     let mut client = WaitingClient {
-        wire: &mut session.client,
+        stream: &mut session.client,
         abort_on_close: backend.settings().options.abortonclose,
         is_tcp: true,
         handle: &session.registered.handle,

@@ -127,6 +127,13 @@ impl ClientSide {
         }
     }
 
+    /// What a request on it may be, under this configuration.
+    #[must_use]
+    pub fn request_limits(&self, instance: &Instance) -> http::Limits {
+        let limits = instance.limits(self.frontend.settings().options.accept_invalid_http_request);
+        self.frontend.relaxed(limits, http::Sender::Client)
+    }
+
     /// Counts the same for the frontend and for the listener, as far as that is counted for itself.
     pub fn count(&self, worker: usize, counter: impl Fn(&Traffic) -> &Counter) {
         counter(self.frontend.frontend.traffic.of(worker)).increment();

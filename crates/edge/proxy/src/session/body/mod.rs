@@ -1,9 +1,10 @@
-//! Moving a message's body from where it comes from to a wire.
+//! Moving a message's body from where it comes from to where it goes.
 //!
 //! Bytes go out as they came in; the tracker only says which of them belong to the message. What was received waits in
 //! the sender's buffer until the receiver has taken it, so a body of any size needs one buffer and a slow receiver slows
 //! the sender. A long stretch that cannot hold the message's end is spliced.
 
+mod sink;
 mod source;
 
 use std::{
@@ -17,8 +18,11 @@ use net::{
     splice::{CopyError, Splice, Spliced},
 };
 
-pub use self::source::{Intake, Source};
-use super::{filter::Stages, wire::Wire};
+pub use self::{
+    sink::Sink,
+    source::{Intake, Source},
+};
+use super::filter::Stages;
 
 /// Bytes that stages gather before they are sent in any case.
 const GATHERED_MAX: usize = 16 * 1024;
@@ -150,10 +154,10 @@ impl BodyPump {
     /// Moves approved bytes behind what `to` has to send, if they are few enough that copying them beats a second
     /// system call.
     #[inline]
-    pub fn append_small(&mut self, from: &mut impl Source, to: &mut Wire, most: usize) {
+    pub fn append_small(&mut self, from: &mut impl Source, to: &mut impl Sink, most: usize) {
         let count = self.intake.approved();
         if self.stages.is_none() && count > 0 && count <= most {
-            to.output.extend_from_slice(self.intake.bytes(from));
+            to.waiting().extend_from_slice(self.intake.bytes(from));
             self.intake.consume(from, count);
         }
     }
@@ -169,7 +173,7 @@ impl BodyPump {
     pub fn poll(
         &mut self,
         from: &mut impl Source,
-        to: &mut Wire,
+        to: &mut impl Sink,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), PumpFailure>> {
         if self.stages.is_some() {
@@ -181,7 +185,7 @@ impl BodyPump {
         }
         loop {
             self.intake.approve(from).map_err(PumpFailure::Malformed)?;
-            if self.intake.approved() > 0 || !to.is_flushed() {
+            if self.intake.approved() > 0 || to.unsent_len() > 0 {
                 ready!(self.poll_forward(from, to, context))?;
                 continue;
             }
@@ -190,7 +194,7 @@ impl BodyPump {
             }
             if from.received().is_empty()
                 && self.wants_splice()
-                && let Some(sockets) = from.plain_socket().zip(to.stream.plain())
+                && let Some(sockets) = from.plain_socket().zip(to.plain_socket())
                 && self.has_pipe()
             {
                 if let Some(done) = ready!(self.poll_splice(sockets, context)) {
@@ -207,7 +211,7 @@ impl BodyPump {
     fn poll_staged(
         &mut self,
         from: &mut impl Source,
-        to: &mut Wire,
+        to: &mut impl Sink,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), PumpFailure>> {
         if self.failure.is_none() {
@@ -218,7 +222,7 @@ impl BodyPump {
             }
         }
         if let Some(stages) = &mut self.stages {
-            stages.flush(&mut to.output);
+            stages.flush(to.waiting());
         }
         ready!(to.poll_flush(context)).map_err(PumpFailure::Send)?;
         Poll::Ready(self.failure.take().map_or(Ok(()), Err))
@@ -227,7 +231,7 @@ impl BodyPump {
     fn poll_through_stages(
         &mut self,
         from: &mut impl Source,
-        to: &mut Wire,
+        to: &mut impl Sink,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), PumpFailure>> {
         loop {
@@ -237,19 +241,19 @@ impl BodyPump {
             if self.intake.approved() > 0 {
                 let allowed = stages.allowance(self.intake.approved());
                 let bytes = from.received().get(..allowed).unwrap_or_default();
-                stages.push(bytes, &mut to.output).map_err(PumpFailure::Malformed)?;
+                stages.push(bytes, to.waiting()).map_err(PumpFailure::Malformed)?;
                 self.intake.consume(from, allowed);
             }
             if self.intake.approved() == 0 && self.intake.has_ended() {
-                stages.finish(&mut to.output);
-            } else if self.intake.approved() == 0 && to.unsent().len() < GATHERED_MAX {
+                stages.finish(to.waiting());
+            } else if self.intake.approved() == 0 && to.unsent_len() < GATHERED_MAX {
                 match self.intake.poll_more(from, context) {
                     Poll::Ready(Ok(())) => continue,
                     Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure)),
                     Poll::Pending => receives = true,
                 }
             }
-            stages.flush(&mut to.output);
+            stages.flush(to.waiting());
             ready!(to.poll_flush(context)).map_err(PumpFailure::Send)?;
             if self.intake.approved() == 0 && self.intake.has_ended() {
                 return Poll::Ready(Ok(()));
@@ -267,7 +271,7 @@ impl BodyPump {
     fn poll_forward(
         &mut self,
         from: &mut impl Source,
-        to: &mut Wire,
+        to: &mut impl Sink,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), PumpFailure>> {
         let count = ready!(to.poll_send(self.intake.bytes(from), context)).map_err(PumpFailure::Send)?;

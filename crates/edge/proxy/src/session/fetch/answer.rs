@@ -14,10 +14,7 @@ use live::{LiveServer, ShutCause};
 use net::PlainSocket;
 
 use super::{Upstream, object_body::ObjectBody, page_body::PageBody};
-use crate::session::{
-    body::{BodyPump, PumpFailure, Source},
-    wire::Wire,
-};
+use crate::session::body::{BodyPump, PumpFailure, Sink, Source};
 
 /// A response whose head stands in the transaction.
 pub struct Answer<'a> {
@@ -129,7 +126,7 @@ impl<'a> AnswerBody<'a> {
     /// # Errors
     /// When a chunked body is malformed.
     #[inline]
-    pub fn begin(&mut self, pump: &mut BodyPump, to: &mut Wire, most: usize) -> Result<(), ParseError> {
+    pub fn begin(&mut self, pump: &mut BodyPump, to: &mut impl Sink, most: usize) -> Result<(), ParseError> {
         match self {
             Self::Server { upstream, .. } => {
                 let wire = &mut upstream.connection.wire;
@@ -158,7 +155,7 @@ impl<'a> AnswerBody<'a> {
     pub fn poll_to(
         &mut self,
         pump: &mut BodyPump,
-        to: &mut Wire,
+        to: &mut impl Sink,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), PumpFailure>> {
         match self {
@@ -185,7 +182,7 @@ impl<'a> AnswerBody<'a> {
     pub fn poll_upload(
         &mut self,
         up: &mut BodyPump,
-        client: &mut Wire,
+        client: &mut impl Source,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), PumpFailure>> {
         match self {

@@ -43,6 +43,7 @@ pub use self::{
     page_body::PageBody,
     queue::Slot,
     requester::{HearInterim, HttpRequester, Nobody, Requester},
+    reuse::give_back,
     send::{adjust_case, connection_mode},
 };
 use super::{pinned::PinnedConnections, size, transaction::Transaction};

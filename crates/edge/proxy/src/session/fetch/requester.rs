@@ -13,7 +13,7 @@ use http::ResponseHead;
 use live::{LiveProxy, LiveServer, ShutCause};
 
 use super::{HeadEnd, Unreachable};
-use crate::session::{body::PumpFailure, wire::Wire};
+use crate::session::body::{PumpFailure, Sink};
 
 /// For whom a server is reached. It may leave while something is waited for.
 pub trait Requester {
@@ -41,10 +41,10 @@ pub trait HttpRequester: Requester {
     fn can_resend(&self) -> bool;
 
     /// Puts what there is of the body behind the head, where that saves a system call; all of it if it is sent again.
-    fn begin_body(&mut self, to: &mut Wire, is_resent: bool);
+    fn begin_body(&mut self, to: &mut impl Sink, is_resent: bool);
 
     /// Moves the body; ready once all of it has been sent.
-    fn poll_body(&mut self, to: &mut Wire, context: &mut Context<'_>) -> Poll<Result<(), PumpFailure>>;
+    fn poll_body(&mut self, to: &mut impl Sink, context: &mut Context<'_>) -> Poll<Result<(), PumpFailure>>;
 
     /// Whether the body comes while it is sent: what has not been sent when the response comes is moved by whoever delivers that.
     fn streams_body(&self) -> bool;
@@ -105,11 +105,11 @@ impl HttpRequester for Nobody {
         true
     }
 
-    fn begin_body(&mut self, to: &mut Wire, _: bool) {
-        to.output.extend_from_slice(&self.body);
+    fn begin_body(&mut self, to: &mut impl Sink, _: bool) {
+        to.waiting().extend_from_slice(&self.body);
     }
 
-    fn poll_body(&mut self, to: &mut Wire, context: &mut Context<'_>) -> Poll<Result<(), PumpFailure>> {
+    fn poll_body(&mut self, to: &mut impl Sink, context: &mut Context<'_>) -> Poll<Result<(), PumpFailure>> {
         to.poll_flush(context).map_err(PumpFailure::Send)
     }
 

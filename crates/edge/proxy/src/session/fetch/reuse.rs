@@ -1,4 +1,4 @@
-//! Connections to servers that stand already, and which of them a request may use.
+//! Connections to servers that stand already: which of them a request may use, and which go on after one.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use haproxycfg::model::{HttpReuse, SendProxy, UseSource};
 use live::{LiveProxy, LiveServer};
 
 use super::{
-    Attempts,
+    Attempts, Upstream,
     open::{address_in_header, destination, greeting, proxy_header},
 };
 use crate::{
@@ -103,4 +103,24 @@ fn greeted_connection(
     attempts.kept.take_to(server.key, |kept| {
         kept.greeting == greeting && place.as_ref().is_none_or(|place| kept.leads_to(place))
     })
+}
+
+/// Lets others have a server's connection for another request; one that only the same client may use is given back.
+pub fn give_back(worker: &Worker, upstream: Upstream<'_>, backend: &LiveProxy) -> Option<Box<ServerConnection>> {
+    let Upstream { mut connection, slot, .. } = upstream;
+    drop(slot);
+    if !connection.is_clean() {
+        return None;
+    }
+    connection.wire.leave();
+    worker.heads.reclaim_output(&mut connection.wire.output);
+    let max_reuse = connection.server.config.max_reuse;
+    if u32::try_from(max_reuse).is_ok_and(|most| connection.requests > most) {
+        return None;
+    }
+    if connection.private || backend.settings().http_reuse == HttpReuse::Never {
+        return Some(connection);
+    }
+    worker.servers.borrow_mut().give(connection);
+    None
 }

@@ -1,30 +1,22 @@
-//! HTTP mode: the life of a client connection, request after request.
+//! HTTP/1: the life of a client connection, request after request.
 //!
 //! ```text
-//!  idle ──▶ receive ──▶ decide ──▶ reach ──▶ exchange ──▶ finish ──▶ idle
-//!   │          │           │          │          │           └──────▶ closed
-//!   └ closed   └ 400, 408  └ reply    └ 503      └ 502, 504, tunnel
+//!  idle ──▶ receive ──▶ Exchange::answer ──▶ finish ──▶ idle
+//!   │          │                               └──────▶ closed
+//!   └ closed   └ 400, 408
 //! ```
 //!
 //! Between two requests a connection holds its socket, its registration and little else. Everything that a request needs
-//! comes with its [`Transaction`] and goes with it.
+//! comes with its [`Transaction`] and goes with it. The connection knows its wire, receives heads and lends itself to one
+//! [`Exchange`] after the other; what becomes of a request is the exchange's matter.
 
-mod accelerate;
-mod answer;
-mod decide;
-mod exchange;
-mod machine_of_request;
 mod parked;
 mod receive;
-mod respond;
-mod response_rules;
-mod service;
+mod stream;
 #[cfg(test)]
 mod tests;
-mod transfer;
 
-pub(in crate::session) use self::transfer::give_back;
-pub use self::{decide::hash_key, exchange::InBackend, parked::Parked};
+pub use self::parked::Parked;
 
 use std::{
     future::poll_fn,
@@ -42,6 +34,7 @@ use net::Deadline;
 use super::{
     ConnectionGuards,
     ending::{Ending, Stage},
+    exchange::{Exchange, Next},
     pinned::PinnedConnections,
     transaction::{ClientSide, Transaction},
     varnish_log,
@@ -92,17 +85,6 @@ const WARM_MAX: usize = 512;
 /// How long an idle connection that is to end waits for a request that may be on its way, which is answered with
 /// `connection: close`: closing at once would lose it.
 const LAST_REQUEST_TIME: Duration = Duration::from_secs(1);
-
-/// What comes after a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Another one may come.
-    KeepAlive,
-    /// The connection ends.
-    Close,
-    /// The connection ends after the client has read what was sent, though it is still sending.
-    Linger,
-}
 
 /// Serves a client until its connection ends, or until it is so silent that it can be parked. `speaks` says that its
 /// socket is known to have something.
@@ -159,10 +141,23 @@ impl Session {
         self.side.frontend.frontend.traffic.of(self.worker.index)
     }
 
+    /// Lends itself to an exchange.
+    fn exchange(&mut self) -> Exchange<'_, Wire> {
+        Exchange {
+            worker: &self.worker,
+            instance: &self.instance,
+            side: &self.side,
+            handle: &self.registered.handle,
+            client: &mut self.client,
+            deadline: &mut self.deadline,
+            kept: &mut self.kept,
+            idle_wish: &mut self.idle_wish,
+        }
+    }
+
     /// What a request may be.
     fn limits(&self) -> Limits {
-        let limits = self.instance.limits(self.side.frontend.settings().options.accept_invalid_http_request);
-        self.side.frontend.relaxed(limits, http::Sender::Client)
+        self.side.request_limits(&self.instance)
     }
 
     /// How long the connection may be silent, if varnishd's parameters say so.
@@ -173,7 +168,7 @@ impl Session {
 
     /// Whether the connection should end as soon as nothing is in flight.
     fn is_leaving(&self) -> bool {
-        self.worker.draining.get() || self.registered.handle.order() != Order::Continue
+        self.worker.lets_go_of(&self.registered.handle)
     }
 
     /// Goes on under the configuration that runs now, if it still has this frontend and listener.
@@ -315,7 +310,10 @@ impl Session {
         transaction.asked.is_follower = !self.first;
         self.worker.heads.lend_output(&mut self.client.output);
         transaction.timeline.idle_since = Some(self.idle_since);
-        let next = self.run(transaction).await;
+        let next = match self.receive(transaction).await {
+            Ok(body) => self.exchange().answer(transaction, body).await,
+            Err(failure) => Box::pin(self.no_request(transaction, &failure)).await,
+        };
         match transaction.ending {
             Ending::ClientLeft(Stage::Data) | Ending::ClientTimedOut(Stage::Data) => {
                 varnish_log::closes(&self.side, CloseReason::TxError);

@@ -5,9 +5,10 @@ use std::{future::poll_fn, task::Poll};
 use accelerator::log::CloseReason;
 use http::{BodyLength, BodyTracker, HeaderId, ParseErrorKind, Parsed, RequestParser, Sender, request_body_length};
 
-use super::{Next, Session};
+use super::Session;
 use crate::session::{
     ending::{Ending, Stage},
+    exchange::Next,
     size,
     transaction::{RequestStage, Transaction},
     varnish_log,
@@ -180,7 +181,7 @@ impl Session {
         transaction.answered.status = status;
         transaction.log.varnish.head_sent(line.len());
         self.client.output.extend_from_slice(line.as_bytes());
-        match self.flush().await {
+        match self.exchange().flush().await {
             Ok(()) => Next::Linger,
             Err(_) => Next::Close,
         }
@@ -240,12 +241,12 @@ impl Session {
                     return Next::Close;
                 }
                 // It may have ended only what it sends.
-                self.answer_error(transaction, 400).await
+                self.exchange().answer_error(transaction, 400).await
             }
             Failure::Timeout => {
                 transaction.end(Ending::ClientTimedOut(Stage::Request));
                 self.count_unreadable(transaction, silent);
-                self.answer_error(transaction, 408).await
+                self.exchange().answer_error(transaction, 408).await
             }
             Failure::Malformed(status) => {
                 transaction.keep_invalid_request(self.client.received.bytes(), &self.limits());
@@ -255,7 +256,7 @@ impl Session {
                 let (status, bytes) = (*status, self.client.received.bytes().to_vec());
                 let next = match self.side.frontend.varnishd() {
                     Some(_) => self.answer_bare(transaction, status).await,
-                    None => self.answer_error(transaction, status).await,
+                    None => self.exchange().answer_error(transaction, status).await,
                 };
                 varnish_log::refused(&self.worker, transaction, &bytes, status);
                 next

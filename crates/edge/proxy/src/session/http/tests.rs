@@ -69,7 +69,7 @@ async fn an_answer_that_no_server_gave_is_delivered() {
         let mut up = BodyPump::new(BodyLength::None, &scene.instance.limits(false), false);
         let delivering = spawn_local(worker.clocked(async move {
             let backend = exchange.route.backend.clone().unwrap();
-            let next = session.deliver(&mut exchange, &backend, answer, &mut up).await;
+            let next = session.exchange().deliver(&mut exchange, &backend, answer, &mut up).await;
             exchange.finish(&session.worker);
             (next, exchange.bytes_out)
         }));

@@ -1,4 +1,4 @@
-//! A client's connection as what a fetch knows of it.
+//! A client's stream as what a fetch knows of it.
 
 use std::{
     sync::Arc,
@@ -9,20 +9,22 @@ use std::{
 use http::ResponseHead;
 use live::{LiveProxy, LiveServer, ShutCause};
 
-use super::{
-    body::{BodyPump, PumpFailure},
-    fetch::{HeadEnd, HttpRequester, Requester, Unreachable},
-    wire::Wire,
+use super::stream::ClientStream;
+use crate::{
+    registry::{Handle, Order},
+    session::{
+        body::{BodyPump, PumpFailure, Sink},
+        fetch::{HeadEnd, HttpRequester, Requester, Unreachable},
+    },
 };
-use crate::registry::{Handle, Order};
 
 /// Bodies up to this many bytes are sent behind their head from one buffer.
 const COPY_MAX: usize = 4_096;
 
 /// A client that waits for a server.
-pub struct WaitingClient<'c> {
-    /// Its connection.
-    pub wire: &'c mut Wire,
+pub struct WaitingClient<'c, C> {
+    /// Its stream.
+    pub stream: &'c mut C,
     /// Whether a closed client ends the wait (`option abortonclose`).
     pub abort_on_close: bool,
     /// In TCP mode a client that closes without having sent anything leaves even without that option.
@@ -31,32 +33,32 @@ pub struct WaitingClient<'c> {
     pub handle: &'c Handle,
 }
 
-impl Requester for WaitingClient<'_> {
+impl<C: ClientStream> Requester for WaitingClient<'_, C> {
     #[inline]
     fn poll_leaving(&mut self, context: &mut Context<'_>) -> Poll<Unreachable> {
         self.handle.listen(context);
         if self.handle.order() == Order::Abort {
             return Poll::Ready(Unreachable::Killed);
         }
-        while !self.wire.ended {
-            match self.wire.poll_receive(context) {
+        while !self.stream.has_ended() {
+            match self.stream.poll_receive(context) {
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(_)) if self.is_tcp => return Poll::Ready(Unreachable::ClientFailed),
-                Poll::Ready(Err(_)) => self.wire.ended = true,
+                Poll::Ready(Err(_)) => self.stream.give_up_receiving(),
                 Poll::Pending => return Poll::Pending,
             }
         }
-        let leaves = self.abort_on_close || self.is_tcp && self.wire.received.is_empty();
+        let leaves = self.abort_on_close || self.is_tcp && self.stream.received().is_empty();
         if leaves { Poll::Ready(Unreachable::ClientGone) } else { Poll::Pending }
     }
 
     #[inline]
     fn has_spoken(&mut self) -> bool {
-        if self.wire.received.is_empty() && !self.wire.ended {
+        if self.stream.received().is_empty() && !self.stream.has_ended() {
             // What is wrong with the connection shows when it is used.
-            let _ = self.wire.poll_receive(&mut Context::from_waker(Waker::noop()));
+            let _ = self.stream.poll_receive(&mut Context::from_waker(Waker::noop()));
         }
-        !self.wire.received.is_empty()
+        !self.stream.received().is_empty()
     }
 
     #[inline]
@@ -65,30 +67,30 @@ impl Requester for WaitingClient<'_> {
     }
 }
 
-/// A client of HTTP/1 that waits for the answer to a request.
-pub struct WaitingRequest<'c> {
-    client: WaitingClient<'c>,
+/// A client that waits for the answer to a request.
+pub struct WaitingRequest<'c, C> {
+    client: WaitingClient<'c, C>,
     body: &'c mut BodyPump,
     /// What must be sent again with the head if an attempt fails; `None` where that is impossible.
     replay: Option<Vec<u8>>,
     timeout: Option<Duration>,
 }
 
-impl<'c> WaitingRequest<'c> {
+impl<'c, C: ClientStream> WaitingRequest<'c, C> {
     /// One whose body `body` moves, as far as it was received looked at; `timeout` is how long the client may be silent.
     #[inline]
-    pub fn new(client: WaitingClient<'c>, body: &'c mut BodyPump, timeout: Option<Duration>) -> Self {
+    pub fn new(client: WaitingClient<'c, C>, body: &'c mut BodyPump, timeout: Option<Duration>) -> Self {
         let replay = match (body.is_received(), body.approved()) {
             (false, _) => None,
             // Nearly always.
             (true, 0) => Some(Vec::new()),
-            (true, count) => Some(client.wire.received.bytes().get(..count).unwrap_or_default().to_vec()),
+            (true, count) => Some(client.stream.received().get(..count).unwrap_or_default().to_vec()),
         };
         Self { client, body, replay, timeout }
     }
 }
 
-impl Requester for WaitingRequest<'_> {
+impl<C: ClientStream> Requester for WaitingRequest<'_, C> {
     #[inline]
     fn poll_leaving(&mut self, context: &mut Context<'_>) -> Poll<Unreachable> {
         self.client.poll_leaving(context)
@@ -105,7 +107,7 @@ impl Requester for WaitingRequest<'_> {
     }
 }
 
-impl HttpRequester for WaitingRequest<'_> {
+impl<C: ClientStream> HttpRequester for WaitingRequest<'_, C> {
     #[inline]
     fn poll_order(&self, context: &Context<'_>) -> Option<ShutCause> {
         self.client.handle.listen(context);
@@ -118,20 +120,20 @@ impl HttpRequester for WaitingRequest<'_> {
     }
 
     #[inline]
-    fn begin_body(&mut self, to: &mut Wire, is_resent: bool) {
+    fn begin_body(&mut self, to: &mut impl Sink, is_resent: bool) {
         if is_resent {
-            self.body.discard(self.client.wire);
-            to.output.extend_from_slice(self.replay.as_deref().unwrap_or_default());
+            self.body.discard(self.client.stream);
+            to.waiting().extend_from_slice(self.replay.as_deref().unwrap_or_default());
         } else {
-            self.body.append_small(self.client.wire, to, COPY_MAX);
+            self.body.append_small(self.client.stream, to, COPY_MAX);
         }
     }
 
     #[inline]
-    fn poll_body(&mut self, to: &mut Wire, context: &mut Context<'_>) -> Poll<Result<(), PumpFailure>> {
-        let polled = self.body.poll(self.client.wire, to, context);
+    fn poll_body(&mut self, to: &mut impl Sink, context: &mut Context<'_>) -> Poll<Result<(), PumpFailure>> {
+        let polled = self.body.poll(self.client.stream, to, context);
         if matches!(polled, Poll::Ready(Ok(()))) {
-            self.client.wire.rest();
+            self.client.stream.rest();
         }
         polled
     }
@@ -154,14 +156,14 @@ impl HttpRequester for WaitingRequest<'_> {
     #[inline]
     fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<HeadEnd> {
         let client = &mut self.client;
-        if client.wire.ended {
+        if client.stream.has_ended() {
             return Poll::Pending;
         }
-        match client.wire.poll_receive(context) {
+        match client.stream.poll_receive(context) {
             Poll::Ready(Ok(0)) if client.abort_on_close => return Poll::Ready(HeadEnd::ClientGone),
             Poll::Ready(Err(_)) if client.abort_on_close => return Poll::Ready(HeadEnd::ClientCutOff),
             // NOTE: as in HAProxy, what was asked is done although nobody waits for it any more.
-            Poll::Ready(Err(_)) => client.wire.ended = true,
+            Poll::Ready(Err(_)) => client.stream.give_up_receiving(),
             // A pipelined request waits in the buffer for its turn.
             Poll::Ready(Ok(_)) => context.waker().wake_by_ref(),
             Poll::Pending => {}
@@ -170,9 +172,9 @@ impl HttpRequester for WaitingRequest<'_> {
     }
 
     fn hear_interim(&mut self, head: &ResponseHead, context: &mut Context<'_>) -> Result<(), HeadEnd> {
-        let wire = &mut *self.client.wire;
-        head.write_to(&mut wire.output);
-        match wire.poll_flush(context) {
+        let stream = &mut *self.client.stream;
+        stream.write_interim(head);
+        match stream.poll_flush(context) {
             Poll::Ready(Err(_)) => Err(HeadEnd::ClientGone),
             Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
         }

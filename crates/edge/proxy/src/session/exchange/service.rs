@@ -6,7 +6,7 @@ use haproxycfg::model::{self, Stats};
 use http::{BodyLength, Version};
 use live::LiveProxy;
 
-use super::{Next, Session};
+use super::{ClientStream, Exchange, Next};
 use crate::{
     session::{
         context::verify,
@@ -77,7 +77,7 @@ impl Service {
     }
 }
 
-impl Session {
+impl<C: ClientStream> Exchange<'_, C> {
     /// Has a service answer.
     pub(super) async fn answer_service(
         &mut self,
@@ -93,7 +93,7 @@ impl Session {
         {
             return refused;
         }
-        let reply = service.make(&self.worker, transaction);
+        let reply = service.make(self.worker, transaction);
         // A service stands in a server's place and is reached at once.
         let now = Some(self.worker.now());
         let times = &mut transaction.timeline;
@@ -115,7 +115,7 @@ impl Session {
         transaction.answered.is_for_page =
             self.worker.neighbours.pages.is_own_request(&stats.uri, transaction.request.target());
         if transaction.answered.is_for_page {
-            transaction.begin_page_request(&self.worker);
+            transaction.begin_page_request(self.worker);
         }
         if !stats.rules.is_empty() {
             match rules::run(transaction, &stats.rules, 0, Phase::Request) {
@@ -142,8 +142,8 @@ impl Session {
         let mut body = body;
         if filter::has_filters(&frontend, &frontend) {
             filter::choose(transaction, &frontend);
-            filter::judge(&self.worker, transaction, &frontend, BodyLength::Exact(body.len() as u64));
-            if let Some(mut compression) = Compression::begin(&self.worker, transaction, &frontend) {
+            filter::judge(self.worker, transaction, &frontend, BodyLength::Exact(body.len() as u64));
+            if let Some(mut compression) = Compression::begin(self.worker, transaction, &frontend) {
                 compression.add(body, &mut compressed);
                 compression.finish(b"", &mut compressed);
                 body = &compressed;

@@ -6,7 +6,7 @@ use accelerator::machine::{Client, Step};
 use http::{BodyLength, ChunkedDecoder};
 
 use super::{
-    super::{Next, Session},
+    super::{ClientStream, Exchange, Next},
     Road,
 };
 use crate::{
@@ -36,7 +36,7 @@ impl Road<'_> {
     }
 }
 
-impl Session {
+impl<C: ClientStream> Exchange<'_, C> {
     /// Takes the whole body of a request in, so that it can be sent several times. One that is larger ends the connection, as in
     /// Varnish.
     pub(super) async fn keep_body(
@@ -60,21 +60,21 @@ impl Session {
         let mut framed = 0;
         let limit = self.side.frontend.settings().timeouts.client.unwrap_or(Duration::MAX);
         loop {
-            let approved = self.client.received.bytes().get(..road.up.approved()).unwrap_or_default();
+            let approved = self.client.received().get(..road.up.approved()).unwrap_or_default();
             framed += approved.len() as u64;
             match &mut decoder {
                 // NOTE: what was approved has been looked at.
                 Some(decoder) => drop(decoder.decode_into(approved, &mut kept)),
                 None => kept.extend_from_slice(approved),
             }
-            road.up.discard(&mut self.client);
+            road.up.discard(&mut *self.client);
             let is_too_large = kept.len() as u64 > bytes_max || framed > bytes_max.saturating_add(FRAMING_BYTES_MAX);
             if road.up.is_received() && !is_too_large {
                 road.kept_body = Some(kept);
                 return Ok(());
             }
             let more = tokio::time::timeout(limit, poll_fn(|context| self.client.poll_receive(context)));
-            if is_too_large || !matches!(more.await, Ok(Ok(1..))) || road.up.approve(&self.client).is_err() {
+            if is_too_large || !matches!(more.await, Ok(Ok(1..))) || road.up.approve(&*self.client).is_err() {
                 transaction.end(Ending::ClientLeft(Stage::Request));
                 transaction.count_client_abort();
                 return Err(Next::Close);
@@ -105,7 +105,7 @@ impl Session {
         if std::mem::take(&mut road.expects_continue) && !road.up.is_received() {
             let is_asked = http::expect_continue(&transaction.request);
             if is_asked {
-                self.client.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+                self.write_continue();
                 let _ = self.flush().await;
             }
         }
@@ -115,8 +115,8 @@ impl Session {
     /// this fails.
     pub(super) async fn finish_upload(&mut self, answer: &mut Answer<'_>, up: &mut BodyPump) -> Result<(), ()> {
         let limit = self.side.frontend.settings().timeouts.client;
-        let (client, deadline, worker) = (&mut self.client, &mut self.deadline, &self.worker);
-        let (handle, body) = (&self.registered.handle, &mut answer.body);
+        let (client, deadline, worker) = (&mut *self.client, &mut *self.deadline, self.worker);
+        let (handle, body) = (self.handle, &mut answer.body);
         let (mut since, mut progress) = (worker.now(), 0);
         poll_fn(|context| {
             handle.listen(context);

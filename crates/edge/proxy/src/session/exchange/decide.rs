@@ -1,14 +1,14 @@
 //! From a complete request to what is done with it: captures, rules, the statistics page, the backend and its rules.
 
-use std::{future::poll_fn, net::SocketAddr, rc::Rc, sync::Arc, task::Poll, time::Duration};
+use std::{future::poll_fn, net::SocketAddr, sync::Arc, task::Poll, time::Duration};
 
 use balance::{Forced, ServerId, UriOptions};
 use haproxycfg::model::{Algorithm, Proxy, Redirect, RestrictNames};
-use http::{BodyLength, ChunkedDecoder};
+use http::BodyLength;
 use live::LiveProxy;
 use sample::{Context, Direction, Options, Type};
 
-use super::{Next, Session, service::Service};
+use super::{ClientStream, Exchange, Next, peeked::Peeked, service::Service};
 use crate::session::{
     ending::{Ending, Stage},
     fetch::Wanted,
@@ -54,15 +54,14 @@ pub(super) enum Buffered {
     ClientGone,
 }
 
-impl Session {
+impl<C: ClientStream> Exchange<'_, C> {
     /// Runs everything that comes before a server is asked.
     pub(super) async fn decide(&mut self, transaction: &mut Transaction, body: BodyLength) -> Decision {
         transaction.asked.body.announced = body.announced();
         if self.instance.config.asks_request_body && !body.is_empty() {
-            Peeked::at(self.client.received.bytes(), body, &self.limits()).tell(transaction);
+            Peeked::at(self.client.received(), body, &self.limits()).tell(transaction);
         }
-        let side = Rc::clone(&self.side);
-        let frontend = &side.frontend;
+        let frontend = &self.side.frontend;
         let settings = frontend.settings();
         // These come before the request is taken for one.
         if !self.passes_content_rules(transaction, settings).await {
@@ -94,7 +93,7 @@ impl Session {
             return Decision::Done(Box::pin(self.answer_error(transaction, 503)).await);
         };
         transaction.route.backend = Some(Arc::clone(&backend));
-        self.registered.handle.enters(&backend);
+        self.handle.enters(&backend);
         let traffic = backend.backend.traffic.of(self.worker.index);
         traffic.sessions.increment();
         traffic.sources.get_or_init(Box::default).count(&frontend.frontend);
@@ -124,7 +123,7 @@ impl Session {
     }
 
     /// Whether `tcp-request content` rules let the request go on. Ends it otherwise.
-    async fn passes_content_rules(&self, transaction: &mut Transaction, settings: &Proxy) -> bool {
+    async fn passes_content_rules(&mut self, transaction: &mut Transaction, settings: &Proxy) -> bool {
         let rules = &settings.tcp_request_content;
         if rules.is_empty() {
             return true;
@@ -146,7 +145,7 @@ impl Session {
             | TcpVerdict::ExpectNetscaler
             | TcpVerdict::Resolve(_)
             | TcpVerdict::SwitchToHttp => return true,
-            TcpVerdict::Drop => self.client.stream.vanish(),
+            TcpVerdict::Drop => self.client.vanish(),
             TcpVerdict::Reject | TcpVerdict::Close => {}
         }
         // As in HAProxy the backend's rules count for the frontend alone.
@@ -270,7 +269,7 @@ impl Session {
                 transaction.end(Ending::Refused(Stage::Request));
                 forget_request_time(transaction, proxy);
                 transaction.count_denied_request();
-                self.client.stream.vanish();
+                self.client.vanish();
                 Next::Close
             }
             Verdict::UseService(_)
@@ -293,9 +292,9 @@ impl Session {
     async fn tarpit(&mut self, _transaction: &Transaction, proxy: &Proxy) {
         let wait = proxy.timeouts.tarpit.or(proxy.timeouts.connect).unwrap_or(Duration::ZERO);
         self.deadline.set(Some(self.worker.now() + wait));
-        let (client, deadline) = (&mut self.client, &mut self.deadline);
+        let (client, deadline) = (&mut *self.client, &mut *self.deadline);
         poll_fn(|context| {
-            if !client.ended && matches!(client.poll_receive(context), Poll::Ready(Ok(0) | Err(_))) {
+            if !client.has_ended() && matches!(client.poll_receive(context), Poll::Ready(Ok(0) | Err(_))) {
                 return Poll::Ready(());
             }
             deadline.poll(context)
@@ -365,21 +364,21 @@ impl Session {
         }
         if http::expect_continue(&transaction.request) {
             // NOTE: the client waits to be told, though it may have sent some of it; the server is not asked again.
-            self.client.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            self.write_continue();
             transaction.request.headers.remove(b"expect");
         }
         self.deadline.set(self.worker.now().checked_add(time));
         let limits = self.limits();
-        let (client, deadline) = (&mut self.client, &mut self.deadline);
+        let (client, deadline) = (&mut *self.client, &mut *self.deadline);
         poll_fn(|context| {
             let _ = client.poll_flush(context);
             loop {
-                let bytes = client.received.bytes();
+                let bytes = client.received();
                 let peeked = Peeked::at(bytes, body, &limits);
                 if peeked.is_malformed {
                     return Poll::Ready(Buffered::Malformed);
                 }
-                if peeked.complete || client.received.is_full() || (at_least > 0 && peeked.bytes.len() >= at_least) {
+                if peeked.complete || client.is_full() || (at_least > 0 && peeked.bytes.len() >= at_least) {
                     peeked.tell(transaction);
                     return Poll::Ready(Buffered::Enough);
                 }
@@ -433,50 +432,6 @@ impl Session {
         let key = hash_key(transaction, backend, transaction.source.get());
         let forced = persistence::server_of_request(transaction, backend).or_else(|| self.last_server(backend));
         Wanted { key, forced, avoid: None }
-    }
-}
-
-/// A body as far as it has been received.
-pub(super) struct Peeked {
-    /// Its data.
-    pub bytes: Vec<u8>,
-    /// Whether that is all.
-    pub complete: bool,
-    /// Whether what comes next is no chunk.
-    pub is_malformed: bool,
-    /// How many bytes of data are announced, as far as that is known.
-    pub announced: Option<u64>,
-}
-
-impl Peeked {
-    /// Looks at received bytes that begin with the body.
-    pub fn at(bytes: &[u8], body: BodyLength, limits: &http::Limits) -> Self {
-        match body {
-            BodyLength::None => Self { bytes: Vec::new(), complete: true, is_malformed: false, announced: None },
-            BodyLength::Exact(announced) => {
-                let length = usize::try_from(announced).unwrap_or(usize::MAX);
-                let complete = bytes.len() >= length;
-                let bytes = bytes.get(..length).unwrap_or(bytes).to_vec();
-                Self { bytes, complete, is_malformed: false, announced: Some(announced) }
-            }
-            BodyLength::Chunked => {
-                let mut out = Vec::new();
-                let mut decoder = ChunkedDecoder::new(limits);
-                let decoded = decoder.decode_into(bytes, &mut out);
-                let complete = decoded.as_ref().is_ok_and(|progress| progress.done);
-                let announced = Some(out.len() as u64 + decoder.data_ahead());
-                Self { bytes: out, complete, is_malformed: decoded.is_err(), announced }
-            }
-            BodyLength::UntilClose => {
-                Self { bytes: bytes.to_vec(), complete: false, is_malformed: false, announced: None }
-            }
-        }
-    }
-
-    fn tell(self, transaction: &mut Transaction) {
-        transaction.asked.body.bytes = self.bytes;
-        transaction.asked.body.complete = self.complete;
-        transaction.asked.body.announced = self.announced;
     }
 }
 

@@ -23,8 +23,7 @@ use http::{BodyLength, ResponseHead};
 use live::LiveProxy;
 
 use super::{
-    Next, Session,
-    exchange::InBackend,
+    ClientStream, Exchange, InBackend, Next, WaitingClient,
     machine_of_request::{client_of, obey, switch},
 };
 use crate::{
@@ -37,13 +36,11 @@ use crate::{
         object_fetch::{BODY_IS_GONE, Origin, Place, Relayed, Report, request_of, set_timeouts, wall_clock},
         page,
         pinned::PinnedConnections,
-        requester::{WaitingClient, WaitingRequest},
         routing::choose_backend,
         size,
         transaction::Transaction,
         varnish_log::{self, words},
     },
-    worker::Worker,
 };
 
 /// How the log names what answered.
@@ -83,7 +80,7 @@ struct Road<'r> {
     expects_continue: bool,
 }
 
-impl Session {
+impl<'c, C: ClientStream> Exchange<'c, C> {
     /// Has the cache of a proxy answer.
     pub(super) async fn answer_by_cache(
         &mut self,
@@ -97,7 +94,7 @@ impl Session {
         };
         let _counted = InBackend::enter(proxy);
         let mut up = BodyPump::new(body, &self.limits(), false);
-        if up.approve(&self.client).is_err() {
+        if up.approve(&*self.client).is_err() {
             transaction.end(Ending::RequestMalformed(Stage::Request));
             // NOTE: in Varnish a body fails on its way to the backend.
             let status = if proxy.varnishd().is_some() { 503 } else { 400 };
@@ -107,9 +104,9 @@ impl Session {
             self.filter_request(transaction, proxy, &mut up);
         }
         let mut heads = self.worker.heads.take();
-        let mut client = client_of(&self.worker, transaction, &origin, (body, &mut heads));
+        let mut client = client_of(self.worker, transaction, &origin, (body, &mut heads));
         if let Some(client) = client.program() {
-            varnish_log::begin(&self.worker, transaction, client);
+            varnish_log::begin(self.worker, transaction, client);
         }
         let expects_continue = origin.pipe_timeout().is_some();
         let mut road = Road { proxy, origin, body, up, is_body_sent: false, kept_body: None, expects_continue };
@@ -147,7 +144,7 @@ impl Session {
                     return Box::pin(self.pipe(transaction, *pipe, road)).await;
                 }
                 Step::Deliver(delivery) => {
-                    obey(&client, transaction, &mut self.idle_wish);
+                    obey(&client, transaction, self.idle_wish);
                     varnish_log::response(transaction, &mut client, delivery.closes);
                     // The response's head comes with the delivery, in memory that was lent for it.
                     heads.response = std::mem::take(&mut transaction.response);
@@ -175,7 +172,7 @@ impl Session {
         let Some(hit) = hit else { return Next::Close };
         let _counted = InBackend::enter(backend);
         let mut up = BodyPump::new(body, &self.limits(), false);
-        if up.approve(&self.client).is_err() {
+        if up.approve(&*self.client).is_err() {
             transaction.end(Ending::RequestMalformed(Stage::Request));
             return Box::pin(self.answer_error(transaction, 400)).await;
         }
@@ -234,7 +231,7 @@ impl Session {
                 Some(Report::Interim(head)) => {
                     // RFC 9110 section 15.2: clients of HTTP/1.0 do not know of them.
                     if transaction.asked.version == http::Version::Http11 {
-                        head.write_to(&mut self.client.output);
+                        self.client.write_interim(&head);
                         let _ = self.flush().await;
                     }
                     continue;
@@ -286,7 +283,7 @@ impl Session {
     /// not, unless `option abortonclose` says so.
     async fn while_client_stays<T>(&mut self, proxy: &LiveProxy, what: impl Future<Output = T>) -> Option<T> {
         let ends_with_input = proxy.settings().options.abortonclose;
-        let (client, handle) = (&mut self.client, &self.registered.handle);
+        let (client, handle) = (&mut *self.client, self.handle);
         let mut what = pin!(what);
         poll_fn(|context| {
             if let Poll::Ready(done) = what.as_mut().poll(context) {
@@ -296,7 +293,7 @@ impl Session {
             if handle.order() == SessionOrder::Abort {
                 return Poll::Ready(None);
             }
-            while !client.ended {
+            while !client.has_ended() {
                 match ready!(client.poll_receive(context)) {
                     Ok(_) => {}
                     Err(_) => return Poll::Ready(None),
@@ -321,7 +318,7 @@ impl Session {
         mut backend: Backend,
         road: &mut Road<'_>,
     ) -> AfterPass {
-        let worker = Rc::clone(&self.worker);
+        let worker = self.worker;
         let mut step = backend.begin();
         loop {
             step = match step {
@@ -338,9 +335,9 @@ impl Session {
                     road.is_body_sent |= backend.sends_body();
                     let origin = road.origin.clone();
                     let name = origin.name_of(target);
-                    match self.ask(&worker, transaction, &backend, &proxy, road).await {
+                    match self.ask(transaction, &backend, &proxy, road).await {
                         Ok(mut answer) => {
-                            varnish_log::reached(&worker, &mut backend, name, transaction, &answer);
+                            varnish_log::reached(worker, &mut backend, name, transaction, &answer);
                             let mut account = varnish_log::account_of(transaction);
                             let next = backend.responded(std::mem::take(&mut transaction.response), wall_clock());
                             if backend.closes_backend() {
@@ -384,7 +381,7 @@ impl Session {
                             return AfterPass::Done(self.answer_unfetched(transaction, &mut road.up, &why).await);
                         }
                         Err(why) => {
-                            let _ = varnish_log::left_alone(&worker, &mut backend, name, transaction, &why);
+                            let _ = varnish_log::left_alone(worker, &mut backend, name, transaction, &why);
                             backend.failed(&words(name, &why), wall_clock())
                         }
                     }
@@ -417,12 +414,14 @@ impl Session {
     /// Sends the request of a machine to a proxy of the configuration.
     async fn ask<'p>(
         &mut self,
-        worker: &'p Rc<Worker>,
         transaction: &mut Transaction,
         backend: &Backend,
         proxy: &'p Arc<LiveProxy>,
         road: &mut Road<'_>,
-    ) -> Result<Answer<'p>, Unfetched> {
+    ) -> Result<Answer<'p>, Unfetched>
+    where
+        'c: 'p,
+    {
         // NOTE: rules and the log see the request as it goes to the server, as they do without a program.
         transaction.request = request_of(backend, road.kept_body.as_deref());
         transaction.route.resent = false;
@@ -430,36 +429,30 @@ impl Session {
         transaction.route.backend = Some(Arc::clone(proxy));
         let by_rule = transaction.by_rules.server_timeout.get();
         let between = set_timeouts(transaction, backend);
-        let fetched = self.ask_within(worker, transaction, backend, proxy, road).await;
+        let fetched = self.ask_within(transaction, backend, proxy, road).await;
         transaction.by_rules.server_timeout.set(if fetched.is_ok() { between } else { by_rule });
         fetched
     }
 
     async fn ask_within<'p>(
         &mut self,
-        worker: &'p Rc<Worker>,
         transaction: &mut Transaction,
         backend: &Backend,
         proxy: &'p Arc<LiveProxy>,
         road: &mut Road<'_>,
-    ) -> Result<Answer<'p>, Unfetched> {
+    ) -> Result<Answer<'p>, Unfetched>
+    where
+        'c: 'p,
+    {
         let has_no_body = road.up.is_received() && road.up.approved() == 0;
         let is_dropped = !(backend.sends_body() || has_no_body);
         if road.kept_body.is_some() || is_dropped {
             let kept = road.kept_body.clone().filter(|_| backend.sends_body());
             let mut request = Nobody { body: kept.unwrap_or_default(), interim: None };
-            let mut fetch = Fetch::new(worker, proxy, road.origin.wanted(), &mut self.kept, &mut self.deadline);
+            let mut fetch = Fetch::new(self.worker, proxy, road.origin.wanted(), &mut *self.kept, &mut *self.deadline);
             return fetch.run(transaction, &mut request).await;
         }
-        let waiting = WaitingClient {
-            wire: &mut self.client,
-            abort_on_close: proxy.settings().options.abortonclose,
-            is_tcp: false,
-            handle: &self.registered.handle,
-        };
-        let mut request = WaitingRequest::new(waiting, &mut road.up, self.side.frontend.settings().timeouts.client);
-        let mut fetch = Fetch::new(worker, proxy, road.origin.wanted(), &mut self.kept, &mut self.deadline);
-        fetch.run(transaction, &mut request).await
+        self.fetch(transaction, proxy, road.origin.wanted(), &mut road.up).await
     }
 
     /// Delivers what comes from no server at this moment: an object, or what the program has made.
@@ -493,7 +486,7 @@ impl Session {
         }
         // What of the request's body has come here goes nowhere.
         if road.up.is_received() {
-            road.up.discard(&mut self.client);
+            road.up.discard(&mut *self.client);
         }
         let answer = Answer { method, length, body };
         self.deliver(transaction, road.proxy, answer, &mut road.up).await
@@ -523,16 +516,16 @@ impl Session {
         let Some(idle) = road.origin.pipe_timeout() else {
             return self.pipe_one_exchange(transaction, &proxy, road).await;
         };
-        let worker = Rc::clone(&self.worker);
+        let worker = self.worker;
         let reached = {
             let mut client = WaitingClient {
-                wire: &mut self.client,
+                stream: &mut *self.client,
                 abort_on_close: proxy.settings().options.abortonclose,
                 is_tcp: false,
-                handle: &self.registered.handle,
+                handle: self.handle,
             };
             let mut kept = PinnedConnections::default();
-            let mut attempts = Attempts::new(&worker, &proxy, road.origin.wanted(), &mut kept, true);
+            let mut attempts = Attempts::new(worker, &proxy, road.origin.wanted(), &mut kept, true);
             attempts.reach(transaction, &mut client).await
         };
         let mut upstream = match reached {
@@ -541,7 +534,7 @@ impl Session {
                 drop(pipe.log);
                 if road.proxy.varnishd().is_some() {
                     // NOTE: as in Varnish, who asked for a pipe gets bytes of the other side or none.
-                    varnish_log::closes(&self.side, CloseReason::TxError);
+                    varnish_log::closes(self.side, CloseReason::TxError);
                     transaction.end(Ending::ServerFailed(Stage::Request));
                     return Next::Close;
                 }
@@ -556,7 +549,7 @@ impl Session {
         transaction.request.write_to(&mut wire.output);
         wire.output.extend_from_slice(&kept.unwrap_or_default());
         let name = road.origin.name_of(target);
-        let logged = varnish_log::Piped::begin(&worker, transaction, (pipe.log, &road.origin, name), &upstream);
+        let logged = varnish_log::Piped::begin(worker, transaction, (pipe.log, &road.origin, name), &upstream);
         let wire = &mut upstream.connection.wire;
         // NOTE: a fresh socket takes a head at once, or the connection is as good as broken.
         let sent = tokio::time::timeout(idle, poll_fn(|context| wire.poll_flush(context))).await;
@@ -576,19 +569,7 @@ impl Session {
         proxy: &Arc<LiveProxy>,
         mut road: Road<'_>,
     ) -> Next {
-        let worker = Rc::clone(&self.worker);
-        let fetched = {
-            let waiting = WaitingClient {
-                wire: &mut self.client,
-                abort_on_close: proxy.settings().options.abortonclose,
-                is_tcp: false,
-                handle: &self.registered.handle,
-            };
-            let mut request = WaitingRequest::new(waiting, &mut road.up, self.side.frontend.settings().timeouts.client);
-            let mut fetch = Fetch::new(&worker, proxy, road.origin.wanted(), &mut self.kept, &mut self.deadline);
-            fetch.run(transaction, &mut request).await
-        };
-        match fetched {
+        match self.fetch(transaction, proxy, road.origin.wanted(), &mut road.up).await {
             Ok(answer) => self.deliver(transaction, proxy, answer, &mut road.up).await,
             Err(why) => self.answer_unfetched(transaction, &mut road.up, &why).await,
         }
@@ -596,8 +577,8 @@ impl Session {
 
     fn place(&self, road: &Road<'_>) -> Place {
         Place {
-            worker: Rc::clone(&self.worker),
-            instance: Arc::clone(&self.instance),
+            worker: Rc::clone(self.worker),
+            instance: Arc::clone(self.instance),
             origin: road.origin.clone(),
             proxy: Arc::clone(road.proxy),
         }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use haproxycfg::model::{ConnectionMode, Redirect, Reply, ReplyBody};
-use http::{BodyLength, Headers};
+use http::{BodyLength, Headers, ResponseHead, Version};
 
-use super::{Next, Session, decide::Peeked};
+use super::{ClientStream, Exchange, Next, peeked::Peeked};
 use crate::session::{
     body::BodyPump,
     ending::{Ending, Stage},
@@ -14,9 +14,9 @@ use crate::session::{
     transaction::Transaction,
 };
 
-impl Session {
+impl<C: ClientStream> Exchange<'_, C> {
     /// Sends a response that the edge made, whose head stands in the transaction.
-    pub(super) async fn answer(&mut self, transaction: &mut Transaction, body: &[u8]) -> Next {
+    pub(super) async fn answer_here(&mut self, transaction: &mut Transaction, body: &[u8]) -> Next {
         self.begin_answer(transaction);
         self.send_answer(transaction, body).await
     }
@@ -84,8 +84,9 @@ impl Session {
         }
         self.write_head(transaction, keeps);
         if !transaction.is_head() {
-            self.client.output.extend_from_slice(body);
+            self.client.waiting().extend_from_slice(body);
         }
+        self.client.end();
         if self.flush().await.is_err() {
             transaction.end(Ending::ClientLeft(Stage::Request));
             return Next::Close;
@@ -101,7 +102,7 @@ impl Session {
     pub(super) fn count_unread_body(&self, transaction: &mut Transaction) {
         let body = http::request_body_length(&transaction.request);
         if !body.is_empty() {
-            let come = Peeked::at(self.client.received.bytes(), body, &self.limits());
+            let come = Peeked::at(self.client.received(), body, &self.limits());
             transaction.bytes_in += come.bytes.len() as u64;
         }
     }
@@ -113,15 +114,15 @@ impl Session {
         }
         let mut pump = BodyPump::new(http::request_body_length(&transaction.request), &self.limits(), false);
         // What was sent to a server already is gone from the buffer, so this only recognises bodies that wait whole.
-        let known = transaction.route.server.is_none() && pump.approve(&self.client).is_ok() && pump.is_received();
+        let known = transaction.route.server.is_none() && pump.approve(&*self.client).is_ok() && pump.is_received();
         if known {
-            pump.discard(&mut self.client);
+            pump.discard(&mut *self.client);
         }
         known || http::request_body_length(&transaction.request).is_empty()
     }
 
     /// Answers with the error page of a status.
-    pub(super) async fn answer_error(&mut self, transaction: &mut Transaction, status: u16) -> Next {
+    pub async fn answer_error(&mut self, transaction: &mut Transaction, status: u16) -> Next {
         if reply::is_silent(transaction, status) {
             transaction.answered.status = status;
             return Next::Close;
@@ -133,7 +134,7 @@ impl Session {
     /// Answers with what stands for a page of `status`: that is what is logged and counted, whatever it looks like.
     async fn answer_instead_of(&mut self, transaction: &mut Transaction, body: &[u8], status: u16) -> Next {
         let shown = transaction.response.status();
-        let next = self.answer(transaction, body).await;
+        let next = self.answer_here(transaction, body).await;
         if transaction.answered.status == shown {
             transaction.answered.status = status;
         }
@@ -164,14 +165,14 @@ impl Session {
         location: &[u8],
     ) -> Next {
         reply::redirect(transaction, redirect.code, location, redirect.set_cookie.as_deref());
-        self.answer(transaction, b"").await
+        self.answer_here(transaction, b"").await
     }
 
     /// Demands credentials.
     pub(super) async fn answer_unauthorized(&mut self, transaction: &mut Transaction, realm: &[u8]) -> Next {
         transaction.count_tracked_error();
         let body = reply::unauthorized(transaction, realm);
-        self.answer(transaction, &body).await
+        self.answer_here(transaction, &body).await
     }
 
     /// Answers a probe of `monitor-uri`.
@@ -203,7 +204,7 @@ impl Session {
                 let prefix = if prefix == b"/" { b"" } else { prefix };
                 let location = [prefix, transaction.request.path_and_query()].concat();
                 reply::server_redirect(transaction, &location);
-                self.answer(transaction, b"").await
+                self.answer_here(transaction, b"").await
             }
             Unreachable::NoSource => self.answer_error(transaction, 500).await,
             _ => self.answer_error(transaction, 503).await,
@@ -216,7 +217,7 @@ impl Session {
         match end {
             HeadEnd::Response => Next::Close,
             // A client that reused its own connection knows to try again; a new one must be told.
-            HeadEnd::Empty if reused && !self.first => Next::Close,
+            HeadEnd::Empty if reused && transaction.asked.is_follower => Next::Close,
             HeadEnd::Empty | HeadEnd::Broken | HeadEnd::Junk => {
                 transaction.count_tracked_failure();
                 self.answer_error(transaction, 502).await
@@ -256,9 +257,19 @@ impl Session {
         if headers.is_empty() {
             return;
         }
-        self.client.output.extend_from_slice(b"HTTP/1.1 103 Early Hints\r\n");
-        headers.write_to(&mut self.client.output);
-        self.client.output.extend_from_slice(b"\r\n");
+        let mut head = ResponseHead::new();
+        head.start(Version::Http11, 103);
+        for (name, value) in headers.iter() {
+            head.headers.add(name, value);
+        }
+        self.client.write_interim(&head);
         let _ = self.flush().await;
+    }
+
+    /// Asks the client for the body that it has announced, and with which it waits for that.
+    pub(super) fn write_continue(&mut self) {
+        let mut head = ResponseHead::new();
+        head.start(Version::Http11, 100);
+        self.client.write_interim(&head);
     }
 }

@@ -2,24 +2,21 @@
 
 use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
-use haproxycfg::model::HttpReuse;
 use http::BodyLength;
 use live::{LiveProxy, LiveServer, ShutCause, counters::Traffic};
 use telemetry::Counter;
 
-use super::{Next, Session};
+use super::{ClientStream, Exchange, Next};
 use crate::{
-    pool::ServerConnection,
     registry::Order,
     session::{
         body::{BodyPump, PumpFailure},
         ending::{Ending, Stage},
-        fetch::{AnswerBody, Upstream},
+        fetch::{AnswerBody, Upstream, give_back},
         filter,
         transaction::Transaction,
     },
     tunnel::{self, TunnelSetup, TunnelTimeouts},
-    worker::Worker,
 };
 
 /// Bodies up to this many bytes are sent behind their head from one buffer.
@@ -41,31 +38,7 @@ pub(super) enum Transfer {
     Killed(ShutCause),
 }
 
-/// Lets others have a server's connection for another request; one that only the same client may use is given back.
-pub(in crate::session) fn give_back(
-    worker: &Worker,
-    upstream: Upstream<'_>,
-    backend: &LiveProxy,
-) -> Option<Box<ServerConnection>> {
-    let Upstream { mut connection, slot, .. } = upstream;
-    drop(slot);
-    if !connection.is_clean() {
-        return None;
-    }
-    connection.wire.leave();
-    worker.heads.reclaim_output(&mut connection.wire.output);
-    let max_reuse = connection.server.config.max_reuse;
-    if u32::try_from(max_reuse).is_ok_and(|most| connection.requests > most) {
-        return None;
-    }
-    if connection.private || backend.settings().http_reuse == HttpReuse::Never {
-        return Some(connection);
-    }
-    worker.servers.borrow_mut().give(connection);
-    None
-}
-
-impl Session {
+impl<C: ClientStream> Exchange<'_, C> {
     pub(super) fn count_spliced(&self, backend: &LiveProxy, up: &BodyPump, down: &BodyPump) {
         let worker = self.worker.index;
         self.worker.traffic().bytes_spliced.add(up.spliced + down.spliced);
@@ -88,11 +61,11 @@ impl Session {
         let server_limit = server_limit.filter(|_| body.server().is_some());
         let client_limit = self.side.frontend.settings().timeouts.client;
         let shut_mark = body.shut_mark();
-        let (handle, worker) = (&self.registered.handle, &self.worker);
-        if let Err(error) = body.begin(down, &mut self.client, COPY_MAX) {
+        let (handle, worker) = (self.handle, self.worker);
+        if let Err(error) = body.begin(down, &mut *self.client, COPY_MAX) {
             return Transfer::Server(PumpFailure::Malformed(error));
         }
-        let (client, deadline) = (&mut self.client, &mut self.deadline);
+        let (client, deadline) = (&mut *self.client, &mut *self.deadline);
         let abort_on_close = backend.settings().options.abortonclose;
         let mut progress = None;
         let mut since = transaction.timeline.response.unwrap_or_else(|| worker.now());
@@ -124,7 +97,7 @@ impl Session {
                 // A server that takes no more may still answer: the response decides from here on.
                 uploading = false;
             }
-            if abort_on_close && !uploading && !client.ended {
+            if abort_on_close && !uploading && !client.has_ended() {
                 match client.poll_receive(context) {
                     Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Transfer::Client),
                     // A pipelined request waits in the buffer for its turn.
@@ -133,7 +106,7 @@ impl Session {
                 }
             }
             // A client that takes a part of what is held is not stuck.
-            let held = down.held() + client.unsent().len();
+            let held = down.held() + client.unsent_len();
             let moved = (down.received(), up.received(), held);
             if progress != Some(moved) && progress.replace(moved).is_some() {
                 since = worker.now();
@@ -195,7 +168,7 @@ impl Session {
 
     /// Keeps a server's connection for another request.
     pub(super) fn keep(&mut self, upstream: Upstream<'_>, backend: &LiveProxy) {
-        if let Some(connection) = give_back(&self.worker, upstream, backend) {
+        if let Some(connection) = give_back(self.worker, upstream, backend) {
             self.kept.put(connection, self.side.frontend.settings().max_session_srv_conns);
         }
     }
@@ -220,7 +193,7 @@ impl Session {
             drop(upstream);
             return self.answer_instead_of_tunnel(transaction).await;
         }
-        transaction.response.write_to(&mut self.client.output);
+        self.client.write_interim(&transaction.response);
         self.log_early(transaction, 0);
         if self.flush().await.is_err() {
             transaction.end(Ending::ClientLeft(Stage::Data));
@@ -237,6 +210,7 @@ impl Session {
         http::remove_hop_by_hop(&mut transaction.response.headers, false);
         http::enforce_framing(&mut transaction.response.headers, length);
         self.write_head(transaction, false);
+        self.client.end();
         self.log_early(transaction, 0);
         match self.flush().await {
             Ok(()) => Next::Linger,
@@ -255,7 +229,8 @@ impl Session {
         upstream: Upstream<'_>,
         idle: Option<Duration>,
     ) -> Next {
-        let frontend = Arc::clone(&self.side.frontend);
+        let Some((client, from_client)) = self.client.take_whole() else { return Next::Close };
+        let frontend = &self.side.frontend;
         let (front, back) = (&frontend.settings().timeouts, &backend.settings().timeouts);
         let server = Arc::clone(&upstream.connection.server);
         let both = transaction.by_rules.tunnel_timeout.get().or(back.tunnel).or(idle);
@@ -273,14 +248,13 @@ impl Session {
                 frontend.settings().options.independent_streams,
                 backend.settings().options.independent_streams,
             ),
-            handle: &self.registered.handle,
+            handle: self.handle,
             server: &server,
-            stages: filter::tunnel_stages(transaction, &self.worker, backend),
+            stages: filter::tunnel_stages(transaction, self.worker, backend),
         };
         let Upstream { mut connection, slot, .. } = upstream;
-        let from_client = std::mem::take(&mut self.client.received);
         let from_server = std::mem::take(&mut connection.wire.received);
-        let report = tunnel::run(&self.client.stream, from_client, &connection.wire.stream, from_server, setup).await;
+        let report = tunnel::run(&client, from_client, &connection.wire.stream, from_server, setup).await;
         drop(slot);
         transaction.bytes_in += report.bytes_up;
         transaction.bytes_out += report.bytes_down;
@@ -290,10 +264,10 @@ impl Session {
     }
 
     /// Sends what waits for the client, within `timeout client`.
-    pub(super) async fn flush(&mut self) -> Result<(), ()> {
+    pub async fn flush(&mut self) -> Result<(), ()> {
         let limit = self.side.frontend.settings().timeouts.client;
         self.deadline.set(limit.map(|limit| self.worker.now() + limit));
-        let (client, deadline) = (&mut self.client, &mut self.deadline);
+        let (client, deadline) = (&mut *self.client, &mut *self.deadline);
         poll_fn(|context| match client.poll_flush(context) {
             Poll::Ready(result) => Poll::Ready(result.map_err(|_| ())),
             Poll::Pending => deadline.poll(context).map(|()| Err(())),

@@ -6,10 +6,7 @@ use haproxycfg::model::Proxy;
 use http::BodyLength;
 use live::LiveProxy;
 
-use super::{
-    Next, Session,
-    decide::{Buffered, Peeked},
-};
+use super::{ClientStream, Exchange, Next, decide::Buffered, peeked::Peeked};
 use crate::session::{
     body::BodyPump,
     ending::{Ending, Stage},
@@ -18,7 +15,7 @@ use crate::session::{
     transaction::Transaction,
 };
 
-impl Session {
+impl<C: ClientStream> Exchange<'_, C> {
     /// Runs `http-response` rules: the backend's first, then the frontend's. `Some` when they have answered. The body of
     /// what a service made, which has no source, is there already.
     pub(super) async fn response_rules(
@@ -105,7 +102,7 @@ impl Session {
             }
             Verdict::SilentDrop => {
                 transaction.count_denied_request();
-                self.client.stream.vanish();
+                self.client.vanish();
                 transaction.end(Ending::Refused(Stage::Request));
                 transaction.answered.status = transaction.response.status();
                 Some(Next::Close)
@@ -162,7 +159,7 @@ impl Session {
         }
         let limits = transaction.response_limits(backend.settings());
         self.deadline.set(self.worker.now().checked_add(wanted.time));
-        let (client, deadline) = (&mut self.client, &mut self.deadline);
+        let (client, deadline) = (&mut *self.client, &mut *self.deadline);
         let mut uploading = body.owes_upload();
         poll_fn(|context| {
             loop {

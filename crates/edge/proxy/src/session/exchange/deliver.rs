@@ -1,18 +1,18 @@
 //! Delivering an answer to the client: rules, head, body or tunnel.
 
-use std::{rc::Rc, sync::Arc};
+use std::sync::Arc;
 
 use haproxycfg::model::{ConnectionMode, Proxy};
 use http::{BodyLength, Method};
 use live::LiveProxy;
 use sample::{Context, Direction};
 
-use super::{Next, Session, response_rules::Source, transfer::Transfer};
+use super::{ClientStream, Exchange, Next, response_rules::Source, transfer::Transfer};
 use crate::session::{
     body::BodyPump,
     caching,
     ending::{Ending, Stage},
-    fetch::{Answer, AnswerBody, adjust_case, connection_mode},
+    fetch::{Answer, AnswerBody, connection_mode},
     filter::{self, Compression, Stages},
     logging, persistence, size,
     transaction::Transaction,
@@ -30,9 +30,9 @@ struct Framed {
     client_keeps: bool,
 }
 
-impl Session {
+impl<C: ClientStream> Exchange<'_, C> {
     /// Delivers an answer, wherever it comes from.
-    pub(super) async fn deliver(
+    pub async fn deliver(
         &mut self,
         transaction: &mut Transaction,
         backend: &Arc<LiveProxy>,
@@ -41,12 +41,11 @@ impl Session {
     ) -> Next {
         let Answer { method, length, mut body } = answer;
         let status = transaction.response.status();
-        let side = Rc::clone(&self.side);
-        let frontend = &side.frontend;
+        let frontend = &self.side.frontend;
         capture_response(transaction, frontend.settings());
         let filtered = filter::has_filters(frontend, backend);
         if filtered {
-            filter::judge(&self.worker, transaction, backend, length);
+            filter::judge(self.worker, transaction, backend, length);
         }
         // NOTE: what is rare is boxed, here and elsewhere, so that every request need not have room for it.
         if !(backend.settings().http_response.is_empty() && frontend.settings().http_response.is_empty()) {
@@ -55,7 +54,7 @@ impl Session {
                 return next;
             }
         }
-        if !persistence::finish_response(&self.worker, transaction, frontend.settings(), backend) {
+        if !persistence::finish_response(self.worker, transaction, frontend.settings(), backend) {
             transaction.count_denied_response(backend);
             transaction.end(Ending::Refused(Stage::Headers));
             self.settle_body(transaction, up);
@@ -105,7 +104,10 @@ impl Session {
         };
         transaction.log.varnish.bodies_moved(data.0, given);
         match transfer {
-            Transfer::Done => self.delivered(transaction, backend, body, up, &framed),
+            Transfer::Done => {
+                self.client.end();
+                self.delivered(transaction, backend, body, up, &framed)
+            }
             failed => self.broken_transfer(transaction, backend, body.server(), &failed),
         }
     }
@@ -160,7 +162,7 @@ impl Session {
         let whole_request = up.is_received() && up.approved() == 0;
         if up.is_received() {
             // NOTE: what of the body nobody has taken must not be read as the next request.
-            up.discard(&mut self.client);
+            up.discard(&mut *self.client);
         }
         let may_keep = !framed.hides
             && mode == ConnectionMode::KeepAlive
@@ -185,8 +187,8 @@ impl Session {
         backend: &Arc<LiveProxy>,
         length: BodyLength,
     ) -> Option<Box<Stages>> {
-        let mut stages = transaction.stages(&self.worker, backend, false);
-        if let Some(compression) = Compression::begin(&self.worker, transaction, backend) {
+        let mut stages = transaction.stages(self.worker, backend, false);
+        if let Some(compression) = Compression::begin(self.worker, transaction, backend) {
             let limits = transaction.response_limits(backend.settings());
             let chunked = (length == BodyLength::Chunked).then_some(&limits);
             stages.get_or_insert_default().compress(compression, chunked);
@@ -197,44 +199,20 @@ impl Session {
 
     pub(super) fn end_of_answer(&self) -> Next {
         // Bytes that nobody will read would turn the close into a reset.
-        if self.client.received.is_empty() { Next::Close } else { Next::Linger }
+        if self.client.received().is_empty() { Next::Close } else { Next::Linger }
     }
 
     pub(super) fn log_early(&self, transaction: &mut Transaction, body: usize) {
         if self.side.frontend.settings().options.logasap {
             let bytes = size::of_response(&transaction.response) + body as u64;
-            logging::log_early(&self.worker, transaction, transaction.timeline.response, bytes);
+            logging::log_early(self.worker, transaction, transaction.timeline.response, bytes);
         }
     }
 
     /// Puts the response's head behind what the client is to be sent.
     pub(super) fn write_head(&mut self, transaction: &mut Transaction, keeps: bool) {
         transaction.answered.status = transaction.response.status();
-        let before = self.client.output.len();
-        // An old server's response stays one of its version, which closes unless it says otherwise.
-        let response_is_old = transaction.response.version() == http::Version::Http10;
-        let connection: &[(&[u8], &[u8])] = match keeps {
-            // As Varnish has it.
-            true if self.side.frontend.accelerator.is_some() => &[(b"Connection", b"keep-alive")],
-            true if response_is_old || transaction.asked.version == http::Version::Http10 => {
-                &[(b"connection", b"keep-alive")]
-            }
-            true => &[],
-            // A page that is made here may say it already, in its own place.
-            false if response_is_old || transaction.response.headers.contains_known(http::HeaderId::Connection) => &[],
-            false => &[(b"connection", b"close")],
-        };
-        let adjust = &self.instance.config.global.h1_case_adjust;
-        if !adjust.is_empty() && self.side.frontend.settings().options.h1_case_adjust_bogus_client {
-            for (name, value) in connection {
-                transaction.response.headers.add(name, value);
-            }
-            adjust_case(&mut transaction.response.headers, adjust);
-            transaction.response.write_to(&mut self.client.output);
-        } else {
-            transaction.response.write_with(&mut self.client.output, connection);
-        }
-        let written = self.client.output.len() - before;
+        let written = self.client.write_head(transaction, keeps);
         transaction.log.varnish.head_written(&transaction.response, keeps, written);
     }
 }

@@ -1,0 +1,56 @@
+//! The sending half of a body: where its bytes go.
+
+use std::{
+    io,
+    task::{Context, Poll},
+};
+
+use net::PlainSocket;
+
+use crate::session::wire::Wire;
+
+/// Where the bytes of a message go. What is put there waits until it can be sent: whoever puts more there looks at how much waits.
+pub trait Sink {
+    /// What waits to be sent, and perhaps what has been sent before it: more is put at the end.
+    fn waiting(&mut self) -> &mut Vec<u8>;
+
+    /// How many bytes wait to be sent.
+    fn unsent_len(&self) -> usize;
+
+    /// Sends what waits, as far as that is possible; ready once nothing waits.
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Sends what waits and then `bytes`, which are not put behind it; ready with how many of `bytes` went.
+    fn poll_send(&mut self, bytes: &[u8], context: &mut Context<'_>) -> Poll<io::Result<usize>>;
+
+    /// The socket to which the system may move bytes without the process seeing them; `None` where they must be copied. To be
+    /// asked only while nothing waits.
+    fn plain_socket(&self) -> Option<PlainSocket<'_>>;
+}
+
+impl Sink for Wire {
+    #[inline]
+    fn waiting(&mut self) -> &mut Vec<u8> {
+        &mut self.output
+    }
+
+    #[inline]
+    fn unsent_len(&self) -> usize {
+        self.unsent().len()
+    }
+
+    #[inline]
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Wire::poll_flush(self, context)
+    }
+
+    #[inline]
+    fn poll_send(&mut self, bytes: &[u8], context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        Wire::poll_send(self, bytes, context)
+    }
+
+    #[inline]
+    fn plain_socket(&self) -> Option<PlainSocket<'_>> {
+        self.stream.plain()
+    }
+}
