@@ -1,6 +1,6 @@
 //! Opening connections to servers.
 
-use std::{io, net::SocketAddr, os::fd::AsFd, time::Duration};
+use std::{io, net::SocketAddr, os::fd::AsFd, pin::Pin, time::Duration};
 
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use tokio::net::{TcpStream, UnixStream};
@@ -54,7 +54,26 @@ pub struct ConnectOptions<'a> {
     pub mark: Option<u32>,
 }
 
-/// Opens a connection and waits until it stands. The caller bounds the time.
+/// A connection that is being opened.
+pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Stream>> + 'a>>;
+
+/// What connections are opened through.
+pub trait Network {
+    /// Opens one; ready when it stands, or with why it does not. The caller bounds the time.
+    fn connect<'a>(&'a self, target: &'a Target, options: ConnectOptions<'a>) -> Connecting<'a>;
+}
+
+/// The system's network.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct System;
+
+impl Network for System {
+    fn connect<'a>(&'a self, target: &'a Target, options: ConnectOptions<'a>) -> Connecting<'a> {
+        Box::pin(connect(target, options))
+    }
+}
+
+/// Opens a connection through the system's network, and waits until it stands. The caller bounds the time.
 ///
 /// # Errors
 /// The system's reason for the refusal, `ConnectionRefused` foremost.

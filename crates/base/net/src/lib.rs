@@ -6,6 +6,7 @@
 pub mod buffer;
 pub mod connect;
 mod keepalive;
+mod memory;
 mod namespace;
 pub mod socks4;
 pub mod source;
@@ -20,6 +21,7 @@ use socket2::SockAddr;
 pub use buffer::{Buffer, BufferPool};
 pub use connect::Target;
 pub use keepalive::Keepalive;
+pub use memory::MemoryStream;
 pub use namespace::Namespaces;
 pub use source::Source;
 pub use splice::Splice;

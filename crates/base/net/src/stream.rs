@@ -1,14 +1,16 @@
-//! A connection to a client or server: TCP or unix.
+//! A connection to a client or server: TCP, unix, or within the process.
 
 use std::{
+    future::poll_fn,
     io::{self, IoSlice},
     net::SocketAddr,
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd, RawFd},
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use socket2::SockRef;
 use tokio::{
     io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::{TcpStream, UnixStream},
@@ -17,15 +19,18 @@ use tokio::{
 use crate::{
     buffer::Buffer,
     keepalive::{Keepalive, set_keepalive},
+    memory::MemoryStream,
 };
 
-/// A connected, non-blocking stream socket.
+/// A connected stream that does not block.
 #[derive(Debug)]
 pub enum Stream {
     /// TCP.
     Tcp(TcpStream),
     /// Unix.
     Unix(UnixStream),
+    /// Within the process.
+    Memory(MemoryStream),
 }
 
 /// A socket that the runtime does not watch.
@@ -47,10 +52,11 @@ impl AsFd for Socket {
 }
 
 macro_rules! each {
-    ($self:expr, $stream:ident => $body:expr) => {
+    ($self:expr, $socket:ident => $body:expr, $memory:ident => $other:expr) => {
         match $self {
-            Stream::Tcp($stream) => $body,
-            Stream::Unix($stream) => $body,
+            Stream::Tcp($socket) => $body,
+            Stream::Unix($socket) => $body,
+            Stream::Memory($memory) => $other,
         }
     };
 }
@@ -75,26 +81,27 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.into_std().map(Socket::Tcp),
             Self::Unix(stream) => stream.into_std().map(Socket::Unix),
+            Self::Memory(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
     /// Ready when a read may get somewhere.
     #[inline]
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, stream => stream.poll_read_ready(context))
+        each!(self, socket => socket.poll_read_ready(context), memory => memory.poll_readable(context))
     }
 
     /// Whether a read may get somewhere, as far as the runtime knows. Nobody is woken for having asked.
     #[must_use]
     #[inline]
     pub fn may_read(&self) -> bool {
-        self.try_io(Interest::READABLE, || Ok(())).is_ok()
+        each!(self, socket => socket.try_io(Interest::READABLE, || Ok(())).is_ok(), memory => memory.may_read())
     }
 
     /// Ready when a write may get somewhere.
     #[inline]
     pub fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, stream => stream.poll_write_ready(context))
+        each!(self, socket => socket.poll_write_ready(context), memory => memory.poll_writable(context))
     }
 
     /// Waits until a read may get somewhere.
@@ -102,15 +109,19 @@ impl Stream {
     /// # Errors
     /// Those of the runtime's shutdown.
     pub async fn readable(&self) -> io::Result<()> {
-        each!(self, stream => stream.readable().await)
+        each!(self, socket => socket.readable().await, memory => poll_fn(|context| memory.poll_readable(context)).await)
     }
 
     /// Waits until the connection has failed, as by a reset, though nobody reads from it or writes to it any more.
     pub async fn failed(&self) -> io::Error {
         loop {
-            match each!(self, stream => stream.ready(Interest::ERROR).await) {
+            let ready = each!(self, socket => socket.ready(Interest::ERROR).await, memory => {
+                poll_fn(|context| memory.poll_abandoned(context)).await;
+                return io::ErrorKind::ConnectionReset.into();
+            });
+            match ready {
                 Ok(ready) if ready.is_error() => {
-                    let pending = socket2::SockRef::from(&self.descriptor()).take_error().ok().flatten();
+                    let pending = self.socket(|socket| socket.take_error().ok().flatten()).flatten();
                     return pending.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into());
                 }
                 Ok(_) => {}
@@ -136,7 +147,8 @@ impl Stream {
             // NOTE: a read that leaves room has emptied the socket, so the next one would only be told to wait. Saying so to
             // the runtime saves that call. What comes from now on raises a new event (edge-triggered), and the end of the
             // stream is remembered apart.
-            let _ = self.try_io(Interest::READABLE, || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into()));
+            let nothing = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
+            let _ = each!(self, socket => socket.try_io(Interest::READABLE, nothing), _memory => Ok(()));
         }
         Ok(count)
     }
@@ -149,7 +161,9 @@ impl Stream {
     pub fn try_read(&self, room: &mut [u8]) -> io::Result<usize> {
         // NOTE: here and below by rustix: the C library's functions take two more calls each where there are threads, because a
         // thread could be cancelled in them.
-        self.try_io(Interest::READABLE, || Ok(rustix::net::recv(self.descriptor(), room, RecvFlags::empty())?.0))
+        each!(self, socket => socket.try_io(Interest::READABLE, || {
+            Ok(rustix::net::recv(socket.as_fd(), room, RecvFlags::empty())?.0)
+        }), memory => memory.try_read(room))
     }
 
     /// Writes what the socket takes of `bytes`.
@@ -158,7 +172,9 @@ impl Stream {
     /// The socket's.
     #[inline]
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.try_io(Interest::WRITABLE, || Ok(rustix::net::send(self.descriptor(), bytes, SendFlags::NOSIGNAL)?))
+        each!(self, socket => socket.try_io(Interest::WRITABLE, || {
+            Ok(rustix::net::send(socket.as_fd(), bytes, SendFlags::NOSIGNAL)?)
+        }), memory => memory.try_write(bytes))
     }
 
     /// Writes what the socket takes of both pieces.
@@ -172,9 +188,12 @@ impl Stream {
             (true, false) => self.try_write(second),
             (false, false) => {
                 let slices = [IoSlice::new(first), IoSlice::new(second)];
-                self.try_io(Interest::WRITABLE, || {
+                each!(self, socket => socket.try_io(Interest::WRITABLE, || {
                     let nothing = &mut SendAncillaryBuffer::default();
-                    Ok(rustix::net::sendmsg(self.descriptor(), &slices, nothing, SendFlags::NOSIGNAL)?)
+                    Ok(rustix::net::sendmsg(socket.as_fd(), &slices, nothing, SendFlags::NOSIGNAL)?)
+                }), memory => match memory.try_write(first)? {
+                    count if count < first.len() => Ok(count),
+                    count => Ok(count + memory.try_write(second).unwrap_or(0)),
                 })
             }
         }
@@ -186,57 +205,76 @@ impl Stream {
     #[inline]
     pub fn plain(&self) -> Option<PlainSocket<'_>> {
         match self {
-            Self::Tcp(_) | Self::Unix(_) => Some(PlainSocket(self)),
+            Self::Tcp(socket) => Some(PlainSocket(Plain::Tcp(socket))),
+            Self::Unix(socket) => Some(PlainSocket(Plain::Unix(socket))),
+            Self::Memory(_) => None,
         }
     }
 
-    /// Runs a system call on the socket, telling the runtime when it would block.
-    #[inline]
-    fn try_io<R>(&self, interest: Interest, call: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-        each!(self, stream => stream.try_io(interest, call))
+    /// The number of its socket, as logs name it.
+    #[must_use]
+    pub fn number(&self) -> Option<RawFd> {
+        self.descriptor().map(|descriptor| descriptor.as_raw_fd())
     }
 
-    /// The socket, for what is said of it rather than sent on it.
+    /// What both sides have agreed to speak, if they have said so; it is HTTP/1 otherwise.
+    #[must_use]
+    pub fn protocol(&self) -> Option<&'static str> {
+        each!(self, _socket => None, memory => memory.protocol())
+    }
+
+    /// The socket, for what is said of it rather than sent on it; `None` where there is none.
     #[inline]
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        each!(self, stream => stream.as_fd())
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        each!(self, socket => Some(socket.as_fd()), _memory => None)
+    }
+
+    /// Does something to the socket, if there is one.
+    fn socket<R>(&self, what: impl FnOnce(&SockRef<'_>) -> R) -> Option<R> {
+        self.descriptor().map(|descriptor| what(&SockRef::from(&descriptor)))
     }
 
     /// Says that no more will be written (FIN).
     pub fn shut_write(&self) {
-        let _ = socket2::SockRef::from(&self.descriptor()).shutdown(std::net::Shutdown::Write);
+        if let Self::Memory(memory) = self {
+            memory.shut_write();
+        }
+        let _ = self.socket(|socket| socket.shutdown(std::net::Shutdown::Write));
     }
 
     /// Ends both directions; what has been received can still be read.
     pub fn shut_both(&self) {
-        let _ = socket2::SockRef::from(&self.descriptor()).shutdown(std::net::Shutdown::Both);
+        if let Self::Memory(memory) = self {
+            memory.shut_both();
+        }
+        let _ = self.socket(|socket| socket.shutdown(std::net::Shutdown::Both));
     }
 
     /// `set-tos`. What the system does not allow is left as it is, here and below.
     pub fn set_tos(&self, tos: u8) {
-        let _ = socket2::SockRef::from(&self.descriptor()).set_tos_v4(u32::from(tos));
+        let _ = self.socket(|socket| socket.set_tos_v4(u32::from(tos)));
     }
 
     /// `set-mark`.
     pub fn set_mark(&self, mark: u32) {
-        let _ = socket2::SockRef::from(&self.descriptor()).set_mark(mark);
+        let _ = self.socket(|socket| socket.set_mark(mark));
     }
 
     /// Has the system probe the other end while it is silent.
     pub fn keep_alive(&self, how: Keepalive) {
-        let _ = set_keepalive(&socket2::SockRef::from(&self.descriptor()), how);
+        let _ = self.socket(|socket| set_keepalive(socket, how));
     }
 
     /// Sets the sizes of the system's buffers; 0 leaves one as it is.
     pub fn set_buffers(&self, receive: usize, send: usize) {
-        let descriptor = self.descriptor();
-        let socket = socket2::SockRef::from(&descriptor);
-        if receive > 0 {
-            let _ = socket.set_recv_buffer_size(receive);
-        }
-        if send > 0 {
-            let _ = socket.set_send_buffer_size(send);
-        }
+        self.socket(|socket| {
+            if receive > 0 {
+                let _ = socket.set_recv_buffer_size(receive);
+            }
+            if send > 0 {
+                let _ = socket.set_send_buffer_size(send);
+            }
+        });
     }
 
     /// What the system knows of a TCP connection.
@@ -244,22 +282,23 @@ impl Stream {
     /// # Errors
     /// When it is none.
     pub fn tcp_information(&self) -> io::Result<libc::tcp_info> {
-        runtime::tcp_information(self.descriptor())
+        self.descriptor().map_or_else(|| Err(io::ErrorKind::Unsupported.into()), runtime::tcp_information)
     }
 
     /// Leaves the other end without any answer, not even a reset: the connection vanishes here and stays open there.
     pub fn vanish(&self) {
-        if runtime::set_tcp_repair(self.descriptor()).is_ok() {
+        let Some(descriptor) = self.descriptor() else { return };
+        if runtime::set_tcp_repair(descriptor).is_ok() {
             return;
         }
         // Where that is not permitted there is a reset, which comes no farther than the next router.
-        let _ = rustix::net::sockopt::set_ip_ttl(self.descriptor(), 1);
+        let _ = rustix::net::sockopt::set_ip_ttl(descriptor, 1);
         self.reset_on_close();
     }
 
     /// Makes closing send a reset, as for a connection that must leave no TIME-WAIT.
     pub fn reset_on_close(&self) {
-        let _ = socket2::SockRef::from(&self.descriptor()).set_linger(Some(std::time::Duration::ZERO));
+        let _ = self.socket(|socket| socket.set_linger(Some(std::time::Duration::ZERO)));
     }
 
     /// The other end's address, for TCP.
@@ -267,7 +306,7 @@ impl Stream {
     pub fn peer_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(stream) => stream.peer_addr().ok(),
-            Self::Unix(_) => None,
+            Self::Unix(_) | Self::Memory(_) => None,
         }
     }
 
@@ -275,7 +314,7 @@ impl Stream {
     #[must_use]
     pub fn peer_credentials(&self) -> Option<(u32, u32)> {
         match self {
-            Self::Tcp(_) => None,
+            Self::Tcp(_) | Self::Memory(_) => None,
             Self::Unix(stream) => stream.peer_cred().ok().map(|credentials| (credentials.uid(), credentials.gid())),
         }
     }
@@ -284,7 +323,7 @@ impl Stream {
     #[must_use]
     pub fn local_path(&self) -> Option<String> {
         match self {
-            Self::Tcp(_) => None,
+            Self::Tcp(_) | Self::Memory(_) => None,
             Self::Unix(stream) => {
                 let address = stream.local_addr().ok()?;
                 Some(address.as_pathname()?.to_string_lossy().into_owned())
@@ -297,7 +336,7 @@ impl Stream {
     pub fn local_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(stream) => stream.local_addr().ok(),
-            Self::Unix(_) => None,
+            Self::Unix(_) | Self::Memory(_) => None,
         }
     }
 }
@@ -336,17 +375,32 @@ impl AsyncWrite for Stream {
 /// The socket of a stream whose bytes are those on the socket: the system may move them without the process seeing them,
 /// and nothing but the socket need be remembered of a connection that is idle.
 #[derive(Clone, Copy, Debug)]
-pub struct PlainSocket<'a>(&'a Stream);
+pub struct PlainSocket<'a>(Plain<'a>);
+
+#[derive(Clone, Copy, Debug)]
+enum Plain<'a> {
+    Tcp(&'a TcpStream),
+    Unix(&'a UnixStream),
+}
+
+macro_rules! either {
+    ($self:expr, $socket:ident => $body:expr) => {
+        match $self.0 {
+            Plain::Tcp($socket) => $body,
+            Plain::Unix($socket) => $body,
+        }
+    };
+}
 
 impl PlainSocket<'_> {
     /// Ready when a read may get somewhere.
     pub(super) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_readable(context)
+        either!(self, socket => socket.poll_read_ready(context))
     }
 
     /// Ready when a write may get somewhere.
     pub(super) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_writable(context)
+        either!(self, socket => socket.poll_write_ready(context))
     }
 
     /// Runs a system call on the socket, telling the runtime when it would block.
@@ -355,18 +409,12 @@ impl PlainSocket<'_> {
         interest: Interest,
         call: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.0.try_io(interest, || call(self.0.descriptor()))
-    }
-}
-
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.descriptor()
+        either!(self, socket => socket.try_io(interest, || call(socket.as_fd())))
     }
 }
 
 impl AsFd for PlainSocket<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.descriptor()
+        either!(self, socket => socket.as_fd())
     }
 }

@@ -21,13 +21,17 @@ use std::{
 use live::LiveServer;
 use net::{Socket, Target};
 
-use crate::session::{Protocol, Wire, pinned::PinnedConnections};
+use crate::session::{
+    Wire,
+    fetch::{Codec, ServerCodec as _},
+    pinned::PinnedConnections,
+};
 
 /// A connection to a server, with what decides whether it may be used again.
 #[derive(Debug)]
 pub struct ServerConnection {
-    /// The socket and its buffers.
-    pub wire: Wire,
+    /// What it speaks, with its socket and its buffers.
+    pub codec: Codec,
     /// The server it leads to.
     pub server: Arc<LiveServer>,
     /// [`LiveServer::target_epoch`] when it was opened.
@@ -42,8 +46,6 @@ pub struct ServerConnection {
     pub greeting: u64,
     /// This end's address, and where it was to lead; none for unix sockets.
     pub ends: (Option<SocketAddr>, Option<SocketAddr>),
-    /// Which HTTP it speaks.
-    pub protocol: Protocol,
     /// The next one of those that are kept for the same client.
     pub(crate) next: PinnedConnections,
     need: Rc<Need>,
@@ -59,9 +61,7 @@ impl ServerConnection {
         if self.epoch != self.server.target_epoch.load(Relaxed) {
             return true;
         }
-        // The runtime refuses to try what cannot get anywhere as far as it knows.
-        let mut byte = [0];
-        !matches!(self.wire.stream.try_read(&mut byte), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+        self.codec.is_stale()
     }
 }
 
@@ -69,7 +69,7 @@ impl ServerConnection {
     /// Whether nothing is left on it, of a request or of a response, and its server goes on: only then it may serve another request.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.is_request_sent && self.wire.is_flushed() && self.wire.received.is_empty() && !self.wire.ended
+        self.is_request_sent && self.codec.is_clean()
     }
 
     /// Whether it is one to this address.
@@ -97,7 +97,7 @@ impl ServerConnection {
     /// Takes it out of this worker; none when something holds on to it.
     #[must_use]
     pub fn lend(self: Box<Self>) -> Option<Lent> {
-        let (stream, epoch, requests, ends) = (Rc::clone(&self.wire.stream), self.epoch, self.requests, self.ends);
+        let (stream, epoch, requests, ends) = (Rc::clone(self.codec.stream()), self.epoch, self.requests, self.ends);
         drop(self);
         let socket = Rc::try_unwrap(stream).ok()?.into_socket().ok()?;
         Some(Lent { socket, epoch, requests, ends })
@@ -192,7 +192,7 @@ impl ServerPool {
         let need = Rc::clone(&self.by_server.entry(server.key).or_default().need);
         need.take();
         Box::new(ServerConnection {
-            wire,
+            codec: Codec::of(wire),
             server,
             epoch,
             requests: 0,
@@ -200,7 +200,6 @@ impl ServerPool {
             private: false,
             greeting: 0,
             ends: (None, None),
-            protocol: Protocol::default(),
             next: PinnedConnections::default(),
             need,
             is_idle: false,

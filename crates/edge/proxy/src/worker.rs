@@ -12,7 +12,7 @@ use std::{
 use accelerator::log::LogSink;
 use live::{Instance, Process, Shared, counters::ProcessTraffic, ring::Ring};
 use logs::WorkerLog;
-use net::BufferPool;
+use net::{BufferPool, connect::Network};
 use pin_project_lite::pin_project;
 use tokio::sync::Notify;
 
@@ -33,6 +33,8 @@ pub struct Neighbours {
     pub pages: Arc<dyn Pages + Send + Sync>,
     /// The other workers.
     pub others: Arc<dyn OtherWorkers + Send + Sync>,
+    /// What connections to servers are opened through.
+    pub network: Arc<dyn Network + Send + Sync>,
 }
 
 /// One worker's state. Everything in it belongs to its thread.

@@ -159,6 +159,7 @@ impl EdgeService {
             neighbours: Neighbours {
                 pages: Arc::new(OwnPages(Arc::clone(&host.edge))),
                 others: Arc::<Ways>::clone(&self.ways),
+                network: Arc::new(net::connect::System),
             },
             host: Arc::clone(host),
             seed: self.seed,

@@ -8,7 +8,12 @@ use live::{
     capture::{self, Capture, Named},
 };
 
-use super::{context::wall_clock, fetch::Upstream, transaction::Transaction};
+use super::{
+    body::Source as _,
+    context::wall_clock,
+    fetch::{ServerCodec as _, Upstream},
+    transaction::Transaction,
+};
 
 fn named(proxy: &LiveProxy) -> Named {
     let settings = proxy.settings();
@@ -25,10 +30,10 @@ impl Transaction {
 
     /// Keeps what a server sent instead of a response.
     pub(super) fn keep_invalid_response(&self, backend: &LiveProxy, upstream: &Upstream<'_>) {
-        let bytes = upstream.connection.wire.received.bytes();
+        let bytes = upstream.connection.codec.received();
         let wrong = capture::wrong_response(bytes, &self.head_limits(backend.settings(), &upstream.connection.server));
         // What is wrong only for this request has been consumed.
-        if wrong.is_none() && !upstream.connection.wire.received.is_full() {
+        if wrong.is_none() && !upstream.connection.codec.is_full() {
             return;
         }
         let capture = self.capture(bytes, wrong, Some(&upstream.connection.server));

@@ -21,7 +21,7 @@ use live::{Accelerator, Instance, LiveProxy, LiveServer, Running, SharedCache};
 use net::Deadline;
 use tokio::sync::mpsc;
 
-use sink::{Filling, News, Relaying, Sink, pull, write};
+use sink::{Destination, Filling, News, Relaying, pull, write};
 
 use super::{
     exchange::InBackend,
@@ -438,7 +438,7 @@ impl Place {
     async fn pull_all(
         &self,
         (mut answer, exchange, proxy): (Answer<'_>, &Transaction, &Arc<LiveProxy>),
-        sink: &mut impl Sink,
+        sink: &mut impl Destination,
     ) -> io::Result<bool> {
         pull(&mut answer, exchange, proxy, sink).await?;
         let reusable = answer.body.into_reusable();

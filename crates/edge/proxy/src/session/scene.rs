@@ -1,20 +1,24 @@
-//! Scripted clients and servers for tests, in virtual time and without processes.
+//! Scripted clients and servers for tests, in virtual time, without processes and without sockets.
 
-use std::{rc::Rc, sync::Arc};
+use std::{cell::RefCell, future::poll_fn, net::SocketAddr, rc::Rc, sync::Arc};
 
 use http::{Parsed, RequestParser};
 use live::{Instance, LiveProxy, Shared};
 use logs::WorkerLog;
-use net::Stream;
+use net::{
+    MemoryStream, Stream, Target,
+    connect::{ConnectOptions, Connecting, Network},
+};
 use runtime::ConnectionGuard;
 use tokio::{
     io::AsyncReadExt as _,
-    net::{TcpListener, TcpStream, UnixStream},
-    task::{LocalSet, yield_now},
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    task::LocalSet,
 };
 
 use super::{
     Arrival, Counted,
+    fetch::framed,
     transaction::{ClientSide, RequestStage, Transaction},
 };
 use crate::{
@@ -22,42 +26,55 @@ use crate::{
     worker::{Neighbours, Worker},
 };
 
-/// A worker, and a backend with one server whose part the test plays.
+/// Bytes on their way that a stream holds.
+const STREAM_BYTES_MAX: usize = 64 << 10;
+
+/// The port of servers that speak `framed` instead of HTTP/1.
+pub(super) const FRAMED_PORT: u16 = 81;
+
+/// Where connections are opened in a scene: the test has their other ends.
+struct Stage(UnboundedSender<(SocketAddr, Stream)>);
+
+impl Network for Stage {
+    fn connect<'a>(&'a self, target: &'a Target, _: ConnectOptions<'a>) -> Connecting<'a> {
+        let Target::Inet(address) = *target else { panic!("{target:?}") };
+        let (near, far) = MemoryStream::pair(STREAM_BYTES_MAX);
+        let near = if address.port() == FRAMED_PORT { near.speaking(framed::NAME) } else { near };
+        let sent = self.0.send((address, Stream::Memory(far)));
+        let refused = || std::io::ErrorKind::ConnectionRefused.into();
+        Box::pin(std::future::ready(sent.map(|()| Stream::Memory(near)).map_err(|_| refused())))
+    }
+}
+
+/// A worker, and a backend with a server whose part the test plays.
 pub(super) struct Scene {
     pub(super) worker: Rc<Worker>,
     pub(super) instance: Arc<Instance>,
     pub(super) frontend: Arc<LiveProxy>,
     pub(super) backend: Arc<LiveProxy>,
-    listener: TcpListener,
+    accepted: RefCell<UnboundedReceiver<(SocketAddr, Stream)>>,
 }
 
 impl Scene {
-    /// Runs `play` in one whose backend has these lines. Time stands still but where `play` moves it on.
+    /// Runs `play` in one whose backend has these lines. Time stands still while anything can happen.
     pub(super) async fn run<F: Future<Output = ()>>(lines: &str, play: impl FnOnce(Rc<Self>) -> F) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
         let text = format!(
             "defaults\n mode http\n timeout client 1h\n timeout server 10s\n timeout connect 5s\n\
              frontend front\n bind 127.0.0.1:1\n default_backend back\n\
-             backend back\n server s1 {address}\n{lines}\n"
+             backend back\n server s1 10.0.0.1:80\n{lines}\n"
         );
         let (process, instance, outputs) = instance(configuration(&text), 1);
         let shared = Arc::new(Shared::new(process, Arc::default(), Arc::clone(&instance)));
-        let neighbours = Neighbours { pages: Arc::new(()), others: Arc::new(()) };
+        let (connecting, accepted) = unbounded_channel();
+        let neighbours = Neighbours { pages: Arc::new(()), others: Arc::new(()), network: Arc::new(Stage(connecting)) };
         let worker = Rc::new(Worker::new(0, shared, WorkerLog::new(outputs), 1, neighbours));
         worker.look_at_clock();
         let named =
             |name: &str| instance.proxies.iter().find(|proxy| &*proxy.settings().name == name).cloned().unwrap();
         let (frontend, backend) = (named("front"), named("back"));
-        let scene = Rc::new(Self { worker, instance, frontend, backend, listener });
-        let local = LocalSet::new();
-        // The runtime moves a clock that stands still on when it has nothing to do, though sockets have something to say.
-        local.spawn_local(async {
-            loop {
-                yield_now().await;
-            }
-        });
-        local.run_until(play(scene)).await;
+        let accepted = RefCell::new(accepted);
+        let scene = Rc::new(Self { worker, instance, frontend, backend, accepted });
+        LocalSet::new().run_until(play(scene)).await;
     }
 
     /// An exchange that no client has asked for.
@@ -82,21 +99,26 @@ impl Scene {
     }
 
     /// A client that has just connected, and this end of its connection.
-    pub(super) fn client(&self) -> (UnixStream, Arrival) {
-        let (near, far) = UnixStream::pair().unwrap();
+    pub(super) fn client(&self) -> (Stream, Arrival) {
+        let (near, far) = MemoryStream::pair(STREAM_BYTES_MAX);
         let arrival = Arrival {
-            stream: Stream::Unix(near),
+            stream: Stream::Memory(near),
             source: None,
             counted: Counted::enter(&self.worker, &self.frontend, 0),
             guard: ConnectionGuard::default(),
             running: self.worker.count_running(),
         };
-        (far, arrival)
+        (Stream::Memory(far), arrival)
+    }
+
+    /// The next connection that is opened to a server.
+    pub(super) async fn accept(&self) -> (SocketAddr, Stream) {
+        poll_fn(|context| self.accepted.borrow_mut().poll_recv(context)).await.unwrap()
     }
 
     /// What the server gets as the next request, body included if its length is told.
-    pub(super) async fn served(&self) -> (TcpStream, String) {
-        let (mut connection, _) = self.listener.accept().await.unwrap();
+    pub(super) async fn served(&self) -> (Stream, String) {
+        let (_, mut connection) = self.accept().await;
         let request = receive(&mut connection).await;
         (connection, request)
     }
@@ -106,7 +128,7 @@ impl Scene {
     }
 }
 
-pub(super) async fn receive(connection: &mut TcpStream) -> String {
+pub(super) async fn receive(connection: &mut Stream) -> String {
     let mut request = Vec::new();
     loop {
         let text = String::from_utf8_lossy(&request);

@@ -267,11 +267,12 @@ async fn connect_and_tunnel(session: &mut Session, transaction: &mut Transaction
     };
     logging::log_early(&session.worker, transaction, transaction.timeline.connected, 0);
     let mut connection = upstream.connection;
+    let Some(wire) = connection.codec.whole() else { return };
     transaction.variables.get_mut().start_response();
-    if !goes_on_after_response(session, transaction, backend, &mut connection.wire).await {
+    if !goes_on_after_response(session, transaction, backend, wire).await {
         return;
     }
-    remember_server(transaction, backend, &connection.wire);
+    remember_server(transaction, backend, wire);
     tunnel_to(session, transaction, backend, connection).await;
 }
 
@@ -324,6 +325,7 @@ async fn tunnel_to(
     mut connection: Box<ServerConnection>,
 ) {
     let server = Arc::clone(&connection.server);
+    let Some(wire) = connection.codec.whole() else { return };
     let (front, back) = (&session.side.frontend.settings().timeouts, &backend.settings().timeouts);
     let setup = TunnelSetup {
         pool: &session.worker.buffers,
@@ -344,8 +346,8 @@ async fn tunnel_to(
         stages: filter::tunnel_stages(transaction, &session.worker, backend),
     };
     let from_client = std::mem::take(&mut session.client.received);
-    let from_server = std::mem::take(&mut connection.wire.received);
-    let report = tunnel::run(&session.client.stream, from_client, &connection.wire.stream, from_server, setup).await;
+    let from_server = std::mem::take(&mut wire.received);
+    let report = tunnel::run(&session.client.stream, from_client, &wire.stream, from_server, setup).await;
     transaction.bytes_in += report.bytes_up;
     transaction.bytes_out += report.bytes_down;
     session.worker.traffic().bytes_spliced.add(report.bytes_spliced);

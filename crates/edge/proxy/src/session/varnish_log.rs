@@ -2,7 +2,6 @@
 //! does is logged by `accelerator` itself.
 
 use std::{
-    os::fd::{AsFd as _, AsRawFd as _},
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
@@ -21,6 +20,7 @@ use telemetry::vsl::VslTag;
 use vsm::counters::{Counters, Main, Vbe};
 
 use super::{
+    body::Sink as _,
     fetch::{Answer, AnswerBody, HeadEnd, Unfetched, Unreachable, Upstream},
     object_fetch::{Origin, wall_clock},
     transaction::{ClientSide, Transaction},
@@ -192,7 +192,7 @@ pub fn reached(worker: &Worker, backend: &mut Backend, name: &str, exchange: &Tr
     let connected = exchange.timeline.connected.unwrap_or_else(|| worker.now());
     let connection = BackendConnection {
         name,
-        descriptor: descriptor(&upstream.connection.wire.stream),
+        descriptor: descriptor(upstream.connection.codec.stream()),
         ends: (exchange.route.destination, exchange.route.source),
         is_reused: upstream.reused,
     };
@@ -286,7 +286,7 @@ impl Piped {
     ) -> Self {
         let mut piped = Self {
             log,
-            heads: (transaction.asked.head_bytes, upstream.connection.wire.output.len() as u64),
+            heads: (transaction.asked.head_bytes, upstream.connection.codec.unsent_len() as u64),
             before: (transaction.bytes_in, transaction.bytes_out),
         };
         if piped.log.is_on() {
@@ -296,7 +296,7 @@ impl Piped {
             piped.log.asks(counters);
             let connection = BackendConnection {
                 name,
-                descriptor: descriptor(&upstream.connection.wire.stream),
+                descriptor: descriptor(upstream.connection.codec.stream()),
                 ends: (transaction.route.destination, transaction.route.source),
                 is_reused: upstream.reused,
             };
@@ -325,7 +325,7 @@ impl Piped {
 }
 
 fn descriptor(stream: &Stream) -> i32 {
-    stream.as_fd().as_raw_fd()
+    stream.number().unwrap_or(-1)
 }
 
 /// Why a fetch failed, in Varnish's words.

@@ -29,9 +29,9 @@ use super::{
 use crate::{
     registry::Order as SessionOrder,
     session::{
-        body::BodyPump,
+        body::{BodyPump, Sink as _},
         ending::{Ending, Stage},
-        fetch::{Answer, AnswerBody, Attempts, Fetch, Nobody, ObjectBody, StoredBody, Unfetched},
+        fetch::{Answer, AnswerBody, Attempts, Fetch, Nobody, ObjectBody, ServerCodec as _, StoredBody, Unfetched},
         filter,
         object_fetch::{BODY_IS_GONE, Origin, Place, Relayed, Report, request_of, set_timeouts, wall_clock},
         page,
@@ -541,18 +541,18 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
                 return self.answer_unfetched(transaction, &mut road.up, &Unfetched::Unreachable(why)).await;
             }
         };
-        let wire = &mut upstream.connection.wire;
+        let codec = &mut upstream.connection.codec;
         let kept = road.kept_body.take();
         if let Some(kept) = &kept {
             transaction.request.know_length(kept.len() as u64);
         }
-        transaction.request.write_to(&mut wire.output);
-        wire.output.extend_from_slice(&kept.unwrap_or_default());
+        codec.write_request(&transaction.request, &[]);
+        codec.waiting().extend_from_slice(&kept.unwrap_or_default());
         let name = road.origin.name_of(target);
         let logged = varnish_log::Piped::begin(worker, transaction, (pipe.log, &road.origin, name), &upstream);
-        let wire = &mut upstream.connection.wire;
+        let codec = &mut upstream.connection.codec;
         // NOTE: a fresh socket takes a head at once, or the connection is as good as broken.
-        let sent = tokio::time::timeout(idle, poll_fn(|context| wire.poll_flush(context))).await;
+        let sent = tokio::time::timeout(idle, poll_fn(|context| codec.poll_flush(context))).await;
         if !matches!(sent, Ok(Ok(()))) {
             transaction.end(Ending::ServerFailed(Stage::Request));
             return Next::Close;

@@ -20,6 +20,8 @@ mod requester;
 mod response_rules;
 mod service;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod transfer;
 
 use std::{rc::Rc, sync::Arc, time::Duration};
@@ -36,7 +38,7 @@ use super::{
     fetch::{Answer, Fetch, Unfetched, Wanted},
     filter,
     pinned::PinnedConnections,
-    transaction::{ClientSide, Transaction},
+    transaction::{ClientSide, RequestStage, Transaction},
 };
 use crate::{registry::Handle, worker::Worker};
 use requester::WaitingRequest;
@@ -91,7 +93,28 @@ impl Drop for InBackend<'_> {
 }
 
 impl<'c, C: ClientStream> Exchange<'c, C> {
-    /// Answers a request whose head is complete and whose body is so long.
+    /// Notes what logs and later steps need of a request whose head is complete and stands in the transaction.
+    pub fn begin(&self, transaction: &mut Transaction) {
+        transaction.asked.stage = RequestStage::Complete;
+        transaction.take_number();
+        transaction.timeline.request = Some(self.worker.now());
+        transaction.asked.version = transaction.request.version();
+        let Transaction { request, line, .. } = transaction;
+        line.clear();
+        line.text.extend_from_slice(request.method());
+        line.method_len = line.text.len();
+        line.text.push(b' ');
+        line.text.extend_from_slice(request.target());
+        line.text.push(b' ');
+        line.text.extend_from_slice(request.version_bytes());
+        // The method stays: more than the log asks for it.
+        let most = self.instance.config.global.tune.http_logurilen;
+        line.text.truncate(most.max(line.method_len));
+        self.handle.begins();
+        self.worker.traffic().requests.increment();
+    }
+
+    /// Answers a request that has begun, and whose body is so long.
     pub async fn answer(&mut self, transaction: &mut Transaction, body: BodyLength) -> Next {
         match self.decide(transaction, body).await {
             Decision::Done(next) => next,

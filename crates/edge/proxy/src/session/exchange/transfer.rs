@@ -253,8 +253,9 @@ impl<C: ClientStream> Exchange<'_, C> {
             stages: filter::tunnel_stages(transaction, self.worker, backend),
         };
         let Upstream { mut connection, slot, .. } = upstream;
-        let from_server = std::mem::take(&mut connection.wire.received);
-        let report = tunnel::run(&client, from_client, &connection.wire.stream, from_server, setup).await;
+        let Some(server_wire) = connection.codec.whole() else { return Next::Close };
+        let from_server = std::mem::take(&mut server_wire.received);
+        let report = tunnel::run(&client, from_client, &server_wire.stream, from_server, setup).await;
         drop(slot);
         transaction.bytes_in += report.bytes_up;
         transaction.bytes_out += report.bytes_down;

@@ -13,7 +13,7 @@ use http::{BodyLength, Method, ParseError};
 use live::{LiveServer, ShutCause};
 use net::PlainSocket;
 
-use super::{Upstream, object_body::ObjectBody, page_body::PageBody};
+use super::{ServerCodec as _, Upstream, object_body::ObjectBody, page_body::PageBody};
 use crate::session::body::{BodyPump, PumpFailure, Sink, Source};
 
 /// A response whose head stands in the transaction.
@@ -89,7 +89,7 @@ impl<'a> AnswerBody<'a> {
     #[inline]
     pub fn received(&self) -> &[u8] {
         match self {
-            Self::Server { upstream, .. } => upstream.connection.wire.received.bytes(),
+            Self::Server { upstream, .. } => upstream.connection.codec.received(),
             Self::Stored(stored) => stored.received(),
             Self::Object(object) => object.received(),
             Self::Page(page) => page.received(),
@@ -101,8 +101,8 @@ impl<'a> AnswerBody<'a> {
     pub fn is_stalled(&self) -> bool {
         match self {
             Self::Server { upstream, .. } => {
-                let wire = &upstream.connection.wire;
-                wire.ended || (wire.received.has_block() && wire.received.is_full())
+                let codec = &upstream.connection.codec;
+                codec.has_ended() || codec.is_full()
             }
             Self::Stored(_) => true,
             Self::Object(object) => !object.received().is_empty(),
@@ -114,7 +114,7 @@ impl<'a> AnswerBody<'a> {
     #[inline]
     pub fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         match self {
-            Self::Server { upstream, .. } => upstream.connection.wire.poll_receive(context),
+            Self::Server { upstream, .. } => upstream.connection.codec.poll_receive(context),
             Self::Stored(stored) => stored.poll_receive(context),
             Self::Object(object) => object.poll_receive(context),
             Self::Page(page) => page.poll_receive(context),
@@ -129,9 +129,9 @@ impl<'a> AnswerBody<'a> {
     pub fn begin(&mut self, pump: &mut BodyPump, to: &mut impl Sink, most: usize) -> Result<(), ParseError> {
         match self {
             Self::Server { upstream, .. } => {
-                let wire = &mut upstream.connection.wire;
-                pump.approve(wire)?;
-                pump.append_small(wire, to, most);
+                let codec = &mut upstream.connection.codec;
+                pump.approve(codec)?;
+                pump.append_small(codec, to, most);
             }
             Self::Stored(stored) => {
                 pump.approve(stored)?;
@@ -159,7 +159,7 @@ impl<'a> AnswerBody<'a> {
         context: &mut Context<'_>,
     ) -> Poll<Result<(), PumpFailure>> {
         match self {
-            Self::Server { upstream, .. } => pump.poll(&mut upstream.connection.wire, to, context),
+            Self::Server { upstream, .. } => pump.poll(&mut upstream.connection.codec, to, context),
             Self::Stored(stored) => pump.poll(stored, to, context),
             Self::Object(object) => pump.poll(&mut **object, to, context),
             Self::Page(page) => pump.poll(&mut **page, to, context),
@@ -189,8 +189,8 @@ impl<'a> AnswerBody<'a> {
             Self::Server { upstream, takes_body, .. } => {
                 let connection = &mut *upstream.connection;
                 let sent = ready!(match takes_body {
-                    true => up.poll(client, &mut connection.wire, context),
-                    false => connection.wire.poll_flush(context).map_err(PumpFailure::Send),
+                    true => up.poll(client, &mut connection.codec, context),
+                    false => connection.codec.poll_flush(context).map_err(PumpFailure::Send),
                 });
                 connection.is_request_sent |= sent.is_ok();
                 Poll::Ready(sent)

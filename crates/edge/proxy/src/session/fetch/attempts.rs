@@ -166,7 +166,7 @@ impl<'a, 'c> Attempts<'a, 'c> {
                     let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
                     let mut connection = worker.servers.borrow_mut().open(wire, Arc::clone(server));
                     connection.ends = (transaction.route.source, transaction.route.destination);
-                    transaction.route.protocol = connection.protocol;
+                    transaction.route.protocol = connection.codec.protocol();
                     connection.private = true;
                     return Ok(Upstream { connection, slot: None, reused: false });
                 }
@@ -235,7 +235,7 @@ impl<'a, 'c> Attempts<'a, 'c> {
         let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
         let mut connection = worker.servers.borrow_mut().open(wire, server);
         connection.ends = (transaction.route.source, transaction.route.destination);
-        transaction.route.protocol = connection.protocol;
+        transaction.route.protocol = connection.codec.protocol();
         connection.private =
             proxy.settings().http_reuse == HttpReuse::Never || connection.server.config.send_proxy.is_some();
         if let Some(version) = connection.server.config.send_proxy.filter(|_| self.is_http) {
@@ -353,6 +353,6 @@ impl Transaction {
     #[inline]
     fn note_connection(&mut self, connection: &ServerConnection) {
         (self.route.source, self.route.destination) = connection.ends;
-        self.route.protocol = connection.protocol;
+        self.route.protocol = connection.codec.protocol();
     }
 }

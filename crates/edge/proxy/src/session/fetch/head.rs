@@ -2,22 +2,21 @@
 
 use std::{
     future::poll_fn,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Instant,
 };
 
 use balance::{Failure, Observation};
-use http::{Limits, Parsed, ResponseParser};
+use http::{Limits, ResponseParser};
 use live::ShutCause;
 
-use super::{Fetch, HttpRequester, Upstream, observe};
+use super::{Codec, Fetch, HttpRequester, ServerCodec as _, Upstream, observe};
 use crate::{
     session::{
-        body::PumpFailure,
+        body::{PumpFailure, Sink as _},
         ending::{Ending, Stage},
         size,
         transaction::Transaction,
-        wire::Wire,
     },
     worker::Worker,
 };
@@ -101,7 +100,7 @@ impl Fetch<'_, '_> {
         let shut_mark = server.shut_mark();
         let mut waiting = AwaitHead {
             requester,
-            server: &mut upstream.connection.wire,
+            server: &mut upstream.connection.codec,
             sent: false,
             upload_failed: false,
             parser: ResponseParser::new(),
@@ -122,7 +121,7 @@ impl Fetch<'_, '_> {
             }
             // NOTE: as in HAProxy a server has to answer within its time even if the client still owes it the body. Only
             // without that limit is a slow client's own one what counts.
-            let on_client = server_limit.is_none() && !waiting.sent && waiting.server.is_flushed();
+            let on_client = server_limit.is_none() && !waiting.sent && waiting.server.unsent_len() == 0;
             let limit = if on_client { client_limit } else { server_limit };
             // NOTE: who is kept waiting by a limit of bandwidth is not late.
             let limit = limit.filter(|_| !waiting.requester.is_paced());
@@ -160,7 +159,7 @@ impl Fetch<'_, '_> {
 /// The request going out and the response's head coming in.
 struct AwaitHead<'a, R> {
     requester: &'a mut R,
-    server: &'a mut Wire,
+    server: &'a mut Codec,
     sent: bool,
     upload_failed: bool,
     parser: ResponseParser,
@@ -192,7 +191,7 @@ impl<R: HttpRequester> AwaitHead<'_, R> {
         {
             return Poll::Ready(end);
         }
-        let progress = (self.requester.body_received(), self.server.unsent().len());
+        let progress = (self.requester.body_received(), self.server.unsent_len());
         if self.progress != Some(progress) {
             // NOTE: the first look only notes where it stands: nothing has been waited for yet.
             if self.progress.replace(progress).is_some() {
@@ -204,47 +203,31 @@ impl<R: HttpRequester> AwaitHead<'_, R> {
 
     fn poll_head(&mut self, transaction: &mut Transaction, context: &mut Context<'_>) -> Poll<HeadEnd> {
         loop {
-            if !self.server.received.is_empty() {
-                match self.parser.parse(self.server.received.bytes(), &self.limits, &mut transaction.response) {
-                    Ok(Parsed::Complete { consumed }) => {
-                        self.server.received.consume(consumed);
-                        transaction.bytes_out += size::of_response(&transaction.response);
-                        let status = transaction.response.status();
-                        // A 101 that nobody asked for would make the client's next request part of a tunnel.
-                        let upgrades = || {
-                            transaction.asked.wants_upgrade && http::switches_protocols(&transaction.response.headers)
-                        };
-                        if status == 101 && !upgrades() {
-                            return Poll::Ready(HeadEnd::Junk);
-                        }
-                        if !matches!(status, 100 | 102..=199) {
-                            return Poll::Ready(HeadEnd::Response);
-                        }
-                        if let Some(server) = &transaction.route.server {
-                            let traffic = server.side.traffic.of(transaction.worker);
-                            traffic.response(status).increment();
-                            traffic.requests.increment();
-                        }
-                        // NOTE: clients that predate interim responses do not hear of them.
-                        if transaction.asked.version == http::Version::Http11
-                            && let Err(end) = self.requester.hear_interim(&transaction.response, context)
-                        {
-                            return Poll::Ready(end);
-                        }
-                        continue;
-                    }
-                    Ok(Parsed::Incomplete) if self.server.received.is_full() => return Poll::Ready(HeadEnd::Junk),
-                    Ok(Parsed::Incomplete) => {}
-                    Err(_) => return Poll::Ready(HeadEnd::Junk),
-                }
+            let (limits, response) = (&self.limits, &mut transaction.response);
+            if let Err(end) = ready!(self.server.poll_head(&mut self.parser, limits, response, context)) {
+                return Poll::Ready(end);
             }
-            match self.server.poll_receive(context) {
-                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => {
-                    let end = if self.server.received.is_empty() { HeadEnd::Empty } else { HeadEnd::Broken };
-                    return Poll::Ready(end);
-                }
-                Poll::Ready(Ok(_)) => {}
-                Poll::Pending => return Poll::Pending,
+            transaction.bytes_out += size::of_response(&transaction.response);
+            let status = transaction.response.status();
+            // A 101 that nobody asked for would make the client's next request part of a tunnel.
+            let upgrades =
+                || transaction.asked.wants_upgrade && http::switches_protocols(&transaction.response.headers);
+            if status == 101 && !upgrades() {
+                return Poll::Ready(HeadEnd::Junk);
+            }
+            if !matches!(status, 100 | 102..=199) {
+                return Poll::Ready(HeadEnd::Response);
+            }
+            if let Some(server) = &transaction.route.server {
+                let traffic = server.side.traffic.of(transaction.worker);
+                traffic.response(status).increment();
+                traffic.requests.increment();
+            }
+            // NOTE: clients that predate interim responses do not hear of them.
+            if transaction.asked.version == http::Version::Http11
+                && let Err(end) = self.requester.hear_interim(&transaction.response, context)
+            {
+                return Poll::Ready(end);
             }
         }
     }

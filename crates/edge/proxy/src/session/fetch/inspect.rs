@@ -4,8 +4,9 @@ use std::{future::poll_fn, task::Poll};
 
 use net::Deadline;
 
-use super::{Fetch, HeadEnd, HttpRequester, Unfetched, Upstream};
+use super::{Fetch, HeadEnd, HttpRequester, ServerCodec as _, Unfetched, Upstream};
 use crate::session::{
+    body::Source as _,
     ending::{Ending, Stage},
     tcp::{self, TcpVerdict},
     transaction::Transaction,
@@ -55,7 +56,7 @@ impl Fetch<'_, '_> {
             | TcpVerdict::ExpectNetscaler
             | TcpVerdict::Resolve(_)
             | TcpVerdict::SwitchToHttp => {}
-            TcpVerdict::Close => upstream.connection.wire.stream.shut_both(),
+            TcpVerdict::Close => upstream.connection.codec.shut(),
             TcpVerdict::Reject | TcpVerdict::Drop => {
                 let silently = verdict == TcpVerdict::Drop;
                 if silently {
@@ -66,7 +67,7 @@ impl Fetch<'_, '_> {
                 }
                 if transaction.answered.has_head {
                     transaction.answered.status = transaction.response.status();
-                    transaction.bytes_out += upstream.connection.wire.received.bytes().len() as u64;
+                    transaction.bytes_out += upstream.connection.codec.received().len() as u64;
                 }
                 return Err(Unfetched::Refused { silently });
             }

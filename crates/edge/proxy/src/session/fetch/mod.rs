@@ -11,6 +11,9 @@
 
 mod answer;
 mod attempts;
+mod codec;
+#[cfg(test)]
+pub mod framed;
 mod head;
 mod inspect;
 mod object_body;
@@ -38,6 +41,7 @@ use net::Deadline;
 pub use self::{
     answer::{Answer, AnswerBody, StoredBody},
     attempts::Attempts,
+    codec::{Codec, ServerCodec},
     head::HeadEnd,
     object_body::{ObjectBody, RelayedBytes},
     page_body::PageBody,
@@ -46,7 +50,7 @@ pub use self::{
     reuse::give_back,
     send::{adjust_case, connection_mode},
 };
-use super::{pinned::PinnedConnections, size, transaction::Transaction};
+use super::{body::Source as _, pinned::PinnedConnections, size, transaction::Transaction};
 use crate::{pool::ServerConnection, stick, worker::Worker};
 
 /// One request on its way to a server and back.
@@ -228,13 +232,13 @@ fn count_response(worker: &Worker, backend: &LiveProxy, upstream: &Upstream<'_>,
 /// Whether what came of the body together with the response's head makes no sense. As in HAProxy the response counts as
 /// malformed then, and the client gets another one.
 fn body_is_malformed(transaction: &Transaction, backend: &LiveProxy, upstream: &Upstream<'_>, method: Method) -> bool {
-    let (response, received) = (&transaction.response, &upstream.connection.wire.received);
+    let (response, received) = (&transaction.response, upstream.connection.codec.received());
     if received.is_empty() || !response.headers.contains_known(http::HeaderId::TransferEncoding) {
         return false;
     }
     let limits = transaction.response_limits(backend.settings());
     let length = response_body_length(response, method);
-    length == BodyLength::Chunked && BodyTracker::new(length, &limits).track(received.bytes()).is_err()
+    length == BodyLength::Chunked && BodyTracker::new(length, &limits).track(received).is_err()
 }
 
 /// A connection to a server and the right to use it.

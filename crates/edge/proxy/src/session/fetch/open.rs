@@ -11,10 +11,7 @@ use std::{
 
 use haproxycfg::model::{Mode, Namespace, ProxyOptions, SendProxy, ServerPort, UseSource};
 use live::{LiveProxy, LiveServer, sockets};
-use net::{
-    Deadline, Namespaces, Stream, Target,
-    connect::{ConnectOptions, connect},
-};
+use net::{Deadline, Namespaces, Stream, Target, connect::ConnectOptions};
 
 use super::{Requester, Unreachable};
 use crate::{session::transaction::Transaction, worker::Worker};
@@ -64,7 +61,7 @@ pub(super) async fn open(
     let limit = transaction.by_rules.connect_timeout.get().or(settings.timeouts.connect);
     deadline.set(limit.map(|limit| worker.now() + limit));
     let stream = {
-        let mut connecting = std::pin::pin!(connect(&target, options));
+        let mut connecting = worker.neighbours.network.connect(&target, options);
         poll_fn(|context| {
             if let Poll::Ready(result) = connecting.as_mut().poll(context) {
                 return Poll::Ready(result.map_err(Unreachable::Refused));

@@ -6,12 +6,12 @@ use haproxycfg::model::{HttpReuse, SendProxy, UseSource};
 use live::{LiveProxy, LiveServer};
 
 use super::{
-    Attempts, Upstream,
+    Attempts, ServerCodec as _, Upstream,
     open::{address_in_header, destination, greeting, proxy_header},
 };
 use crate::{
     pool::{Reuse, ServerConnection},
-    session::{borrow::borrow, transaction::Transaction},
+    session::{body::Sink as _, borrow::borrow, transaction::Transaction},
     worker::Worker,
 };
 
@@ -22,8 +22,7 @@ fn comes_from(transaction: &Transaction, usesrc: &UseSource, connection: &Server
         UseSource::Client | UseSource::ClientIp => transaction.source.get(),
         UseSource::Header { name, occurrence } => address_in_header(&transaction.request.headers, name, *occurrence),
     };
-    let local = connection.wire.stream.local_address();
-    wanted.zip(local).is_some_and(|(wanted, local)| wanted.ip() == local.ip())
+    wanted.zip(connection.ends.0).is_some_and(|(wanted, local)| wanted.ip() == local.ip())
 }
 
 /// An idle connection that `http-reuse` allows for this request.
@@ -112,8 +111,8 @@ pub fn give_back(worker: &Worker, upstream: Upstream<'_>, backend: &LiveProxy) -
     if !connection.is_clean() {
         return None;
     }
-    connection.wire.leave();
-    worker.heads.reclaim_output(&mut connection.wire.output);
+    connection.codec.leave();
+    worker.heads.reclaim_output(connection.codec.waiting());
     let max_reuse = connection.server.config.max_reuse;
     if u32::try_from(max_reuse).is_ok_and(|most| connection.requests > most) {
         return None;

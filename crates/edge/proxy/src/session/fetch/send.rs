@@ -6,9 +6,9 @@ use haproxycfg::model::ConnectionMode;
 use http::Headers;
 use live::LiveProxy;
 
-use super::{HttpRequester, Upstream};
+use super::{HttpRequester, ServerCodec as _, Upstream};
 use crate::{
-    session::{rules::add_address, transaction::Transaction},
+    session::{body::Sink as _, rules::add_address, transaction::Transaction},
     worker::Worker,
 };
 
@@ -35,7 +35,7 @@ pub(super) fn prepare(transaction: &mut Transaction, backend: &LiveProxy) {
     // NOTE: a request of HTTP/1.0 stays one. It may lack a Host, without which one of HTTP/1.1 is refused.
 }
 
-/// Puts the request behind what the server's wire has to send.
+/// Puts the request behind what its server's connection has to send.
 pub(super) fn write_request(
     worker: &Worker,
     transaction: &mut Transaction,
@@ -59,16 +59,16 @@ pub(super) fn write_request(
         (false, http::Version::Http10) => &[(b"connection", b"keep-alive")],
         _ => &[],
     };
-    let wire = &mut upstream.connection.wire;
-    worker.heads.lend_output(&mut wire.output);
+    let codec = &mut upstream.connection.codec;
+    worker.heads.lend_output(codec.waiting());
     let adjust = &transaction.instance.config.global.h1_case_adjust;
     if !adjust.is_empty() && settings.options.h1_case_adjust_bogus_server {
         adjust_case(&mut transaction.request.headers, adjust);
     }
-    transaction.request.write_with(&mut wire.output, connection);
+    codec.write_request(&transaction.request, connection);
+    requester.begin_body(codec, transaction.route.resent);
     upstream.connection.requests += 1;
     upstream.connection.is_request_sent = false;
-    requester.begin_body(wire, transaction.route.resent);
 }
 
 /// Gives names the case that `h1-case-adjust` wants, for peers that do not know that it means nothing.

@@ -72,7 +72,7 @@ impl Session {
             Some(_) => request.drop_default_port(),
         }
         transaction.bytes_in += size::of_request(&transaction.request);
-        self.note_request(transaction);
+        self.exchange().begin(transaction);
         Ok(length)
     }
 
@@ -134,27 +134,6 @@ impl Session {
             }
         })
         .await
-    }
-
-    /// Notes what logs and later steps need of a request that is complete.
-    fn note_request(&self, transaction: &mut Transaction) {
-        transaction.asked.stage = RequestStage::Complete;
-        transaction.take_number();
-        transaction.timeline.request = Some(self.worker.now());
-        transaction.asked.version = transaction.request.version();
-        let Transaction { request, line, .. } = transaction;
-        line.clear();
-        line.text.extend_from_slice(request.method());
-        line.method_len = line.text.len();
-        line.text.push(b' ');
-        line.text.extend_from_slice(request.target());
-        line.text.push(b' ');
-        line.text.extend_from_slice(request.version_bytes());
-        // The method stays: more than the log asks for it.
-        let most = self.instance.config.global.tune.http_logurilen;
-        line.text.truncate(most.max(line.method_len));
-        self.registered.handle.begins();
-        self.worker.traffic().requests.increment();
     }
 
     fn count_bad_request(&self, transaction: &mut Transaction) {

@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use http::{BodyLength, Method, Version};
+use net::Stream;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::UnixStream,
     task::{spawn_local, yield_now},
     time::advance,
 };
@@ -21,7 +21,7 @@ use crate::session::{
 const GET: &str = "GET /a HTTP/1.1\r\nhost: example.com\r\n\r\n";
 
 /// The next bytes that a client gets, as many as `expected` has.
-async fn expect(client: &mut UnixStream, expected: &str) {
+async fn expect(client: &mut Stream, expected: &str) {
     let mut bytes = vec![0; expected.len()];
     client.read_exact(&mut bytes).await.unwrap();
     assert_eq!(String::from_utf8_lossy(&bytes), expected);

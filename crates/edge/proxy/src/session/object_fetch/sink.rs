@@ -27,7 +27,7 @@ use tokio::sync::mpsc;
 
 use super::{Report, Told};
 use crate::session::{
-    body::{Intake, PumpFailure},
+    body::{Intake, PumpFailure, Sink as _},
     fetch::{Answer, AnswerBody},
     transaction::Transaction,
 };
@@ -39,7 +39,7 @@ const EVICTIONS_MAX: usize = 64;
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// Where a body goes that is pulled.
-pub(super) trait Sink {
+pub(super) trait Destination {
     /// Takes what has come.
     fn take(&mut self, bytes: &[u8]) -> io::Result<()>;
 
@@ -160,7 +160,7 @@ impl Filling {
     }
 }
 
-impl Sink for Filling {
+impl Destination for Filling {
     fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.pulled += bytes.len() as u64;
         match self.recoder.push(bytes)? {
@@ -235,7 +235,7 @@ pub(super) struct Relaying {
     pub(super) waiting: Option<Bytes>,
 }
 
-impl Sink for Relaying {
+impl Destination for Relaying {
     fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.waiting = (!bytes.is_empty()).then(|| Bytes::copy_from_slice(bytes));
         Ok(())
@@ -259,7 +259,7 @@ pub(super) async fn pull(
     answer: &mut Answer<'_>,
     exchange: &Transaction,
     proxy: &Arc<LiveProxy>,
-    sink: &mut impl Sink,
+    sink: &mut impl Destination,
 ) -> io::Result<()> {
     let limits = exchange.response_limits(proxy.settings());
     let mut intake = Intake::new(answer.length, &limits);
@@ -267,11 +267,11 @@ pub(super) async fn pull(
     let patience = exchange.by_rules.server_timeout.get().or(proxy.settings().timeouts.server);
     let AnswerBody::Server { upstream, .. } = &mut answer.body else { return Ok(()) };
     let connection = &mut *upstream.connection;
-    let wire = &mut connection.wire;
+    let codec = &mut connection.codec;
     let mut decoded = Vec::new();
     loop {
-        intake.approve(wire).map_err(|error| io::Error::other(error.to_string()))?;
-        let bytes = intake.bytes(wire);
+        intake.approve(codec).map_err(|error| io::Error::other(error.to_string()))?;
+        let bytes = intake.bytes(codec);
         match &mut decoder {
             _ if bytes.is_empty() => {}
             Some(decoder) => {
@@ -281,17 +281,17 @@ pub(super) async fn pull(
             }
             None => sink.take(bytes)?,
         }
-        intake.consume(wire, intake.approved());
+        intake.consume(codec, intake.approved());
         sink.make_room().await?;
         if intake.has_ended() {
             return Ok(());
         }
         let more = poll_fn(|context| {
             // NOTE: a server that takes no more of the request may still answer; its connection ends then.
-            if !connection.is_request_sent && matches!(wire.poll_flush(context), Poll::Ready(Ok(()))) {
+            if !connection.is_request_sent && matches!(codec.poll_flush(context), Poll::Ready(Ok(()))) {
                 connection.is_request_sent = true;
             }
-            intake.poll_more(wire, context).map_err(failure)
+            intake.poll_more(codec, context).map_err(failure)
         });
         while_wanted(|| sink.is_wanted(), patience, more).await?;
     }

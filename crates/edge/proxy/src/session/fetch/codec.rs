@@ -1,0 +1,280 @@
+//! How a server's connection carries a request and its answer.
+
+use std::{
+    io,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use http::{Limits, Parsed, RequestHead, ResponseHead, ResponseParser};
+use net::{PlainSocket, Stream};
+
+use super::HeadEnd;
+use crate::session::{
+    body::{Sink, Source},
+    protocol::Protocol,
+    wire::Wire,
+};
+
+/// One exchange's part of a connection to a server: the request is put there, and the body of the answer is pulled from it. Bodies
+/// are framed as HTTP/1 frames them.
+pub trait ServerCodec: Source + Sink {
+    /// Puts a request's head, with more fields behind its own, behind what waits to be sent.
+    fn write_request(&mut self, head: &RequestHead, fields: &[(&[u8], &[u8])]);
+
+    /// Gets the next head of the answer: of an interim response, or of the one that counts.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn poll_head(
+        &mut self,
+        parser: &mut ResponseParser,
+        limits: &Limits,
+        head: &mut ResponseHead,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), HeadEnd>>;
+
+    /// Whether the server has sent its last byte.
+    fn has_ended(&self) -> bool;
+
+    /// Whether nothing more can come before something is consumed of what has come.
+    fn is_full(&self) -> bool;
+
+    /// Whether nothing is left of an exchange, and the server goes on.
+    fn is_clean(&self) -> bool;
+
+    /// Whether the server has ended it meanwhile, or sent what nobody has asked for.
+    fn is_stale(&self) -> bool;
+
+    /// Takes leave of the task that used it, and of the memory that the exchange needed.
+    fn leave(&mut self);
+
+    /// Ends both directions; what has been received can still be read.
+    fn shut(&self);
+}
+
+impl ServerCodec for Wire {
+    #[inline]
+    fn write_request(&mut self, head: &RequestHead, fields: &[(&[u8], &[u8])]) {
+        head.write_with(&mut self.output, fields);
+    }
+
+    fn poll_head(
+        &mut self,
+        parser: &mut ResponseParser,
+        limits: &Limits,
+        head: &mut ResponseHead,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), HeadEnd>> {
+        loop {
+            if !self.received.is_empty() {
+                match parser.parse(self.received.bytes(), limits, head) {
+                    Ok(Parsed::Complete { consumed }) => {
+                        self.received.consume(consumed);
+                        return Poll::Ready(Ok(()));
+                    }
+                    Ok(Parsed::Incomplete) if self.received.is_full() => return Poll::Ready(Err(HeadEnd::Junk)),
+                    Ok(Parsed::Incomplete) => {}
+                    Err(_) => return Poll::Ready(Err(HeadEnd::Junk)),
+                }
+            }
+            match self.poll_receive(context) {
+                Poll::Ready(Ok(0) | Err(_)) => {
+                    let end = if self.received.is_empty() { HeadEnd::Empty } else { HeadEnd::Broken };
+                    return Poll::Ready(Err(end));
+                }
+                Poll::Ready(Ok(_)) => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    #[inline]
+    fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.received.has_block() && self.received.is_full()
+    }
+
+    #[inline]
+    fn is_clean(&self) -> bool {
+        self.is_flushed() && self.received.is_empty() && !self.ended
+    }
+
+    #[inline]
+    fn is_stale(&self) -> bool {
+        // The runtime refuses to try what cannot get anywhere as far as it knows.
+        let mut byte = [0];
+        !matches!(self.stream.try_read(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    #[inline]
+    fn leave(&mut self) {
+        Wire::leave(self);
+    }
+
+    fn shut(&self) {
+        self.stream.shut_both();
+    }
+}
+
+/// What the connections to servers speak.
+#[derive(Debug)]
+pub enum Codec {
+    /// HTTP/1, or bytes that are no HTTP at all.
+    Http1(Wire),
+    /// What servers of tests speak.
+    #[cfg(test)]
+    Framed(super::framed::Framed),
+}
+
+macro_rules! each {
+    ($self:expr, $codec:ident => $body:expr) => {
+        match $self {
+            Codec::Http1($codec) => $body,
+            #[cfg(test)]
+            Codec::Framed($codec) => $body,
+        }
+    };
+}
+
+impl Codec {
+    /// That of a connection which was just opened: its sides may have agreed on one.
+    #[must_use]
+    pub fn of(wire: Wire) -> Self {
+        match wire.stream.protocol() {
+            #[cfg(test)]
+            Some(super::framed::NAME) => Self::Framed(super::framed::Framed::new(wire)),
+            _ => Self::Http1(wire),
+        }
+    }
+
+    /// Which HTTP that is.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        match self {
+            Self::Http1(_) => Protocol::Http1,
+            #[cfg(test)]
+            Self::Framed(_) => Protocol::Http1,
+        }
+    }
+
+    /// The whole connection, where one exchange has it alone and its bytes are those of the exchange.
+    #[must_use]
+    pub fn whole(&mut self) -> Option<&mut Wire> {
+        match self {
+            Self::Http1(wire) => Some(wire),
+            #[cfg(test)]
+            Self::Framed(_) => None,
+        }
+    }
+
+    /// The stream on which it comes.
+    #[must_use]
+    pub fn stream(&self) -> &Rc<Stream> {
+        match self {
+            Self::Http1(wire) => &wire.stream,
+            #[cfg(test)]
+            Self::Framed(framed) => framed.stream(),
+        }
+    }
+}
+
+impl Source for Codec {
+    #[inline]
+    fn received(&self) -> &[u8] {
+        each!(self, codec => codec.received())
+    }
+
+    #[inline]
+    fn consume(&mut self, count: usize) {
+        each!(self, codec => codec.consume(count));
+    }
+
+    #[inline]
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        each!(self, codec => codec.poll_receive(context))
+    }
+
+    #[inline]
+    fn plain_socket(&mut self) -> Option<PlainSocket<'_>> {
+        each!(self, codec => Source::plain_socket(codec))
+    }
+}
+
+impl Sink for Codec {
+    #[inline]
+    fn waiting(&mut self) -> &mut Vec<u8> {
+        each!(self, codec => codec.waiting())
+    }
+
+    #[inline]
+    fn unsent_len(&self) -> usize {
+        each!(self, codec => codec.unsent_len())
+    }
+
+    #[inline]
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, codec => codec.poll_flush(context))
+    }
+
+    #[inline]
+    fn poll_send(&mut self, bytes: &[u8], context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        each!(self, codec => codec.poll_send(bytes, context))
+    }
+
+    #[inline]
+    fn plain_socket(&self) -> Option<PlainSocket<'_>> {
+        each!(self, codec => Sink::plain_socket(codec))
+    }
+}
+
+impl ServerCodec for Codec {
+    #[inline]
+    fn write_request(&mut self, head: &RequestHead, fields: &[(&[u8], &[u8])]) {
+        each!(self, codec => codec.write_request(head, fields));
+    }
+
+    #[inline]
+    fn poll_head(
+        &mut self,
+        parser: &mut ResponseParser,
+        limits: &Limits,
+        head: &mut ResponseHead,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), HeadEnd>> {
+        each!(self, codec => codec.poll_head(parser, limits, head, context))
+    }
+
+    #[inline]
+    fn has_ended(&self) -> bool {
+        each!(self, codec => codec.has_ended())
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        each!(self, codec => codec.is_full())
+    }
+
+    #[inline]
+    fn is_clean(&self) -> bool {
+        each!(self, codec => codec.is_clean())
+    }
+
+    #[inline]
+    fn is_stale(&self) -> bool {
+        each!(self, codec => codec.is_stale())
+    }
+
+    #[inline]
+    fn leave(&mut self) {
+        each!(self, codec => codec.leave());
+    }
+
+    fn shut(&self) {
+        each!(self, codec => codec.shut());
+    }
+}
