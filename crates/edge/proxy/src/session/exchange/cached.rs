@@ -452,7 +452,8 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
             let mut fetch = Fetch::new(self.worker, proxy, road.origin.wanted(), &mut *self.kept, &mut *self.deadline);
             return fetch.run(transaction, &mut request).await;
         }
-        self.fetch(transaction, proxy, road.origin.wanted(), &mut road.up).await
+        let (mut fetch, mut request) = self.fetch(proxy, road.origin.wanted(), &mut road.up);
+        fetch.run(transaction, &mut request).await
     }
 
     /// Delivers what comes from no server at this moment: an object, or what the program has made.
@@ -569,7 +570,11 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
         proxy: &Arc<LiveProxy>,
         mut road: Road<'_>,
     ) -> Next {
-        match self.fetch(transaction, proxy, road.origin.wanted(), &mut road.up).await {
+        let fetched = {
+            let (mut fetch, mut request) = self.fetch(proxy, road.origin.wanted(), &mut road.up);
+            fetch.run(transaction, &mut request).await
+        };
+        match fetched {
             Ok(answer) => self.deliver(transaction, proxy, answer, &mut road.up).await,
             Err(why) => self.answer_unfetched(transaction, &mut road.up, &why).await,
         }

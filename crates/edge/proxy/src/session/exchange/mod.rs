@@ -35,7 +35,7 @@ pub use self::{decide::hash_key, requester::WaitingClient, stream::ClientStream}
 use super::{
     body::BodyPump,
     ending::{Ending, Stage},
-    fetch::{Answer, Fetch, Unfetched, Wanted},
+    fetch::{Fetch, Unfetched, Wanted},
     filter,
     pinned::PinnedConnections,
     transaction::{ClientSide, RequestStage, Transaction},
@@ -144,20 +144,25 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
             transaction.end(Ending::RequestMalformed(Stage::Request));
             return Box::pin(self.answer_error(transaction, 400)).await;
         }
-        match self.fetch(transaction, &backend, wanted, &mut up).await {
+        let fetched = {
+            let (mut fetch, mut request) = self.fetch(&backend, wanted, &mut up);
+            fetch.run(transaction, &mut request).await
+        };
+        match fetched {
             Ok(answer) => self.deliver(transaction, &backend, answer, &mut up).await,
             Err(why) => Box::pin(self.answer_unfetched(transaction, &mut up, &why)).await,
         }
     }
 
-    /// Sends the request to a server of `backend`, with its body, which `up` moves; the answer, once its head is there.
-    async fn fetch<'b>(
-        &mut self,
-        transaction: &mut Transaction,
+    /// A fetch from a server of `backend`, and what it knows of the client, the body of whose request `up` moves.
+    // NOTE: no `async fn` that runs it: each one on the way copies the futures of all those below it.
+    #[inline]
+    fn fetch<'b, 's>(
+        &'s mut self,
         backend: &'b Arc<LiveProxy>,
         wanted: Wanted,
-        up: &mut BodyPump,
-    ) -> Result<Answer<'b>, Unfetched>
+        up: &'s mut BodyPump,
+    ) -> (Fetch<'b, 's>, WaitingRequest<'s, C>)
     where
         'c: 'b,
     {
@@ -167,9 +172,8 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
             is_tcp: false,
             handle: self.handle,
         };
-        let mut request = WaitingRequest::new(client, up, self.side.frontend.settings().timeouts.client);
-        let mut fetch = Fetch::new(self.worker, backend, wanted, &mut *self.kept, &mut *self.deadline);
-        fetch.run(transaction, &mut request).await
+        let request = WaitingRequest::new(client, up, self.side.frontend.settings().timeouts.client);
+        (Fetch::new(self.worker, backend, wanted, &mut *self.kept, &mut *self.deadline), request)
     }
 
     /// What the request may be.

@@ -40,6 +40,9 @@ pub fn read_frame(bytes: &[u8]) -> Option<(u8, &[u8])> {
     Some((bytes[0], bytes.get(3..3 + length)?))
 }
 
+/// Its kind and what it brings.
+type Frame = (u8, Vec<u8>);
+
 /// How much of a message has gone out.
 #[derive(Debug)]
 enum Sending {
@@ -113,7 +116,7 @@ impl Framed {
     }
 
     /// Gets a frame.
-    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<(u8, Vec<u8>)>>> {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<Frame>>> {
         loop {
             if let Some((kind, payload)) = read_frame(self.wire.received.bytes()) {
                 let frame = (kind, payload.to_vec());

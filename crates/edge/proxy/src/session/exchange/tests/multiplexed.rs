@@ -196,7 +196,9 @@ impl Sink for Part {
 
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.waiting.is_empty() {
-            let Poll::Ready(count) = self.poll_data(&self.waiting, context) else { return Poll::Pending };
+            let Poll::Ready(count) = self.poll_data(&self.waiting, context) else {
+                return Poll::Pending;
+            };
             self.waiting.drain(..count);
         }
         Poll::Ready(Ok(()))
