@@ -30,6 +30,12 @@ pub trait Backends: Send + Sync {
         let _ = backend;
         0.0
     }
+
+    /// The last results of its probe, a bit for each, the last one the lowest, good ones set.
+    fn probes(&self, backend: BackendIndex) -> u64 {
+        let _ = backend;
+        0
+    }
 }
 
 /// All of them may be asked.
@@ -300,13 +306,21 @@ impl Loaded {
         self.director(director).map(Director::kind)
     }
 
+    /// The last results of a backend's probe, a bit for each, the last one the lowest, good ones set.
+    #[must_use]
+    pub fn probes(&self, backend: BackendIndex) -> u64 {
+        self.backends.probes(backend)
+    }
+
     /// What a director chooses from; nothing for a backend.
     #[must_use]
     pub fn members(&self, director: Backend) -> Option<Vec<Backend>> {
         self.director(director).map(Director::members)
     }
 
-    pub(crate) fn director(&self, backend: Backend) -> Option<&Director> {
+    /// A director that the program has declared or made.
+    #[must_use]
+    pub fn director(&self, backend: Backend) -> Option<&Director> {
         match backend {
             Backend::Director(place) => self.directors.get(place as usize),
             Backend::Object(index) => match self.made(index)? {

@@ -140,6 +140,23 @@ impl ProbeHistory {
         self.average_s += (seconds - self.average_s) / self.rate;
     }
 
+    /// What happened, a bit for each check, the newest the lowest: connected by IPv4, by IPv6, by a local socket; failed to send, sent;
+    /// failed to receive, received; good.
+    #[must_use]
+    pub fn all_bits(&self, family: Family) -> [u64; 8] {
+        let by = |of| if family == of { self.connected } else { 0 };
+        [
+            by(Family::Ipv4),
+            by(Family::Ipv6),
+            by(Family::Unix),
+            0,
+            self.sent,
+            self.failed_to_receive,
+            self.received,
+            self.good,
+        ]
+    }
+
     /// What `backend.list -p` shows below a backend.
     #[must_use]
     pub fn lines(&self, family: Family) -> String {

@@ -18,6 +18,7 @@ use accelerator::{
 };
 use cache::{index::Cache, storage::Stevedore};
 use telemetry::vsl::VslTag;
+use vcl::program::BackendIndex;
 use vsm::{
     Publisher, VsmError, WorkingDirectory,
     counters::{Counters, Main, Mgt, Sma, Tally, Vbe},
@@ -242,6 +243,13 @@ impl Published {
             counters.set(Sma::g_alloc, figures.pieces.load(Relaxed));
             counters.set(Sma::g_bytes, storage.used());
             counters.set(Sma::g_space, storage.free());
+        }
+        for program in &state.shown.programs {
+            for (index, backend) in (0..).map(BackendIndex).zip(&program.program.backends) {
+                if let Some(counters) = state.backends.get(&format!("VBE.{}.{}", program.name, backend.name)) {
+                    counters.set(Vbe::happy, program.probes(index));
+                }
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Parameters, Status};
+use crate::{BackendDetails, Parameters, Status};
 
 /// Text of a reply, or why not.
 pub type Outcome = Result<String, Failure>;
@@ -160,8 +160,8 @@ pub struct BackendEntry {
     pub is_healthy: bool,
     /// When that changed.
     pub last_change: SystemTime,
-    /// Lines about its probe, for `-p`; each begins with two spaces.
-    pub probe_lines: Option<String>,
+    /// What `-p` says of it; none of a director that has nothing to say.
+    pub details: Option<BackendDetails>,
 }
 
 /// A ban in the list.

@@ -29,6 +29,7 @@
 pub mod auth;
 pub mod command;
 mod commands;
+mod details;
 mod instance;
 mod json;
 mod line;
@@ -40,6 +41,7 @@ mod table;
 
 pub use auth::CHALLENGE_BYTES;
 pub use commands::{execute, matches};
+pub use details::{BackendDetails, DirectorDetails, MemberEntry, ProbeDetails};
 pub use instance::{
     AdminHealth, BackendEntry, BanEntry, ChildState, Failure, Instance, Outcome, Pids, VclEntry, VclKind, VclSource,
     VclState,

@@ -3,11 +3,11 @@
 /// Columns that a line should have at most.
 const WIDTH: usize = 80;
 
-/// Lines whose fields are separated by tabs, with spaces instead, so that fields stand below each other.
+/// Lines whose fields are separated by tabs, with spaces instead, so that fields stand below each other. Other lines stay as they are.
 pub(crate) fn in_columns(text: &str) -> String {
     let mut widths: Vec<usize> = Vec::new();
     let mut longest = 0;
-    for line in text.lines() {
+    for line in text.lines().filter(|line| line.contains('\t')) {
         let fields: Vec<usize> = line.split('\t').map(|field| field.chars().count()).collect();
         longest = longest.max(fields.iter().sum());
         for (at, width) in fields.into_iter().enumerate() {
@@ -22,6 +22,11 @@ pub(crate) fn in_columns(text: &str) -> String {
     let gap = |at: usize| room.clamp(1, 3) + usize::from(at > 0);
     let mut output = String::new();
     for line in text.lines() {
+        if !line.contains('\t') {
+            output.push_str(line);
+            output.push('\n');
+            continue;
+        }
         let mut fields = line.split('\t').zip(&widths).enumerate().peekable();
         while let Some((at, (field, width))) = fields.next() {
             output.push_str(field);

@@ -145,6 +145,13 @@ impl Shard {
         state.backends.iter().map(describe).collect()
     }
 
+    /// The part of requests that go to the next backend, and seconds of a rampup where a backend has none of its own.
+    #[must_use]
+    pub fn ramp(&self) -> (f64, f64) {
+        let state = self.read();
+        (state.warmup, state.rampup)
+    }
+
     /// Makes changes and the ring anew. Gives what is to be said about it, and whether there are backends.
     pub(crate) fn reconfigure(&self, changes: &[Change], replicas: i64) -> (Vec<String>, bool) {
         let mut notes = Vec::new();

@@ -5,19 +5,17 @@
 
 use std::{
     collections::HashMap,
-    net::SocketAddr,
     os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use accelerator::settings::NotSet;
-use balance::{CheckKind, OperationalState, ServerId, probe::Family};
+use balance::{CheckKind, OperationalState, ServerId};
 use cache::bans::Expression;
 use checks::{CheckBoard, Checks};
 use haproxycfg::source::Bundle;
 use live::{Accelerator, Instance, Place, Process, Running, Targets, Verdict, assemble::Assembly};
-use net::Target;
 use telemetry::vsl::VslTag;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -32,6 +30,8 @@ use vcl::{
     program::{BackendIndex, Endpoint, Program},
     run::Backend,
 };
+
+use super::backend_entries;
 
 /// The name under which sections of backends are read.
 const NAME: &str = "backends";
@@ -55,8 +55,6 @@ impl Management {
 struct Watched {
     instance: Arc<Instance>,
     checks: Option<Checks>,
-    /// Whether each was healthy when somebody last asked, and since when.
-    health: HashMap<String, (bool, SystemTime)>,
 }
 
 /// What the manager speaks with.
@@ -231,7 +229,7 @@ impl Managed {
         self.accelerator
             .load(name, program, targets)
             .map_err(|why| Failure::cannot(format!("VCL \"{name}\" Failed initialization\nMessage:\n\t{why}")))?;
-        self.watched.insert(name.to_owned(), Watched { instance, checks: None, health: HashMap::new() });
+        self.watched.insert(name.to_owned(), Watched { instance, checks: None });
         Ok(())
     }
 
@@ -270,7 +268,7 @@ impl Managed {
         self.accelerator.cache.bans().all().into_iter().map(entry).collect()
     }
 
-    fn backends(&mut self) -> Vec<BackendEntry> {
+    fn backends(&self) -> Vec<BackendEntry> {
         let mut entries = Vec::new();
         for (program, _, is_discarded) in self.accelerator.programs() {
             if is_discarded {
@@ -279,19 +277,10 @@ impl Managed {
             let name = &program.loaded.name;
             for (index, backend) in (0..).map(BackendIndex).zip(&program.loaded.program.backends) {
                 if backend.endpoint != Endpoint::None {
-                    entries.push(entry_of_backend(&program, index, section_name(name, &backend.name)));
+                    entries.push(backend_entries::of_backend(&program, index, section_name(name, &backend.name)));
                 }
             }
-            entries.extend(directors(&program));
-        }
-        for entry in &mut entries {
-            let program = entry.name.split('.').next().unwrap_or_default();
-            let Some(watched) = self.watched.get_mut(program) else { continue };
-            let known = watched.health.entry(entry.name.clone()).or_insert((entry.is_healthy, entry.last_change));
-            if known.0 != entry.is_healthy {
-                *known = (entry.is_healthy, SystemTime::now());
-            }
-            entry.last_change = known.1;
+            entries.extend(backend_entries::of_directors(&program));
         }
         entries
     }
@@ -329,61 +318,6 @@ fn force(program: &Running, index: BackendIndex, verdict: Verdict) {
             }
         }
     });
-}
-
-fn entry_of_backend(program: &Running, index: BackendIndex, name: String) -> BackendEntry {
-    let declared = program.loaded.program.backends.get(index.0 as usize);
-    let probe = declared.and_then(|declared| match declared.health {
-        vcl::program::Health::Probe(probe) => program.loaded.program.probes.get(probe.0 as usize),
-        vcl::program::Health::Unprobed => None,
-    });
-    let is_healthy = program.loaded.is_healthy(Backend::Declared(index));
-    let admin = match program.targets.verdict(index) {
-        Verdict::Sick => Some(AdminHealth::Sick),
-        Verdict::Healthy => Some(AdminHealth::Healthy),
-        Verdict::Auto => probe.map(|_| AdminHealth::Auto),
-    };
-    let proxy = program.targets.proxy(Backend::Declared(index));
-    let history = proxy.as_ref().and_then(|proxy| proxy.farm().probes(ServerId::new(0)));
-    let family = match proxy.and_then(|proxy| proxy.servers.with(0, |server| server.target())) {
-        Some(Target::Inet(SocketAddr::V6(_))) => Family::Ipv6,
-        Some(Target::Inet(SocketAddr::V4(_)) | Target::Unresolved) | None => Family::Ipv4,
-        Some(Target::Unix(_) | Target::Abstract(_)) => Family::Unix,
-    };
-    BackendEntry {
-        name,
-        kind: "backend".to_owned(),
-        admin,
-        good_of: history.map_or((0, 0), |history| (history.good_count(), u32::from(history.window().size))),
-        is_healthy,
-        last_change: SystemTime::now(),
-        probe_lines: history.map(|history| history.lines(family)),
-    }
-}
-
-/// Directors that a program has made, as lists show them.
-fn directors(program: &Running) -> Vec<BackendEntry> {
-    let loaded = &program.loaded;
-    let declared = (0..).map(Backend::Director).zip(loaded.program.directors.iter().map(|director| &director.name));
-    let made = (0..).map(|place| Backend::Object(vcl::program::ObjectIndex(place))).zip(&loaded.program.objects);
-    let made = made.map(|(backend, object)| (backend, &object.name));
-    declared
-        .chain(made)
-        .filter_map(|(backend, name)| {
-            let members = loaded.members(backend)?;
-            let healthy = members.iter().filter(|member| loaded.is_healthy(**member)).count();
-            let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-            Some(BackendEntry {
-                name: section_name(&loaded.name, name),
-                kind: loaded.kind_of(backend).unwrap_or("director").to_owned(),
-                admin: Some(AdminHealth::Auto),
-                good_of: (count(healthy), count(members.len())),
-                is_healthy: healthy > 0,
-                last_change: SystemTime::now(),
-                probe_lines: None,
-            })
-        })
-        .collect()
 }
 
 /// Where the backends of a program are.

@@ -5,6 +5,7 @@
 //! the first serves, hands it to every worker thread, and only then closes what is no longer listened on.
 
 mod accept;
+mod backend_entries;
 mod files;
 mod identities;
 mod life;

@@ -4,8 +4,9 @@
 //! its end, so a program that was replaced lasts as long as its last request. All of them use one cache.
 
 use std::{
+    collections::HashMap,
     sync::{
-        Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
         atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -17,6 +18,7 @@ use ::accelerator::{
     loaded::{Backends, Loaded, Parts, Storages},
     settings::{NotSet, Settings},
 };
+use balance::ServerId;
 use cache::index::Cache;
 use haproxycfg::model::{self, StorageSpec};
 use vcl::{
@@ -85,6 +87,8 @@ pub struct Targets {
     places: OnceLock<Vec<Place>>,
     /// What an administrator says of each.
     verdicts: OnceLock<Vec<AtomicU8>>,
+    /// When that was said of those of which it was.
+    changes: Mutex<HashMap<BackendIndex, f64>>,
 }
 
 /// Where a backend is.
@@ -149,8 +153,16 @@ impl Targets {
     /// Notes what an administrator says of a backend.
     pub fn set_verdict(&self, backend: BackendIndex, verdict: Verdict) {
         if let Some(said) = self.verdicts.get().and_then(|all| all.get(backend.0 as usize)) {
-            said.store(verdict as u8, Relaxed);
+            if said.swap(verdict as u8, Relaxed) != verdict as u8 {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+                self.changes.lock().unwrap_or_else(PoisonError::into_inner).insert(backend, now);
+            }
         }
+    }
+
+    /// When an administrator has last said something else of a backend; 0 for never.
+    fn said_at(&self, backend: BackendIndex) -> f64 {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner).get(&backend).copied().unwrap_or(0.0)
     }
 }
 
@@ -171,7 +183,13 @@ impl Backends for Health {
         let Some(proxy) = self.0.proxy(Backend::Declared(backend)) else { return 0.0 };
         let now_ms = proxy.process.milliseconds(Instant::now());
         let wall_clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        wall_clock - proxy.farm().backend_stats(now_ms).last_change_s as f64
+        let of_checks = wall_clock - proxy.farm().backend_stats(now_ms).last_change_s as f64;
+        of_checks.max(self.0.said_at(backend))
+    }
+
+    fn probes(&self, backend: BackendIndex) -> u64 {
+        let Some(proxy) = self.0.proxy(Backend::Declared(backend)) else { return 0 };
+        proxy.farm().probes(ServerId::new(0)).map_or(0, |history| history.bits())
     }
 }
 

@@ -248,18 +248,17 @@ fn backend_list(call: &Call<'_>, instance: &mut dyn Instance) -> Outcome {
         return Ok(json::envelope(3, call.words, call.now, &[json::object(&members)]));
     }
     let mut lines = "Backend name\tAdmin\tProbe\tHealth\tLast change\n".to_owned();
-    let mut probes = String::new();
     for backend in &backends {
         let (good, of) = backend.good_of;
         let change = http_date(backend.last_change);
         let (admin, health) = (admin_word(backend.admin), health_word(backend.is_healthy));
         // Writing to a `String` cannot fail.
         let _ = writeln!(lines, "{}\t{admin}\t{good}/{of}\t{health}\t{change}", backend.name);
-        if let Some(probe) = backend.probe_lines.as_ref().filter(|_| wants_probes) {
-            let _ = writeln!(probes, "{}\n{}", backend.name, probe.trim_end());
+        if let Some(details) = backend.details.as_ref().filter(|_| wants_probes) {
+            lines.push_str(&details.lines());
         }
     }
-    Ok(table::in_columns(&lines) + &probes)
+    Ok(table::in_columns(&lines))
 }
 
 fn backend_json(backend: &BackendEntry, wants_probes: bool) -> String {
@@ -270,8 +269,8 @@ fn backend_json(backend: &BackendEntry, wants_probes: bool) -> String {
         ("admin_health", json::string(admin_word(backend.admin))),
         ("probe_message", format!("[{good}, {of}, {health}]")),
     ];
-    if let Some(probe) = backend.probe_lines.as_ref().filter(|_| wants_probes) {
-        members.push(("probe_details", json::string(probe)));
+    if let Some(details) = backend.details.as_ref().filter(|_| wants_probes) {
+        members.push(("probe_details", details.json()));
     }
     members.push(("last_change", format!("{:.3}", json::seconds(backend.last_change))));
     json::object(&members)

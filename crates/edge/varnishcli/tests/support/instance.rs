@@ -118,7 +118,7 @@ impl Instance for Remembering {
             good_of: (8, 8),
             is_healthy: true,
             last_change: UNIX_EPOCH + Duration::from_secs(1_795_440_259),
-            probe_lines: None,
+            details: None,
         }])
     }
 
