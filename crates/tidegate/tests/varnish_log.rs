@@ -113,3 +113,29 @@ fn debians_tools_read_the_log_and_the_counters() {
         expected.iter().all(|(name, value)| counters.get(*name) == Some(value))
     });
 }
+
+/// HTTP/2 is not spoken: its preface ends the connection without a word, on a connection that was used before too. What only begins like
+/// it is no request.
+#[test]
+fn http2_is_ended_as_in_varnish() {
+    if !is_installed("varnishlog") || !is_installed("varnishstat") {
+        return;
+    }
+    const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let origin = origin();
+    let check = |instance: &VarnishInstance| {
+        assert_eq!(ask(instance.front, PREFACE), "");
+        let answer = ask(instance.front, &format!("GET /a HTTP/1.1\r\nHost: x\r\n\r\n{PREFACE}"));
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.matches("HTTP/1.1").count() == 1, "{answer}");
+        assert_eq!(ask(instance.front, "PRI * HTTP/2.0\r\nHost: a\r\n\r\n"), "HTTP/1.1 400 Bad Request\r\n\r\n");
+        wait_until("the sessions have ended", || instance.counters().get("MAIN.sc_req_http20") == Some(&2));
+        let sessions = instance.sessions();
+        let ended: Vec<&String> = sessions.iter().filter(|session| session.contains("REQ_HTTP20")).collect();
+        assert_eq!(ended.len(), 2, "{sessions:?}");
+        assert!(!ended.iter().any(|session| session.contains("HttpGarbage")), "{ended:?}");
+    };
+    check(&VarnishInstance::ours(PROGRAM, &[], &origin));
+    if is_installed("/usr/sbin/varnishd") {
+        check(&VarnishInstance::theirs(PROGRAM, &[], &origin));
+    }
+}

@@ -24,8 +24,8 @@ use crate::header_id::HeaderId;
 use crate::limits::Limits;
 use crate::percent::hex_value;
 
-/// Sizes above this are refused: they are negative to a receiver that stores them signed.
-const CHUNK_SIZE_MAX: u64 = i64::MAX as u64;
+/// Sizes above this are refused, as by HAProxy: receivers that store them in fewer bits, signed, or as floats take them for others.
+const CHUNK_SIZE_MAX: u64 = (1 << 52) - 1;
 
 /// Digits of a chunk size, leading zeros included.
 const SIZE_DIGITS_MAX: u8 = 16;

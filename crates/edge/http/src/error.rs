@@ -80,6 +80,7 @@ refusals! {
     LengthTooLarge, "length-too-large", 400, "Content-Length out of range";
     RepeatedEncoding, "repeated-encoding", 400, "more than one Transfer-Encoding";
     UnsupportedEncoding, "unsupported-encoding", 400, "Transfer-Encoding other than exactly chunked";
+    UnknownCoding, "unknown-coding", 422, "Transfer-Encoding with a coding before chunked that is not taken away here";
     EncodingOnHttp10, "encoding-on-http10", 400, "Transfer-Encoding in an HTTP/1.0 message";
     BodyOnConnect, "body-on-connect", 400, "CONNECT request with a body";
     MissingHost, "missing-host", 400, "HTTP/1.1 request without Host";
@@ -123,7 +124,7 @@ impl ParseError {
         ParseError { kind, offset: offset as u64 }
     }
 
-    /// The status to answer the client with: 400, 414, 431 or 505 when the client is to blame, 502 when the server is.
+    /// The status to answer the client with: 400, 414, 422, 431 or 505 when the client is to blame, 502 when the server is.
     #[must_use]
     pub fn status(&self, blame: Sender) -> u16 {
         match blame {

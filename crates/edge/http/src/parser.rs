@@ -370,7 +370,8 @@ impl State {
             return Err((Kind::EncodingOnHttp10, 0));
         }
         if !value.eq_ignore_ascii_case(b"chunked") {
-            return Err((Kind::UnsupportedEncoding, 0));
+            let is_known = !has_coding_before_chunked(value);
+            return Err((if is_known { Kind::UnsupportedEncoding } else { Kind::UnknownCoding }, 0));
         }
         self.framing.chunked = true;
         Ok(())
@@ -476,6 +477,13 @@ fn odd_name(line: &[u8], limits: &Limits) -> Result<usize, (Kind, usize)> {
         Some(odd) if !limits.accept_invalid => Err((Kind::InvalidNameByte, odd)),
         _ => Ok(colon),
     }
+}
+
+/// Whether a Transfer-Encoding names other codings, and `chunked` behind them: where the message ends is known, and what it says is not.
+fn has_coding_before_chunked(value: &[u8]) -> bool {
+    let mut codings = value.rsplit(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
+    codings.next().is_some_and(is_chunked) && codings.all(|coding| !coding.is_empty() && !is_chunked(coding))
 }
 
 #[cfg(test)]

@@ -26,7 +26,12 @@ pub(super) enum Failure {
     Malformed(u16),
     /// It is larger than varnishd's parameters allow.
     Overflow,
+    /// It is HTTP/2, which varnishd does not speak unless it is told to.
+    Http2,
 }
+
+/// What a connection of HTTP/2 begins with (RFC 9113 section 3.4).
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 impl Session {
     /// Receives the head; `Err` says why there is none.
@@ -99,7 +104,12 @@ impl Session {
         let is_varnishd = limits.as_varnish;
         poll_fn(|context| {
             loop {
-                if !client.received.is_empty() {
+                if is_varnishd && client.received.bytes().starts_with(HTTP2_PREFACE) {
+                    return Poll::Ready(Err(Failure::Http2));
+                }
+                // NOTE: what may still become HTTP/2's preface is not refused before it is something else, as in Varnish.
+                let may_be_http2 = is_varnishd && HTTP2_PREFACE.starts_with(client.received.bytes());
+                if !client.received.is_empty() && !may_be_http2 {
                     match parser.parse(client.received.bytes(), &limits, request) {
                         Ok(Parsed::Complete { consumed }) => return Poll::Ready(Ok(consumed)),
                         Ok(Parsed::Incomplete) if client.received.is_full() => {
@@ -120,8 +130,12 @@ impl Session {
                             return Poll::Ready(Err(Failure::Overflow));
                         }
                         Err(error) => {
-                            let status = error.status(Sender::Client);
-                            return Poll::Ready(Err(Failure::Malformed(if status == 505 { 505 } else { 400 })));
+                            let status = match error.status(Sender::Client) {
+                                505 => 505,
+                                422 if !is_varnishd => 422,
+                                _ => 400,
+                            };
+                            return Poll::Ready(Err(Failure::Malformed(status)));
                         }
                     }
                 }
@@ -210,6 +224,14 @@ impl Session {
                 transaction.end(Ending::RequestMalformed(Stage::Request));
                 self.count_bad_request(transaction);
                 Next::Linger
+            }
+            // NOTE: not a word, as in Varnish: the client would not understand it.
+            Failure::Http2 => {
+                varnish_log::closes(&self.side, CloseReason::ReqHttp20);
+                transaction.end(Ending::RequestMalformed(Stage::Request));
+                transaction.log.level.set(Some(None));
+                self.count_bad_request(transaction);
+                Next::Close
             }
             Failure::Closed | Failure::Reset => {
                 transaction.end(Ending::ClientLeft(Stage::Request));
