@@ -392,3 +392,48 @@ fn objects_go_by_the_keys_that_they_name() {
     assert_eq!(site.get("/a").text(), "/a 3");
     assert_eq!(count.load(SeqCst), 3);
 }
+
+/// Servers and backends behind a program count what is fetched, once: misses and what is passed, with their bytes, and no hits.
+#[test]
+fn what_is_fetched_is_counted() {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&sent);
+    let origin = Origin::answering(move |_| {
+        let answer = b"HTTP/1.1 200 OK\r\ncache-control: max-age=50\r\ncontent-length: 1000\r\n\r\n".to_vec();
+        let answer = [answer, vec![b'x'; 1000]].concat();
+        counter.fetch_add(answer.len(), SeqCst);
+        answer
+    });
+    let front = free_address();
+    let edge = Edge::start_single(&format!(
+        "global\n stats socket %FOLDER%/stats level admin\ndefaults\n mode http\n timeout client 5s\n timeout server 5s\n timeout connect 1s\n\
+         frontend site\n bind {front}\n vcl builtin\n default_backend default\nbackend default\n server s1 {}\n",
+        origin.address,
+    ));
+    for _ in 0..5 {
+        assert_eq!(Wire::connect(front).get("/a").text().len(), 1000);
+    }
+    let mut client = Wire::connect(front);
+    client.send("POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 300\r\n\r\n");
+    client.send("y".repeat(300));
+    assert_eq!(client.answer().text().len(), 1000);
+    let received: usize = 300 + origin.heads().iter().map(String::len).sum::<usize>();
+    // The end of an exchange is counted when its client has its answer.
+    let mut last = String::new();
+    wait_until("all is counted", || {
+        let mut socket = std::os::unix::net::UnixStream::connect(edge.folder.0.join("stats")).unwrap();
+        socket.write_all(b"show stat\n").unwrap();
+        let table = std::io::read_to_string(socket).unwrap();
+        let names: Vec<&str> = table.lines().next().unwrap().trim_start_matches("# ").split(',').collect();
+        let row = |row: &str| {
+            let values: Vec<&str> = table.lines().find(|line| line.starts_with(row)).unwrap().split(',').collect();
+            ["stot", "bin", "bout", "hrsp_2xx"].map(|name| {
+                values[names.iter().position(|known| *known == name).unwrap()].parse::<usize>().unwrap_or(0)
+            })
+        };
+        let fetched = [2, received, sent.load(SeqCst), 2];
+        last = format!("{:?} {:?} instead of {fetched:?}", row("default,s1"), row("default,BACKEND"));
+        row("default,s1") == fetched && row("default,BACKEND") == fetched
+    });
+    assert_eq!(Wire::connect(front).get("/a").text().len(), 1000, "{last}");
+}
