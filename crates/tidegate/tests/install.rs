@@ -171,7 +171,7 @@ fn units_name_what_is_there() {
             assert!(Path::new(program).exists(), "{}: {program}", unit.display());
         }
         for environment in values(&content, "Environment") {
-            let path = environment.trim_matches('"').strip_prefix("CONFIG=").unwrap().to_owned();
+            let Some(path) = environment.trim_matches('"').strip_prefix("CONFIG=").map(str::to_owned) else { continue };
             assert!(Path::new(&path).starts_with(folder) && Path::new(&path).exists(), "{}: {path}", unit.display());
         }
         for user in values(&content, "User") {
@@ -183,7 +183,7 @@ fn units_name_what_is_there() {
         }
         units.push(unit.to_str().unwrap().to_owned());
     }
-    assert_eq!(units.len(), 2);
+    assert_eq!(units.len(), 4);
     verify(&units);
     let edge = fs::read_to_string(folder.join("etc/tidegate/edge/haproxy.cfg")).unwrap();
     let user = edge.lines().find_map(|line| line.trim().strip_prefix("user ")).unwrap();
@@ -202,6 +202,10 @@ fn verify(units: &[String]) {
 #[test]
 fn examples_are_valid() {
     let folder = tempfile::tempdir().unwrap();
+    let program = project().join("dist/varnish/default.vcl");
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["varnishd", "-C", "-f"]).arg(program).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
     for path in ["dist/edge/haproxy.cfg", "dist/container/haproxy.cfg"] {
         // The users are made by the package.
         let configuration = fs::read_to_string(project().join(path)).unwrap().replace("tidegate-edge", "root");
@@ -223,7 +227,9 @@ fn drop_in(page: &str, name: &str) -> String {
 
 #[test]
 fn drop_ins_of_the_docs_are_right() {
-    for (page, name) in [("replace-haproxy.md", "haproxy"), ("move-from-redis.md", "redis-server")] {
+    for (page, name) in
+        [("replace-haproxy.md", "haproxy"), ("move-from-redis.md", "redis-server"), ("replace-varnish.md", "varnish")]
+    {
         let lines = drop_in(page, name);
         assert!(lines.starts_with("[Service]\nExecStart=\nExecStart=/usr/bin/tidegate "), "{page}: {lines:?}");
         let unit = PathBuf::from(format!("/lib/systemd/system/{name}.service"));

@@ -4,6 +4,7 @@ mod clients;
 mod daemon;
 mod instance;
 mod programs;
+mod rights;
 mod sockets;
 mod state;
 mod worker;
@@ -149,6 +150,9 @@ fn begin(options: Options) -> Result<Option<Running>, String> {
         Some(path) => Some(take_pidfile(path)?),
         None => None,
     };
+    if let Some(owner) = options.frontend.becomes {
+        rights::give_folder(&options.folder.join(vsm::MANAGER_FOLDER), owner)?;
+    }
     let mut publisher = directory.manager().map_err(|error| error.to_string())?;
     // Tools show it in their first line.
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();

@@ -17,6 +17,7 @@ use vsm::{
 use super::{
     Shared,
     programs::{self, Entry, Program, Surroundings, Text},
+    rights,
     worker::Worker,
 };
 use crate::{
@@ -121,7 +122,9 @@ impl Manager {
             labels: labels.collect(),
             unused_is_error: self.parameters.is_on(Param::vcc_err_unref),
         };
-        programs::compile(name, text, around)
+        // NOTE: nothing is read to somebody who has the secret that the user of `-j` may not read.
+        rights::as_user(self.frontend.becomes, || programs::compile(name, text, around))
+            .map_err(|error| Failure::cannot(format!("The manager cannot become the user of -j: {error}")))?
     }
 
     /// Compiles a program and has the worker load it.
@@ -290,11 +293,8 @@ impl Manager {
 
     /// Makes the folder where the worker publishes; it could not, as whom it becomes.
     fn give_worker_its_folder(&self) -> Result<(), String> {
-        let Some((user, group)) = self.frontend.becomes else { return Ok(()) };
         let folder = self.directory.path().join(vsm::WORKER_FOLDER);
-        let made = std::fs::create_dir_all(&folder);
-        let given = made.and_then(|()| std::os::unix::fs::chown(&folder, Some(user), Some(group)));
-        given.map_err(|error| format!("{}: {error}", folder.display()))
+        self.frontend.becomes.map_or(Ok(()), |owner| rights::give_folder(&folder, owner))
     }
 
     /// What a worker published is nobody's any more.
