@@ -62,7 +62,7 @@ fn timeless(line: &str) -> Option<&str> {
     let is_time = ["Average response time", "\"last_change\"", "[ 3, ["].iter().any(|time| line.contains(time));
     // The date, which is the last column.
     let end = if line.ends_with(" GMT") { line.len() - "Sat, 28 Nov 2026 10:52:01 GMT".len() } else { line.len() };
-    (!is_time).then(|| &line[..end])
+    (!is_time).then(|| line[..end].trim_end())
 }
 
 /// What `backend.list` says while one backend is sick by an administrator's word and another one's probe has found it once.

@@ -7,7 +7,7 @@ use std::{
     collections::HashMap,
     os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use accelerator::settings::NotSet;
@@ -33,6 +33,9 @@ use vcl::{
 
 use super::backend_entries;
 
+/// How exactly it is known when a backend became healthy or sick.
+const CHANGE_ACCURACY: Duration = Duration::from_secs(1);
+
 /// The name under which sections of backends are read.
 const NAME: &str = "backends";
 
@@ -55,6 +58,8 @@ impl Management {
 struct Watched {
     instance: Arc<Instance>,
     checks: Option<Checks>,
+    /// When each became healthy or sick, as it was said last.
+    changes: HashMap<String, SystemTime>,
 }
 
 /// What the manager speaks with.
@@ -229,7 +234,7 @@ impl Managed {
         self.accelerator
             .load(name, program, targets)
             .map_err(|why| Failure::cannot(format!("VCL \"{name}\" Failed initialization\nMessage:\n\t{why}")))?;
-        self.watched.insert(name.to_owned(), Watched { instance, checks: None });
+        self.watched.insert(name.to_owned(), Watched { instance, checks: None, changes: HashMap::new() });
         Ok(())
     }
 
@@ -268,7 +273,7 @@ impl Managed {
         self.accelerator.cache.bans().all().into_iter().map(entry).collect()
     }
 
-    fn backends(&self) -> Vec<BackendEntry> {
+    fn backends(&mut self) -> Vec<BackendEntry> {
         let mut entries = Vec::new();
         for (program, _, is_discarded) in self.accelerator.programs() {
             if is_discarded {
@@ -281,6 +286,16 @@ impl Managed {
                 }
             }
             entries.extend(backend_entries::of_directors(&program));
+        }
+        for entry in &mut entries {
+            let program = entry.name.split('.').next().unwrap_or_default();
+            let Some(watched) = self.watched.get_mut(program) else { continue };
+            // NOTE: a farm knows whole seconds since a change: the same one is said to be at the same time.
+            let known = watched.changes.entry(entry.name.clone()).or_insert(entry.last_change);
+            if entry.last_change > *known + CHANGE_ACCURACY || entry.last_change + CHANGE_ACCURACY < *known {
+                *known = entry.last_change;
+            }
+            entry.last_change = *known;
         }
         entries
     }

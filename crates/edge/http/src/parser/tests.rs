@@ -391,7 +391,7 @@ fn errors_say_what_and_where() {
     assert_eq!(error.status(crate::Sender::Client), 400);
     assert_eq!(error.status(crate::Sender::Server), 502);
     let statuses: Vec<u16> = Kind::ALL.iter().map(|kind| kind.client_status()).collect();
-    assert!(statuses.iter().all(|status| [400, 414, 431, 505].contains(status)));
+    assert!(statuses.iter().all(|status| [400, 414, 422, 431, 505].contains(status)));
     let mut names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
     names.sort_unstable();
     names.dedup();

@@ -152,11 +152,11 @@ impl Targets {
 
     /// Notes what an administrator says of a backend.
     pub fn set_verdict(&self, backend: BackendIndex, verdict: Verdict) {
-        if let Some(said) = self.verdicts.get().and_then(|all| all.get(backend.0 as usize)) {
-            if said.swap(verdict as u8, Relaxed) != verdict as u8 {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-                self.changes.lock().unwrap_or_else(PoisonError::into_inner).insert(backend, now);
-            }
+        if let Some(said) = self.verdicts.get().and_then(|all| all.get(backend.0 as usize))
+            && said.swap(verdict as u8, Relaxed) != verdict as u8
+        {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+            self.changes.lock().unwrap_or_else(PoisonError::into_inner).insert(backend, now);
         }
     }
 

@@ -180,6 +180,15 @@ impl Session {
         }
     }
 
+    /// Not a word, as in Varnish: the client would not understand it.
+    fn end_http2(&self, transaction: &mut Transaction) -> Next {
+        varnish_log::closes(&self.side, CloseReason::ReqHttp20);
+        transaction.end(Ending::RequestMalformed(Stage::Request));
+        transaction.log.level.set(Some(None));
+        self.count_bad_request(transaction);
+        Next::Close
+    }
+
     /// Tells the client, if need be, that there is no request.
     pub(super) async fn no_request(&mut self, transaction: &mut Transaction, failure: &Failure) -> Next {
         let options = &self.side.frontend.settings().options;
@@ -225,14 +234,7 @@ impl Session {
                 self.count_bad_request(transaction);
                 Next::Linger
             }
-            // NOTE: not a word, as in Varnish: the client would not understand it.
-            Failure::Http2 => {
-                varnish_log::closes(&self.side, CloseReason::ReqHttp20);
-                transaction.end(Ending::RequestMalformed(Stage::Request));
-                transaction.log.level.set(Some(None));
-                self.count_bad_request(transaction);
-                Next::Close
-            }
+            Failure::Http2 => self.end_http2(transaction),
             Failure::Closed | Failure::Reset => {
                 transaction.end(Ending::ClientLeft(Stage::Request));
                 self.count_unreadable(transaction, silent);
