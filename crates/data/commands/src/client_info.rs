@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use keyspace::Millis;
+use keyspace::{Millis, bytes::heap_bytes};
 
 use crate::{Session, session::Close};
 
@@ -61,14 +61,17 @@ fn transaction_bytes(session: &Session) -> usize {
 
 /// The memory that a client takes.
 pub fn memory(session: &Session) -> usize {
-    let listening = session.subscriptions() + session.listening.shard_channels.len();
     size_of::<Session>()
         + excess(session.query.bytes.capacity().max(session.query.running))
         + excess(session.output.bytes.capacity())
         + session.unsent().saturating_sub(session.output.bytes.len())
         + transaction_bytes(session)
-        + session.watch.keys.len() * size_of::<(usize, keyspace::Bytes)>()
-        + listening * size_of::<keyspace::Bytes>()
+        + session.making
+        + session.portions.as_ref().map_or(0, |portions| portions.changed_len())
+        + session.watch.bytes
+        + session.listening.bytes
+        + session.blocked.as_ref().map_or(0, |blocked| blocked.bytes)
+        + heap_bytes(&session.name)
         + excess(session.query.parser.memory_len())
         + session.tracking.as_ref().map_or(0, |tracking| tracking.prefix_bytes)
 }

@@ -1,6 +1,9 @@
 //! Who listens to which channel.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::{BuildHasher, Hash},
+};
 
 use keyspace::Bytes;
 
@@ -15,6 +18,16 @@ pub enum Medium {
     Pattern,
     /// A channel that belongs to a slot of a cluster.
     Shard,
+}
+
+/// A table with fewer places gives back nothing.
+const SMALL_TABLE: usize = 1024;
+
+/// Has a table that has lost most of its entries give back its room. A client that leaves takes out as many as it liked to put in.
+pub(crate) fn fit<K: Eq + Hash, V, S: BuildHasher>(table: &mut HashMap<K, V, S>) {
+    if table.capacity() > SMALL_TABLE && table.len() < table.capacity() / 8 {
+        table.shrink_to(table.len() * 2);
+    }
 }
 
 /// The listeners of all channels.
@@ -45,6 +58,7 @@ impl Registry {
             Medium::Channel => {
                 if self.channels.get_mut(name).is_some_and(without) {
                     self.channels.remove(name);
+                    fit(&mut self.channels);
                 }
             }
             Medium::Pattern => {
@@ -55,6 +69,7 @@ impl Registry {
             Medium::Shard => {
                 if self.shards.get_mut(name).is_some_and(without) {
                     self.shards.remove(name);
+                    fit(&mut self.shards);
                 }
             }
         }

@@ -14,11 +14,12 @@ use std::{
     ops::Bound::{Excluded, Unbounded},
 };
 
-use keyspace::{Bytes, Millis, Value};
+use keyspace::{Bytes, Millis, Value, bytes::heap_bytes};
 use resp::Reply;
 
 use crate::{
     Session, SessionId,
+    pubsub::fit,
     session::{Close, Retry},
 };
 
@@ -60,6 +61,10 @@ impl Awaited {
         }
     }
 }
+
+/// What a key that somebody waits for takes in the session's list and in the table of all, with the least that a tree takes.
+const QUEUE_BYTES: usize =
+    2 * size_of::<(usize, Bytes)>() + size_of::<Queue>() + 11 * size_of::<(u64, SessionId, Awaited)>();
 
 /// Who waits for a key.
 #[derive(Debug, Default)]
@@ -108,6 +113,9 @@ impl Shared {
             let queue = self.blocked.queues.entry((blocked.db, key.clone())).or_default();
             queue.insert(blocked.order, session.id, awaited);
         }
+        let words = blocked.words.iter().chain(blocked.sent.iter().flatten());
+        blocked.bytes = words.map(|word| size_of::<Bytes>() + heap_bytes(word)).sum::<usize>()
+            + blocked.keys.iter().map(|key| QUEUE_BYTES + 2 * heap_bytes(key)).sum::<usize>();
         self.statistics.blocked += 1;
         if let Some(deadline) = blocked.deadline {
             self.blocked.deadlines.insert((deadline, session.id));
@@ -123,6 +131,7 @@ impl Shared {
                 queue.remove(blocked.order);
                 if queue.waiters.is_empty() {
                     self.blocked.queues.remove(&name);
+                    fit(&mut self.blocked.queues);
                 }
             }
         }

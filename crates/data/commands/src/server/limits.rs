@@ -17,8 +17,12 @@ const BUFFER_KEPT: usize = 16 * 1024;
 const IDLE_MS: Millis = 2_000;
 /// How often clients are looked at.
 const SWEEP_MS: Millis = 1_000;
-/// A client with less than this is never closed because memory is short.
+/// A client with less than this is closed because memory is short only if many like it fill memory together.
 const WORTH_CLOSING: usize = 1024 * 1024;
+/// One with less than this never is.
+const WORTH_CLOSING_OF_MANY: usize = BUFFER_KEPT;
+/// The part of `maxmemory` from which on clients fill it together.
+const MANY_SHARE: u64 = 4;
 
 /// What is watched of clients.
 #[derive(Debug)]
@@ -47,6 +51,13 @@ impl Limits {
 /// What a client takes that goes on: one that is being closed has given up all but itself.
 fn memory_kept(session: &Session) -> usize {
     if session.close == Close::Now { 0 } else { client_info::memory(session) }
+}
+
+impl Session {
+    /// Whether it may be closed for the memory that it takes, if that is as much.
+    fn may_be_closed(&self, at_least: usize) -> bool {
+        !self.no_evict && self.close != Close::Now && self.memory >= at_least
+    }
 }
 
 fn length(bytes: u64) -> usize {
@@ -163,9 +174,8 @@ impl Shared {
     /// The client that takes the most of those that may be closed for it.
     fn largest_client(&self, at_least: usize) -> Option<SessionId> {
         let sessions = self.sessions.values().filter_map(Option::as_deref);
-        let may_go =
-            |session: &&Session| !session.no_evict && session.close != Close::Now && session.memory >= at_least;
-        sessions.filter(may_go).max_by_key(|session| (session.memory, session.id)).map(|session| session.id)
+        let may_go = sessions.filter(|session| session.may_be_closed(at_least));
+        may_go.max_by_key(|session| (session.memory, session.id)).map(|session| session.id)
     }
 
     fn evict_client(&mut self, id: SessionId, why: &str) {
@@ -191,13 +201,34 @@ impl Shared {
 }
 
 impl Server {
-    /// Closes the client that takes the most memory, if that is much, and at least so many bytes. Returns whether there was
-    /// one. For when memory is over its bound and has nothing else to give: one that never reads must not stop all others.
-    pub fn relieve(&mut self, at_least: u64) -> bool {
-        self.shared.count_clients_memory();
-        let Some(id) = self.shared.largest_client(WORTH_CLOSING.max(length(at_least))) else { return false };
-        self.shared.evict_client(id, "memory is over maxmemory, and what clients take is all that could leave it");
-        true
+    /// Closes the client that takes the most memory, if that is much, and at least so many bytes. If no client takes much, but
+    /// all together do, closes the largest ones, until they have given back `excess`. Returns whether any was closed. For when memory
+    /// is over its bound and has nothing else to give: clients that never read, or never end what they send, must not stop all others.
+    pub fn relieve(&mut self, at_least: u64, excess: u64) -> bool {
+        const WHY: &str = "memory is over maxmemory, and what clients take is all that could leave it";
+        let shared = &mut self.shared;
+        shared.count_clients_memory();
+        if let Some(id) = shared.largest_client(WORTH_CLOSING.max(length(at_least))) {
+            shared.evict_client(id, WHY);
+            return true;
+        }
+        let together = shared.limits.clients_memory as u64;
+        if together < at_least.max(shared.settings.maxmemory.0 / MANY_SHARE) {
+            return false;
+        }
+        let sessions = shared.sessions.values().filter_map(Option::as_deref);
+        let may_go = sessions.filter(|session| session.may_be_closed(WORTH_CLOSING_OF_MANY));
+        let mut largest: Vec<_> = may_go.map(|session| (session.memory, session.id)).collect();
+        largest.sort_unstable_by(|a, b| b.cmp(a));
+        let mut left = length(excess.max(1));
+        for (memory, id) in &largest {
+            shared.evict_client(*id, WHY);
+            left = left.saturating_sub(*memory);
+            if left == 0 {
+                break;
+            }
+        }
+        !largest.is_empty()
     }
 
     /// Closes clients while all of them take more than `maxmemory-clients`: before keys go for what they take.

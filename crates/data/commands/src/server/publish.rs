@@ -1,5 +1,7 @@
 //! Messages on their way to those who listen.
 
+use std::collections::HashSet;
+
 use keyspace::{
     Bytes,
     changes::{Event, EventClass},
@@ -11,11 +13,18 @@ use crate::{Session, SessionId, pubsub::Medium, session::Close};
 
 use super::{Server, Shared};
 
+/// What a name takes that a session listens to, in its own table and in that of all: each has a copy of it.
+fn name_bytes(len: usize) -> usize {
+    const ENTRIES: usize = 2 * size_of::<Bytes>() + size_of::<Vec<SessionId>>() + 4 * size_of::<SessionId>();
+    ENTRIES + 2 * len
+}
+
 impl Shared {
     /// Has a session listen. Returns whether it did not before.
     pub fn subscribe(&mut self, session: &mut Session, medium: Medium, name: &[u8]) -> bool {
         let new = session.listening(medium).insert(Bytes::from_slice(name));
         if new {
+            session.listening.bytes += name_bytes(name.len());
             self.pubsub.add(medium, name, session.id);
         }
         new
@@ -23,8 +32,13 @@ impl Shared {
 
     /// Has a session listen no more. Returns whether it did.
     pub fn unsubscribe(&mut self, session: &mut Session, medium: Medium, name: &Bytes) -> bool {
-        let was = session.listening(medium).remove(name);
+        let names = session.listening(medium);
+        let was = names.remove(name);
         if was {
+            if names.is_empty() {
+                *names = HashSet::new();
+            }
+            session.listening.bytes = session.listening.bytes.saturating_sub(name_bytes(name.len()));
             self.pubsub.remove(medium, name, session.id);
         }
         was
@@ -37,6 +51,7 @@ impl Shared {
                 self.pubsub.remove(medium, &name, session.id);
             }
         }
+        session.listening.bytes = 0;
     }
 
     /// Gives a message to all who listen, and says how many they were. The session whose command runs is not among

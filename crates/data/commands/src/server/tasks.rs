@@ -24,6 +24,8 @@
 //!
 //! In a transaction, a script and the log everything is done in one go.
 
+mod order;
+
 use std::{collections::VecDeque, ops::Range, rc::Rc};
 
 use keyspace::{Bytes, Failure, Keys, Millis, ReadFailure, Value};
@@ -196,6 +198,16 @@ impl Task {
         self.has_begun && self.work.has_changed()
     }
 
+    /// Whether it is about to hold very many keys.
+    fn is_holding(&self) -> bool {
+        self.wide.as_ref().is_some_and(|wide| wide.next < self.words.len())
+    }
+
+    /// What it has made of its reply.
+    fn made_len(&self) -> usize {
+        self.pieces.len() + self.output.capacity()
+    }
+
     /// Whether it is of those, and can still be left.
     fn may_be_left(&self, those: Flags) -> bool {
         self.found.command.flags.contains(those) && !self.has_changed()
@@ -340,9 +352,8 @@ impl Server {
 
     /// Whether a task may go on at once.
     pub(super) fn has_steps(&self) -> bool {
-        let (tasks, has_no_room) = (&self.shared.tasks, self.shared.postponing.has_no_room);
-        let has_next = tasks.queue.iter().any(|task| tasks.may_go_on(task, has_no_room));
-        !tasks.replies.is_empty() || !tasks.has_let_go() || has_next
+        let tasks = &self.shared.tasks;
+        !tasks.replies.is_empty() || !tasks.has_let_go() || self.shared.next_task().is_some()
     }
 
     /// Has the command that has just been checked go on in steps.
@@ -453,10 +464,7 @@ impl Server {
         let begin = (self.shared.clock.stopwatch)();
         let mut since = begin;
         for _ in 0..self.shared.step_limits.steps {
-            let tasks = &self.shared.tasks;
-            let has_no_room = self.shared.postponing.has_no_room;
-            let next = tasks.queue.iter().position(|task| tasks.may_go_on(task, has_no_room));
-            let Some(next) = next else { break };
+            let Some(next) = self.shared.next_task() else { break };
             let Some(mut task) = self.shared.tasks.queue.remove(next) else { break };
             let budget = task.budget.min(self.shared.step_limits.step_max);
             let is_over = self.step(&mut task, budget);
@@ -500,6 +508,8 @@ impl Server {
             budget > 0 && self.step_for(task, &mut session, budget)
         };
         if is_there {
+            session.making = if is_over { 0 } else { task.made_len() };
+            self.shared.account(&mut session);
             self.shared.sessions.insert(task.session, Some(session));
         }
         is_over

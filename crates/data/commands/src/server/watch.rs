@@ -2,9 +2,11 @@
 
 use keyspace::Bytes;
 
-use crate::Session;
-
 use super::Server;
+use crate::{Session, SessionId, pubsub::fit};
+
+/// What a watched key takes in the session's list and in the table of all, but for its own bytes.
+const ENTRIES: usize = 2 * size_of::<(usize, Bytes)>() + size_of::<Vec<SessionId>>() + 4 * size_of::<SessionId>();
 
 impl Server {
     /// Forgets what a session watches.
@@ -32,20 +34,27 @@ impl super::Shared {
     /// Watches a key for a session.
     pub fn watch(&mut self, session: &mut Session, key: &[u8]) {
         let watched = (session.db, Bytes::from_slice(key));
-        if session.watch.keys.contains(&watched) {
+        let ids = self.watches.by_key.entry(watched.clone()).or_default();
+        // Either list may be long: of the keys of one session, and of the sessions of one key.
+        let is_by_key = ids.len() < session.watch.keys.len();
+        let is_known = if is_by_key { ids.contains(&session.id) } else { session.watch.keys.contains(&watched) };
+        if is_known {
             return;
         }
-        self.watches.by_key.entry(watched.clone()).or_default().push(session.id);
+        ids.push(session.id);
+        session.watch.bytes += ENTRIES + 2 * key.len();
         session.watch.keys.push(watched);
     }
 
     /// Forgets what a session watches.
     pub fn unwatch(&mut self, session: &mut Session) {
-        for watched in session.watch.keys.drain(..) {
+        session.watch.bytes = 0;
+        for watched in std::mem::take(&mut session.watch.keys) {
             if let Some(ids) = self.watches.by_key.get_mut(&watched) {
                 ids.retain(|id| *id != session.id);
                 if ids.is_empty() {
                     self.watches.by_key.remove(&watched);
+                    fit(&mut self.watches.by_key);
                 }
             }
         }

@@ -72,6 +72,8 @@ pub struct Blocked {
     pub migration: u64,
     /// The replicas that it waits for.
     pub replicas: Option<AwaitedReplicas>,
+    /// The memory that its words and its places in the queues of keys take.
+    pub(crate) bytes: usize,
 }
 
 /// What can be asked of the role that holds the connection.
@@ -160,6 +162,8 @@ pub struct Output {
 pub struct Watch {
     /// Keys that it watches, with their databases.
     pub keys: Vec<(usize, Bytes)>,
+    /// The memory that they take.
+    pub(crate) bytes: usize,
     /// A watched key has changed.
     pub has_failed: bool,
 }
@@ -173,6 +177,8 @@ pub struct Listening {
     pub patterns: HashSet<Bytes>,
     /// The sharded channels it listens to.
     pub shard_channels: HashSet<Bytes>,
+    /// The memory that all of these take.
+    pub(crate) bytes: usize,
     /// Whether it gets all commands that run (MONITOR).
     pub monitors: bool,
 }
@@ -235,6 +241,8 @@ pub struct Session {
     pub asked: bool,
     /// The rest of the reply that is being given. It counts as something that is being loaded.
     pub portions: Option<Box<Unfinished>>,
+    /// What its command, which goes on over turns, has made of its reply.
+    pub(crate) making: usize,
     /// The query whose command runs, if it is long: one that goes on over turns takes it over.
     pub sent: Option<Rc<ReceivedQuery>>,
     /// A command must not wait: it runs in a transaction or a script.
@@ -296,6 +304,7 @@ impl Session {
             loading: 0,
             asked: false,
             portions: None,
+            making: 0,
             sent: None,
             deny_blocking: false,
             retry: None,
@@ -382,6 +391,7 @@ impl Session {
             muted: false,
             migration: 0,
             replicas: None,
+            bytes: 0,
         }));
     }
 }

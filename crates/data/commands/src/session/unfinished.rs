@@ -34,6 +34,11 @@ impl Unfinished {
         self.later.len() + if let Rest::Made(pieces) = &self.rest { pieces.len() } else { 0 }
     }
 
+    /// What it keeps of elements that have changed.
+    pub(crate) fn changed_len(&self) -> usize {
+        if let Rest::Elements(portions) = &self.rest { portions.bytes() } else { 0 }
+    }
+
     /// How much memory it takes.
     pub(crate) fn bytes(&self) -> usize {
         self.later.len()

@@ -168,7 +168,11 @@ impl<D: Disk, W: Workers> Shard<D, W> {
                     let at_least = if is_behind { bound / 4 } else { 0 };
                     let has_waited =
                         self.room.over_since.is_some_and(|since| now - since > OVER_MS) || used > bound + bound / 2;
-                    if used <= bound || !may_close_clients || !has_waited || !server.relieve(at_least) {
+                    if used <= bound
+                        || !may_close_clients
+                        || !has_waited
+                        || !server.relieve(at_least, used.saturating_sub(bound))
+                    {
                         self.room.has_none_to_evict = used > bound;
                         break;
                     }
