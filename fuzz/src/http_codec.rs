@@ -130,7 +130,7 @@ pub fn request(data: &[u8]) {
         Ok(None) => return assert!(input.len() < limits.head_bytes_max),
         Err(error) => {
             assert!(error.offset <= input.len() as u64);
-            return assert!([400, 414, 431, 505].contains(&error.status(Sender::Client)));
+            return assert!([400, 414, 422, 431, 505].contains(&error.status(Sender::Client)));
         }
     };
     let (head_bytes, rest) = input.split_at(consumed);

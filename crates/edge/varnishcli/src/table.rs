@@ -3,11 +3,20 @@
 /// Columns that a line should have at most.
 const WIDTH: usize = 80;
 
-/// Lines whose fields are separated by tabs, with spaces instead, so that fields stand below each other. Other lines stay as they are.
+/// Lines whose fields are separated by tabs, with spaces instead, so that fields stand below each other.
 pub(crate) fn in_columns(text: &str) -> String {
+    aligned(text, |_| true)
+}
+
+/// The same with lines between them that have no tab and stay as they are.
+pub(crate) fn in_columns_with_details(text: &str) -> String {
+    aligned(text, |line| line.contains('\t'))
+}
+
+fn aligned(text: &str, is_row: impl Fn(&str) -> bool) -> String {
     let mut widths: Vec<usize> = Vec::new();
     let mut longest = 0;
-    for line in text.lines().filter(|line| line.contains('\t')) {
+    for line in text.lines().filter(|line| is_row(line)) {
         let fields: Vec<usize> = line.split('\t').map(|field| field.chars().count()).collect();
         longest = longest.max(fields.iter().sum());
         for (at, width) in fields.into_iter().enumerate() {
@@ -22,7 +31,7 @@ pub(crate) fn in_columns(text: &str) -> String {
     let gap = |at: usize| room.clamp(1, 3) + usize::from(at > 0);
     let mut output = String::new();
     for line in text.lines() {
-        if !line.contains('\t') {
+        if !is_row(line) {
             output.push_str(line);
             output.push('\n');
             continue;
@@ -42,7 +51,7 @@ pub(crate) fn in_columns(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::in_columns;
+    use super::{in_columns, in_columns_with_details};
 
     #[test]
     fn columns_are_as_in_varnish() {
@@ -54,5 +63,7 @@ mod tests {
                         available   label    warm         0    l1      ->    boot\n";
         assert_eq!(in_columns(labelled), expected);
         assert_eq!(in_columns(""), "");
+        assert_eq!(in_columns("boot\none\nlab\tone\n"), "boot\none\nlab    one\n");
+        assert_eq!(in_columns_with_details("lab\tone\n  a longer line\n"), "lab   one\n  a longer line\n");
     }
 }

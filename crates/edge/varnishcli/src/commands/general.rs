@@ -258,7 +258,7 @@ fn backend_list(call: &Call<'_>, instance: &mut dyn Instance) -> Outcome {
             lines.push_str(&details.lines());
         }
     }
-    Ok(table::in_columns(&lines))
+    Ok(table::in_columns_with_details(&lines))
 }
 
 fn backend_json(backend: &BackendEntry, wants_probes: bool) -> String {
