@@ -213,6 +213,7 @@ fn reset(context: &mut Context<'_>) -> Result<(), Failure> {
     context.shared.forget_passed_on(session);
     session.standing = Standing::default();
     context.shared.promise_replicas(session, 0);
+    context.shared.set_imports(session, false);
     session.reply_mode = ReplyMode::On;
     context.shared.become_default(session);
     context.reply.set_protocol(Protocol::Resp2);

@@ -655,3 +655,28 @@ fn while_memory_is_short_few_commands_make_long_replies_and_what_they_make_count
         assert_eq!((making(&mut shard, *client), shard.output(*client).len() > 100_000), (0, true));
     }
 }
+
+#[test]
+fn keys_that_are_imported_have_time_until_all_has_come() {
+    let mut shard = Shard::new();
+    let (importer, client) = (shard.client(), shard.client());
+    assert_eq!(shard.ask(importer, "CLIENT IMPORT-SOURCE ON"), "+OK ");
+    shard.0.tick(1_000);
+    // A copy of some time ago, and what was done since.
+    assert_eq!(shard.ask(importer, "SET a v PXAT 500"), "+OK ");
+    assert_eq!(shard.ask(importer, "SET b v PXAT 500"), "+OK ");
+    assert_eq!(shard.ask(importer, "SET c v PXAT 500"), "+OK ");
+    shard.0.tick(2_000);
+    assert_eq!(shard.ask(importer, "APPEND a x"), ":2 ");
+    assert_eq!(shard.ask(importer, "PERSIST a"), ":1 ");
+    assert_eq!(shard.ask(importer, "PEXPIREAT b 9000"), ":1 ");
+    assert_eq!(shard.ask(client, "GET a"), "$2 vx ");
+    assert_eq!(shard.ask(client, "DBSIZE"), ":3 ");
+    // Others see what has expired as that.
+    assert_eq!(shard.ask(client, "GET c"), "$-1 ");
+    assert_eq!(shard.ask(importer, "SET c v PXAT 500"), "+OK ");
+    shard.0.disconnect(importer);
+    shard.0.tick(2_000);
+    assert_eq!(shard.ask(client, "DBSIZE"), ":2 ", "keys go by themselves again");
+    assert!(shard.ask(client, "CLIENT IMPORT-SOURCE maybe").starts_with("-ERR syntax"));
+}

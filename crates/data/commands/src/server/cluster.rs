@@ -188,18 +188,27 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Notes whether a connection imports (`CLIENT IMPORT-SOURCE`).
+    pub(crate) fn set_imports(&mut self, session: &mut Session, imports: bool) {
+        self.importing = self.importing + usize::from(imports) - usize::from(session.imports);
+        session.imports = imports;
+    }
+}
+
 impl Server {
-    /// The time that a session's commands look at keys at. For who fills slots nothing has expired: a copy may have a time that the owner
-    /// has changed since, which comes later, and what has expired there is removed by the owner.
+    /// The time that a session's commands look at keys at. For who fills slots, or imports, nothing has expired: a copy may have a time that
+    /// its owner has changed since, which comes later, and what has expired there is removed by the owner.
     #[inline]
     pub(super) fn time_for(&self, session: &Session) -> Millis {
-        if matches!(session.standing.peer, Peer::Mover { .. }) { Millis::MIN } else { self.now }
+        let is_copying = session.imports || matches!(session.standing.peer, Peer::Mover { .. });
+        if is_copying { Millis::MIN } else { self.now }
     }
 
-    /// Whether keys go by themselves when their time has come: not while slots are being filled, for whose keys the owner says so.
+    /// Whether keys go by themselves when their time has come: not while keys are copied here, for which their owner says so.
     pub fn expires_by_itself(&self) -> bool {
         let is_being_filled = self.shared.cluster.as_ref().is_some_and(|membership| membership.is_being_filled());
-        !self.keyspace.is_following && !is_being_filled
+        !self.keyspace.is_following && !is_being_filled && self.shared.importing == 0
     }
 
     /// Ends pauses of slots whose time is over.

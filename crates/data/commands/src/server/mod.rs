@@ -179,6 +179,7 @@ impl Server {
     pub fn disconnect(&mut self, id: SessionId) {
         let Some(Some(mut session)) = self.shared.sessions.remove(&id) else { return };
         self.shared.forget_passed_on(&mut session);
+        self.shared.set_imports(&mut session, false);
         self.shared.release(&mut session);
     }
 

@@ -306,6 +306,8 @@ pub struct Shared {
     pub(crate) postponing: Postponing,
     /// Its part in a cluster, if it is a node of one.
     pub(crate) cluster: Option<Box<Membership>>,
+    /// Connections that import: keys do not go by themselves meanwhile.
+    pub(crate) importing: usize,
     /// Sessions with much to read.
     pub(crate) unread: Unread,
     pub(super) limits: Limits,
@@ -331,6 +333,7 @@ impl Shared {
             statistics: Statistics::new(table.len()),
             acl: Acl::new(&settings, &table),
             cluster: settings.cluster_enabled.0.then(Box::default),
+            importing: 0,
             table,
             settings,
             sessions: FxHashMap::default(),

@@ -265,6 +265,8 @@ pub struct Session {
     pub last_command: Option<CommandName>,
     /// `CLIENT NO-EVICT`.
     pub no_evict: bool,
+    /// `CLIENT IMPORT-SOURCE`: what it sends is of another server, whose keys it may have prolonged since.
+    pub imports: bool,
     /// It wants to step through its next script, which would have that leave nothing: it must not run.
     pub debugs_next_script: bool,
     /// What it wants to be told of keys that it has in a cache.
@@ -316,6 +318,7 @@ impl Session {
             last_interaction: now,
             last_command: None,
             no_evict: false,
+            imports: false,
             debugs_next_script: false,
             tracking: None,
             postponed: false,

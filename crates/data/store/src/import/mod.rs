@@ -130,6 +130,10 @@ pub fn import(import: &Import<'_>) -> Result<Imported, ImportError> {
     if !import.replace && target.has_keys().map_err(lost)? {
         return Err(ImportError::NotEmpty(import.to.to_owned()));
     }
+    if !target.begin_import().map_err(lost)? {
+        let note = "it refuses CLIENT IMPORT-SOURCE: keys whose time is over are removed at once, also where a later command prolongs it";
+        imported.notes.push(format!("{}: {note}", import.to));
+    }
     for (path, until) in files.iter().zip(untils) {
         let failed = |problem| ImportError::File { path: path.clone(), problem };
         let mut source = open(path).map_err(failed)?;

@@ -120,6 +120,19 @@ impl Target {
         }
     }
 
+    /// Says that what comes is of another server: a key may come with a time that is over and that a later command changes. `false` if
+    /// the store does not know of that: then such keys are removed before.
+    ///
+    /// # Errors
+    ///
+    /// The connection is lost.
+    pub fn begin_import(&mut self) -> io::Result<bool> {
+        self.send(&["CLIENT", "IMPORT-SOURCE", "ON"])?;
+        self.finish()?;
+        self.reasons.clear();
+        Ok(std::mem::take(&mut self.refused) == 0)
+    }
+
     /// Sends a command, at the latest when [`Target::finish`] is called.
     ///
     /// # Errors

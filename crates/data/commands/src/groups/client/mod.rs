@@ -45,6 +45,11 @@ pub const COMMANDS: &[Command] = &[Command::new("CLIENT", -2, |_| Err(Failure::S
         easy("HELP", 2, show_help).docs("5.0.0", "O(1)", "The subcommands."),
         easy("ID", 2, id).docs("5.0.0", "O(1)", "The number of the connection."),
         easy("INFO", 2, list::info).docs("6.2.0", "O(1)", "The connection's line of CLIENT LIST."),
+        admin("IMPORT-SOURCE", 3, import_source).docs(
+            "8.1.0",
+            "O(1)",
+            "Whether what the connection sends comes from another server: for it no key has expired, and meanwhile no key is removed before somebody asks for it (Valkey).",
+        ).syntax("enabled<ON|OFF>"),
         admin("KILL", -3, kill::kill).docs("2.4.0", "O(N) for N clients", "Closes connections.").syntax("filter<ip:port!2.8.12|new-format<[ID/client-id:integer@2.8.12]|[TYPE/normal_master_slave_pubsub<NORMAL|MASTER@3.2.0|SLAVE|REPLICA@5.0.0|PUBSUB>@2.8.12]|[USER/username]|[ADDR/ip:port]|[LADDR/ip:port@6.2.0]|[SKIPME/yes/no]>...>"),
         admin("LIST", -2, list::list).docs("2.4.0", "O(N) for N clients", "A line for each connection.").syntax("[TYPE/normal_master_replica_pubsub<NORMAL|MASTER|REPLICA|PUBSUB>@5.0.0] [ID/id{client-id:integer...}@6.2.0]"),
         admin("NO-EVICT", 3, no_evict).docs(
@@ -106,6 +111,15 @@ fn on_or_off(context: &Context<'_>) -> Result<bool, Failure> {
 
 fn no_evict(context: &mut Context<'_>) -> Result<(), Failure> {
     context.session.no_evict = on_or_off(context)?;
+    context.reply.ok();
+    Ok(())
+}
+
+/// Keys may come with times that are over and that later commands change: until all has come nothing expires for the connection. Valkey
+/// wants the setting `import-mode` besides; here it is enough that such a connection is there.
+fn import_source(context: &mut Context<'_>) -> Result<(), Failure> {
+    let imports = on_or_off(context)?;
+    context.shared.set_imports(context.session, imports);
     context.reply.ok();
     Ok(())
 }
@@ -202,6 +216,10 @@ fn show_help(context: &mut Context<'_>) -> Result<(), Failure> {
             ("GETREDIR", "Who is told of stale keys instead of this connection."),
             ("ID", "The number of this connection."),
             ("INFO", "This connection's line of CLIENT LIST."),
+            (
+                "IMPORT-SOURCE (ON|OFF)",
+                "Whether what this connection sends comes from another server: no key has expired for it.",
+            ),
             ("KILL <ip:port>", "Closes the connection from an address."),
             (
                 "KILL <option> <value> [<option> <value> [...]]",
