@@ -116,7 +116,7 @@ impl Backend {
             && stale.head().status() == 200
         {
             has_conditions = true;
-            cache::policy::conditional::ask_about(&mut request.headers, &stale.head().headers);
+            cache::policy::conditional::ask_about(&mut request.headers, &stale.head().unpacked().headers);
         }
         request.headers.set(b"X-Varnish", order.xid.to_string().as_bytes());
         let mut common = Common::new(&loaded, order.connection, now);
@@ -384,9 +384,9 @@ impl Backend {
     /// Takes a 304 for what it is about; whether it is about anything.
     fn revalidate(&mut self) -> bool {
         let Some(stale) = self.host.stale.clone().filter(|stale| stale.body().length().is_some()) else { return false };
-        let not_modified = std::mem::replace(&mut self.host.response, stale.head().clone());
+        let not_modified = std::mem::replace(&mut self.host.response, stale.head().unpacked());
         update::update(&mut self.host.response.headers, &not_modified.headers);
-        if stale.head().headers.first(b"etag").is_some_and(|tag| tag.starts_with(b"W/")) {
+        if stale.head().first(b"etag").is_some_and(|tag| tag.starts_with(b"W/")) {
             // NOTE: what was compressed here still is not what the backend speaks of.
             fields::weaken_tag(&mut self.host.response.headers);
         }

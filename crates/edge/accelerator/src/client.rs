@@ -373,7 +373,7 @@ impl Client {
     }
 
     fn hit(&mut self, object: Arc<Object>, fetch: Option<Fetch>) -> Step {
-        object.count_hit(self.host.common.now);
+        object.count_hit();
         self.record_hit(&object);
         self.is_hit = true;
         self.host.object = Some(Arc::clone(&object));
@@ -539,14 +539,14 @@ impl Client {
         let Some(object) = self.host.object.clone() else { return self.synth(503, b"Service Unavailable") };
         let (now, settings) = (self.host.common.now, &self.loaded.settings);
         let (gzip_is_on, ranges) = (settings.gzip, settings.ranges);
-        self.host.response.copy_from(object.head(), HEAD_ROOM.0, HEAD_ROOM.1);
+        object.head().unpack_into(&mut self.host.response, HEAD_ROOM.0, HEAD_ROOM.1);
         self.host.response.set_version(Version::Http11);
         self.head_of_delivery(Some(&object), now);
         if ranges && object.head().status() == 200 && !self.is_passing {
             let headers = &mut self.host.response.headers;
             headers.set_named(HeaderId::AcceptRanges, b"Accept-Ranges", &[b"bytes"]);
         }
-        let is_gzip = fields::is_gzip(&object.head().headers);
+        let is_gzip = fields::is_stored_as_gzip(&object);
         if gzip_is_on && is_gzip && !fields::accepts_gzip(&self.host.request.headers) {
             weaken_tag(&mut self.host.response.headers);
         }

@@ -1,5 +1,6 @@
 //! Which fields go on from one message to the next (Varnish: `http_headers.h`).
 
+use cache::object::Object;
 use http::{ConnectionOptions, HeaderId, Headers, RequestHead};
 
 /// Fields of one connection: they go nowhere.
@@ -213,9 +214,17 @@ pub fn accepts_gzip(headers: &Headers) -> bool {
 /// Whether a message's body stands in gzip.
 #[must_use]
 pub fn is_gzip(headers: &Headers) -> bool {
-    headers
-        .first_known(HeaderId::ContentEncoding)
-        .is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip"))
+    headers.first_known(HeaderId::ContentEncoding).is_some_and(names_gzip)
+}
+
+/// The same of an object, as its head says.
+#[must_use]
+pub fn is_stored_as_gzip(object: &Object) -> bool {
+    object.head().first_known(HeaderId::ContentEncoding).is_some_and(names_gzip)
+}
+
+fn names_gzip(coding: &[u8]) -> bool {
+    coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip")
 }
 
 /// Says that there is another form of a body for who understands another encoding.

@@ -330,7 +330,7 @@ fn leading_number(text: &[u8]) -> Option<i64> {
 /// HEAD alone.
 #[must_use]
 pub fn answer(request: &RequestHead, object: &Object, now: f64) -> (ResponseHead, bool) {
-    let mut head = object.head().clone();
+    let mut head = object.head().unpacked();
     head.headers.remove_known(HeaderId::Age);
     head.headers.add_number(HeaderId::Age, whole(object.age(now)).unsigned_abs());
     if !is_unchanged(&request.headers, object, now) {
@@ -343,7 +343,7 @@ pub fn answer(request: &RequestHead, object: &Object, now: f64) -> (ResponseHead
 
 /// Whether the client has what is stored (RFC 7232).
 fn is_unchanged(request: &Headers, object: &Object, now: f64) -> bool {
-    let stored = &object.head().headers;
+    let stored = object.head();
     if request.contains(b"if-none-match") {
         let own = stored.first(b"etag");
         return request

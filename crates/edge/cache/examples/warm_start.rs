@@ -94,7 +94,7 @@ fn main() {
     let (request, start) = (Headers::new(), Instant::now());
     let found = (0..1000).filter(|number| {
         let query = Query::new(digest(number * (objects / 1000).max(1)), b"/", &request, NOW);
-        matches!(cache.lookup(&query), Found::Hit(object) if object.head().headers.len() == 7)
+        matches!(cache.lookup(&query), Found::Hit(object) if object.head().fields().count() == 7)
     });
     println!("{} of 1000 found, looked at for the first time, in {:.2?}", found.count(), start.elapsed());
     // NOTE: a process that ends does not take a million objects apart.

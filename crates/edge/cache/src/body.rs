@@ -8,8 +8,8 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     task::{Context, Poll, Waker},
 };
@@ -17,7 +17,10 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use slab::Slab;
 
-use crate::storage::disk::{Chunks, Disk, StoredChunk};
+use crate::storage::{
+    CHUNK_BYTES_MAX, Stevedore,
+    disk::{Chunks, Disk, StoredChunk},
+};
 
 /// The body will never be whole: its fetch failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,11 +34,18 @@ enum Chunk {
     Disk(StoredChunk),
 }
 
+/// Bodies up to this length are kept as they are, and copied for each reader: what shares one among many would take more than it.
+pub(crate) const TINY_BYTES_MAX: usize = 256;
+
+/// Chunks that are on average smaller than this are put together when the body is whole: each takes some forty bytes.
+const CHUNK_BYTES_AVERAGE_MIN: u64 = 1 << 10;
+
 /// All pieces of a body.
 #[derive(Debug)]
 enum Whole {
+    Tiny(Box<[u8]>),
     Memory(Box<[Bytes]>),
-    Disk(Chunks),
+    Disk(Box<Chunks>),
     /// Some pieces could not be written.
     Mixed(Box<[Chunk]>),
 }
@@ -46,18 +56,15 @@ pub struct Body {
     /// Set once it is whole: readers take no lock then.
     whole: OnceLock<Whole>,
     arriving: Mutex<Lazy>,
-    arrived: AtomicU64,
-    /// Where pieces are that are not in memory.
-    disk: Option<Arc<Disk>>,
     /// Whether a piece was not what had been written.
     is_damaged: AtomicBool,
-    /// Bytes that may wait for the one reader of a body in transit.
-    transit_bytes_max: Option<u64>,
+    is_in_transit: bool,
 }
 
 #[derive(Debug, Default)]
 struct Arriving {
     chunks: Vec<Chunk>,
+    bytes: u64,
     broken: bool,
     /// What waits of a body in transit, of which no chunk stands in `chunks`.
     transit: Transit,
@@ -81,6 +88,8 @@ impl Lazy {
 struct Transit {
     chunks: VecDeque<Bytes>,
     bytes: u64,
+    /// Bytes that may wait for the reader.
+    bytes_max: u64,
     has_ended: bool,
     /// Who fills it, while there is no room.
     filler: Option<Waker>,
@@ -90,6 +99,8 @@ struct Transit {
 #[derive(Debug, Default)]
 pub struct Cursor {
     next: usize,
+    /// Whether `next` counts pieces of the whole body: they are others than those that it had while it arrived.
+    is_placed: bool,
     /// Bytes that it has read.
     bytes: u64,
     /// Its waker's place, and the round that it is of.
@@ -97,30 +108,17 @@ pub struct Cursor {
 }
 
 impl Body {
-    /// A body that is whole.
-    #[must_use]
-    pub fn of(chunks: Vec<Bytes>) -> Self {
-        let body = Self::default();
-        body.arrived.store(chunks.iter().map(|chunk| chunk.len() as u64).sum(), Relaxed);
-        let _ = body.whole.set(Whole::Memory(chunks.into_boxed_slice()));
-        body
-    }
-
-    /// One that arrives on a disk.
-    pub(crate) fn on_disk(disk: Option<&Arc<Disk>>) -> Self {
-        Self { disk: disk.cloned(), ..Self::default() }
-    }
-
     /// One in transit, of which at most about so many bytes wait for its reader.
     pub(crate) fn in_transit(bytes_max: u64) -> Self {
-        Self { transit_bytes_max: Some(bytes_max), ..Self::default() }
+        let transit = Transit { bytes_max, ..Transit::default() };
+        let arriving = Lazy(Some(Box::new(Arriving { transit, ..Arriving::default() })));
+        Self { is_in_transit: true, arriving: Mutex::new(arriving), ..Self::default() }
     }
 
     /// One that a former process has stored.
-    pub(crate) fn stored_in(disk: &Arc<Disk>, chunks: Chunks) -> Self {
-        let body = Self::on_disk(Some(disk));
-        body.arrived.store(chunks.iter().map(|chunk| u64::from(chunk.length)).sum(), Relaxed);
-        let _ = body.whole.set(Whole::Disk(chunks));
+    pub(crate) fn stored_in(chunks: Chunks) -> Self {
+        let body = Self::default();
+        let _ = body.whole.set(Whole::Disk(Box::new(chunks)));
         body
     }
 
@@ -135,28 +133,28 @@ impl Body {
     /// Bytes that have arrived.
     #[must_use]
     pub fn arrived(&self) -> u64 {
-        self.arrived.load(Relaxed)
+        let whole = || self.whole.get().map(Whole::length);
+        // NOTE: it may become whole while the lock is waited for.
+        whole().unwrap_or_else(|| {
+            let mut arriving = self.lock();
+            whole().unwrap_or_else(|| arriving.0.as_mut().map_or(0, |arriving| arriving.bytes))
+        })
     }
 
     /// Its length, once it is whole.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
-        self.whole.get().map(|_| self.arrived())
-    }
-
-    /// All chunks, once it is whole, of a body in memory. One on a disk is read piece by piece.
-    #[must_use]
-    pub fn whole(&self) -> Option<&[Bytes]> {
-        match self.whole.get() {
-            Some(Whole::Memory(chunks)) => Some(chunks),
-            _ => None,
-        }
+        self.whole.get().map(Whole::length)
     }
 
     /// Whether its fetch failed, or the disk did.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.is_damaged.load(Relaxed) || (self.whole.get().is_none() && self.lock().get().broken)
+        self.is_damaged.load(Relaxed) || self.has_failed()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.whole.get().is_none() && self.lock().0.as_ref().is_some_and(|arriving| arriving.broken)
     }
 
     pub(crate) fn damage(&self) {
@@ -166,17 +164,20 @@ impl Body {
     /// Whether it is gone as soon as it has been read.
     #[must_use]
     pub fn is_in_transit(&self) -> bool {
-        self.transit_bytes_max.is_some()
+        self.is_in_transit
     }
 
     /// Ready as long as there is room for more; one that is not in transit always has room.
     pub fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
-        let Some(bytes_max) = self.transit_bytes_max else { return Poll::Ready(()) };
-        let mut arriving = self.lock();
-        if arriving.get().transit.bytes < bytes_max {
+        if !self.is_in_transit {
             return Poll::Ready(());
         }
-        arriving.get().transit.filler = Some(context.waker().clone());
+        let mut arriving = self.lock();
+        let transit = &mut arriving.get().transit;
+        if transit.bytes < transit.bytes_max {
+            return Poll::Ready(());
+        }
+        transit.filler = Some(context.waker().clone());
         Poll::Pending
     }
 
@@ -188,17 +189,19 @@ impl Body {
         }
     }
 
-    /// The next chunk, `None` after the last one. Where it has not arrived yet, the reader is woken when it has.
+    /// The next chunk, `None` after the last one. Where it has not arrived yet, the reader is woken when it has. What is not in memory
+    /// is on the disk.
     ///
     /// # Errors
     /// The fetch failed, or the disk has something else than was written.
     pub(crate) fn poll_next(
         &self,
+        disk: Option<&Disk>,
         cursor: &mut Cursor,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, Broken>> {
         if let Some(whole) = self.whole.get() {
-            return Poll::Ready(self.load(cursor.take_of(whole)));
+            return Poll::Ready(self.load(cursor.take_of(whole), disk));
         }
         let mut arriving = self.lock();
         if let Some(chunk) = arriving.get().transit.chunks.pop_front() {
@@ -214,12 +217,12 @@ impl Body {
         if let Some(chunk) = cursor.take(&arriving.get().chunks) {
             // NOTE: a disk is not waited for with the lock.
             drop(arriving);
-            return Poll::Ready(self.load(Some(chunk)));
+            return Poll::Ready(self.load(Some(chunk), disk));
         }
         // It may have become whole before the lock was had.
         if let Some(whole) = self.whole.get() {
             drop(arriving);
-            return Poll::Ready(self.load(cursor.take_of(whole)));
+            return Poll::Ready(self.load(cursor.take_of(whole), disk));
         }
         if arriving.get().broken {
             return Poll::Ready(Err(Broken));
@@ -233,8 +236,8 @@ impl Body {
         Poll::Pending
     }
 
-    fn load(&self, chunk: Option<Chunk>) -> Result<Option<Bytes>, Broken> {
-        match (chunk, &self.disk) {
+    fn load(&self, chunk: Option<Chunk>, disk: Option<&Disk>) -> Result<Option<Bytes>, Broken> {
+        match (chunk, disk) {
             (None, _) => Ok(None),
             (Some(Chunk::Memory(bytes)), _) => Ok(Some(bytes)),
             (Some(Chunk::Disk(stored)), Some(disk)) => match disk.read(stored) {
@@ -248,16 +251,15 @@ impl Body {
         }
     }
 
-    /// What it has in memory, when nobody has the body any more.
-    pub(crate) fn take_memory(&mut self) -> impl Iterator<Item = Bytes> + use<> {
-        let arriving = self.arriving.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let left = std::mem::take(&mut arriving.get().chunks);
-        let whole = match self.whole.take() {
-            Some(Whole::Memory(chunks)) => chunks.into_vec(),
-            Some(Whole::Disk(_) | Whole::Mixed(_)) | None => Vec::new(),
-        };
+    /// Gives what it has in memory to its storage, when nobody has the body any more.
+    pub(crate) fn give_memory_to(&mut self, storage: &Stevedore) {
         let memory = |chunk| if let Chunk::Memory(bytes) = chunk { Some(bytes) } else { None };
-        whole.into_iter().chain(left.into_iter().filter_map(memory))
+        if let Some(Whole::Memory(chunks)) = self.whole.take() {
+            storage.give_back(chunks.into_vec().into_iter());
+        }
+        if let Some(arriving) = self.arriving.get_mut().unwrap_or_else(PoisonError::into_inner).0.take() {
+            storage.give_back(arriving.chunks.into_iter().filter_map(memory));
+        }
     }
 
     pub(crate) fn push(&self, chunk: Bytes) {
@@ -271,7 +273,7 @@ impl Body {
 
     fn add(&self, chunk: Chunk, bytes: u64) {
         let mut arriving = self.lock();
-        self.arrived.fetch_add(bytes, Relaxed);
+        arriving.get().bytes += bytes;
         match chunk {
             Chunk::Memory(chunk) if self.is_in_transit() => {
                 arriving.get().transit.chunks.push_back(chunk);
@@ -282,14 +284,14 @@ impl Body {
         wake(arriving);
     }
 
-    pub(crate) fn finish(&self) {
+    pub(crate) fn finish(&self, is_on_disk: bool) {
         let mut arriving = self.lock();
         if self.is_in_transit() {
             arriving.get().transit.has_ended = true;
             return wake(arriving);
         }
-        let chunks = std::mem::take(&mut arriving.get().chunks);
-        let _ = self.whole.set(Whole::of(chunks, self.disk.is_some()));
+        let (chunks, bytes) = (std::mem::take(&mut arriving.get().chunks), arriving.get().bytes);
+        let _ = self.whole.set(Whole::of(chunks, bytes, is_on_disk));
         let woken = arriving.0.take();
         drop(arriving);
         woken.into_iter().flat_map(|woken| woken.readers).for_each(|(_, reader)| reader.wake());
@@ -328,15 +330,61 @@ impl Body {
 }
 
 impl Whole {
-    fn of(chunks: Vec<Chunk>, is_on_disk: bool) -> Self {
+    fn of(chunks: Vec<Chunk>, bytes: u64, is_on_disk: bool) -> Self {
         let memory = |chunk: &Chunk| if let Chunk::Memory(bytes) = chunk { Some(bytes.clone()) } else { None };
         let stored = |chunk: &Chunk| if let Chunk::Disk(stored) = chunk { Some(*stored) } else { None };
         if is_on_disk && let Some(all) = chunks.iter().map(stored).collect() {
-            return Self::Disk(all);
+            return Self::Disk(Box::new(all));
         }
-        match chunks.iter().map(memory).collect() {
-            Some(all) => Self::Memory(all),
+        match chunks.iter().map(memory).collect::<Option<Vec<Bytes>>>() {
+            Some(all) if bytes <= TINY_BYTES_MAX as u64 => Self::Tiny(all.concat().into_boxed_slice()),
+            Some(all) if all.len() as u64 * CHUNK_BYTES_AVERAGE_MIN > bytes.max(CHUNK_BYTES_AVERAGE_MIN) => {
+                Self::Memory(together(all, bytes))
+            }
+            Some(all) => Self::Memory(all.into_boxed_slice()),
             None => Self::Mixed(chunks.into_boxed_slice()),
+        }
+    }
+
+    fn length(&self) -> u64 {
+        match self {
+            Self::Tiny(bytes) => bytes.len() as u64,
+            Self::Memory(chunks) => chunks.iter().map(|chunk| chunk.len() as u64).sum(),
+            Self::Disk(chunks) => chunks.iter().map(|chunk| u64::from(chunk.length)).sum(),
+            Self::Mixed(chunks) => chunks.iter().map(Chunk::length).sum(),
+        }
+    }
+}
+
+/// The same bytes in chunks as large as they may be.
+fn together(chunks: Vec<Bytes>, bytes: u64) -> Box<[Bytes]> {
+    let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let mut all = Vec::with_capacity(left.div_ceil(CHUNK_BYTES_MAX));
+    let mut piece = Vec::new();
+    for mut chunk in chunks {
+        while !chunk.is_empty() {
+            if piece.capacity() == 0 {
+                piece.reserve_exact(left.min(CHUNK_BYTES_MAX));
+            }
+            let part = chunk.split_to(chunk.len().min(piece.capacity() - piece.len()));
+            piece.extend_from_slice(&part);
+            left -= part.len();
+            if piece.len() == piece.capacity() {
+                all.push(std::mem::take(&mut piece).into());
+            }
+        }
+    }
+    if !piece.is_empty() {
+        all.push(piece.into());
+    }
+    all.into_boxed_slice()
+}
+
+impl Chunk {
+    fn length(&self) -> u64 {
+        match self {
+            Self::Memory(bytes) => bytes.len() as u64,
+            Self::Disk(stored) => u64::from(stored.length),
         }
     }
 }
@@ -349,7 +397,11 @@ impl Cursor {
 
     fn take_of(&mut self, whole: &Whole) -> Option<Chunk> {
         match whole {
-            Whole::Memory(chunks) => self.take(chunks).map(Chunk::Memory),
+            Whole::Tiny(bytes) => {
+                let left = bytes.get(usize::try_from(self.bytes).ok()?..).filter(|left| !left.is_empty())?;
+                Some(Chunk::Memory(Bytes::copy_from_slice(left)))
+            }
+            Whole::Memory(chunks) => self.take_placed(chunks).map(Chunk::Memory),
             Whole::Disk(chunks) => self.take(chunks).map(Chunk::Disk),
             Whole::Mixed(chunks) => self.take(chunks),
         }
@@ -359,6 +411,22 @@ impl Cursor {
     #[must_use]
     pub fn read(&self) -> u64 {
         self.bytes
+    }
+
+    /// The next of a whole body's chunks, of which some may have been put together.
+    fn take_placed(&mut self, chunks: &[Bytes]) -> Option<Bytes> {
+        if std::mem::replace(&mut self.is_placed, true) || self.bytes == 0 {
+            return self.take(chunks);
+        }
+        let mut before = usize::try_from(self.bytes).ok()?;
+        self.next = 0;
+        loop {
+            let chunk = self.take(chunks)?;
+            match before.checked_sub(chunk.len()) {
+                Some(rest) => before = rest,
+                None => return Some(chunk.slice(before..)),
+            }
+        }
     }
 
     fn take<C: Clone>(&mut self, chunks: &[C]) -> Option<C> {

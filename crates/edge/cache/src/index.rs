@@ -15,12 +15,12 @@
 
 mod expiry;
 mod running;
+mod shard;
 mod tags;
 mod waiting;
 
 use std::{
     collections::hash_map::Entry,
-    hash::{BuildHasherDefault, Hasher},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -33,10 +33,10 @@ use smallvec::SmallVec;
 use crate::{
     Time,
     bans::{BanList, Mark, Subject},
-    object::{Kind, Lifetime, Object, Place, Variant},
+    object::{Kind, Object, Variant},
 };
-use expiry::Expiry;
-use running::{Purges, Running};
+use running::Purges;
+use shard::{DigestHasher, Shard, Stored};
 use tags::Tags;
 pub(crate) use tags::bytes_of as bytes_of_tag;
 pub use tags::xkeys;
@@ -172,36 +172,6 @@ pub struct Cache {
     pub counters: Counters,
 }
 
-#[derive(Debug, Default)]
-struct Shard {
-    entries: std::collections::HashMap<Digest, Objects, BuildHasherDefault<DigestHasher>>,
-    expiry: Expiry,
-    running: Running,
-}
-
-/// All that has one digest.
-#[derive(Debug, Default)]
-struct Objects {
-    /// The newest stands last.
-    stored: SmallVec<[Arc<Object>; 1]>,
-    fetches: SmallVec<[Arc<Waiters>; 1]>,
-}
-
-/// A digest is as good as a hash.
-#[derive(Default)]
-struct DigestHasher(u64);
-
-impl Hasher for DigestHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        // The first bytes choose the shard.
-        self.0 = bytes.iter().skip(8).take(8).fold(self.0, |hash, byte| (hash << 8) | u64::from(*byte));
-    }
-}
-
 impl Cache {
     /// An empty one.
     #[must_use]
@@ -247,8 +217,7 @@ impl Cache {
     #[must_use]
     pub fn all_of(&self, digest: Digest) -> SmallVec<[Arc<Object>; 2]> {
         let shard = self.shard(&digest);
-        let found = shard.entries.get(&digest).map(|objects| objects.stored.iter().cloned().collect());
-        found.unwrap_or_default()
+        shard.of(&digest).iter().cloned().collect()
     }
 
     /// What is stored for a request, fresh or stale, without a thought of fetching it.
@@ -257,10 +226,10 @@ impl Cache {
             let mut shard = self.shard(&query.digest);
             let mut removed = Removed::default();
             self.remove_banned(&mut shard, query, &mut removed);
-            let found = shard.entries.get(&query.digest).map(|objects| objects.find(query));
+            let found = query.best_of(shard.of(&query.digest));
             drop(shard);
             drop(removed);
-            let (Candidate::Fresh(object) | Candidate::Stale(object)) = found? else { return None };
+            let (Candidate::Fresh(object) | Candidate::Stale(object)) = found else { return None };
             if object.is_readable() {
                 return (object.kind() == Kind::Ordinary).then_some(object);
             }
@@ -272,24 +241,16 @@ impl Cache {
         if !query.always_misses {
             self.remove_banned(shard, query, removed);
         }
-        let Shard { entries, running, .. } = shard;
-        let objects = match entries.entry(query.digest) {
-            Entry::Occupied(occupied) => occupied.into_mut(),
-            Entry::Vacant(vacant) => {
-                self.counters.digests.fetch_add(1, Relaxed);
-                vacant.insert(Objects::default())
-            }
-        };
         let stale = if query.always_misses {
             None
         } else {
-            match objects.find(query) {
+            match query.best_of(shard.of(&query.digest)) {
                 Candidate::Fresh(object) => match object.kind() {
                     Kind::Ordinary => return Found::Hit(object),
                     Kind::HitForPass if query.fresh_until(&object) > query.now => return Found::HitForPass(object),
                     // NOTE: as in Varnish what has been passed is fetched without waiting for others for a while.
                     Kind::HitForMiss | Kind::HitForPass => {
-                        let fetch = self.begin((objects, running), query, false);
+                        let fetch = self.begin(shard, query, false);
                         return Found::HitForMiss { fetch, object };
                     }
                 },
@@ -298,62 +259,60 @@ impl Cache {
             }
         };
         let usable = stale.as_ref().filter(|object| query.grace_allows(object)).cloned();
-        let others = objects.fetches.iter().find(|fetch| query.ignores_vary || fetch.is_for(query.headers));
+        let fetches = shard.fetches.get(&query.digest).map(SmallVec::as_slice).unwrap_or_default();
+        let others = fetches.iter().find(|fetch| query.ignores_vary || fetch.is_for(query.headers)).cloned();
         match (others, usable) {
             (Some(_), Some(object)) => Found::Grace { object, fetch: None },
             (Some(fetch), None) if !query.is_impatient => {
                 self.counters.busy_sleep.fetch_add(1, Relaxed);
                 Found::Busy(fetch.wait())
             }
-            (Some(_), None) => Found::Miss { fetch: self.begin((objects, running), query, false), stale },
-            (None, Some(object)) => Found::Grace { object, fetch: Some(self.begin((objects, running), query, true)) },
-            (None, None) => Found::Miss { fetch: self.begin((objects, running), query, !query.is_unshared), stale },
+            (Some(_), None) => Found::Miss { fetch: self.begin(shard, query, false), stale },
+            (None, Some(object)) => Found::Grace { object, fetch: Some(self.begin(shard, query, true)) },
+            (None, None) => Found::Miss { fetch: self.begin(shard, query, !query.is_unshared), stale },
         }
     }
 
     /// Removes those of a digest's objects that a ban matches which is newer than the object.
     fn remove_banned(&self, shard: &mut Shard, query: &Query<'_>, removed: &mut Removed) {
-        let Some(objects) = shard.entries.get(&query.digest) else { return };
         let is_banned = |object: &&Arc<Object>| {
             let subject = Subject { request: Some((query.url, query.headers)), object, now: query.now };
             self.bans.is_banned(&subject)
         };
-        let banned: SmallVec<[Arc<Object>; 2]> = objects.stored.iter().filter(is_banned).cloned().collect();
+        let banned: SmallVec<[Arc<Object>; 2]> = shard.of(&query.digest).iter().filter(is_banned).cloned().collect();
         for object in banned {
             self.take_out(shard, &object, removed);
         }
     }
 
     /// A fetch; others wait for it if `is_awaited`.
-    fn begin(
-        self: &Arc<Self>,
-        (objects, running): (&mut Objects, &mut Running),
-        query: &Query<'_>,
-        is_awaited: bool,
-    ) -> Fetch {
+    fn begin(self: &Arc<Self>, shard: &mut Shard, query: &Query<'_>, is_awaited: bool) -> Fetch {
         // NOTE: what the response will vary by is not known yet; the last one tells.
-        let expected =
-            objects.stored.iter().rev().find_map(|object| object.variant().filter(|variant| !variant.names.is_empty()));
+        let stored = shard.of(&query.digest).iter().rev();
+        let expected = stored.filter_map(|object| object.variant()).find(|variant| !variant.names.is_empty());
         let expected = expected.map(|variant| Variant::of(variant.names.to_vec(), query.headers));
         let waiters = Arc::new(Waiters::new(expected));
         if is_awaited {
-            objects.fetches.push(Arc::clone(&waiters));
+            if !shard.has(&query.digest) {
+                self.counters.digests.fetch_add(1, Relaxed);
+            }
+            shard.fetches.entry(query.digest).or_default().push(Arc::clone(&waiters));
         }
         Fetch {
             cache: Arc::clone(self),
             digest: query.digest,
             waiters,
             variant: Variant::default(),
-            asked_after: (running.begin(query.digest), self.bans.newest()),
+            asked_after: (shard.running.begin(query.digest), self.bans.newest()),
             has_ended: false,
         }
     }
 
     /// Removes an object, which its readers keep.
     pub fn remove(&self, object: &Arc<Object>) {
-        let Some(place) = object.place.get() else { return };
+        let Some(digest) = object.digest() else { return };
         let mut removed = Removed::default();
-        let mut shard = self.shard(&place.digest);
+        let mut shard = self.shard(&digest);
         self.take_out(&mut shard, object, &mut removed);
         drop(shard);
     }
@@ -363,8 +322,7 @@ impl Cache {
         let mut removed = Removed::default();
         let mut shard = self.shard(&digest);
         shard.leave_fetches(&digest);
-        let stored: Vec<Arc<Object>> =
-            shard.entries.get(&digest).map(|objects| objects.stored.to_vec()).unwrap_or_default();
+        let stored = shard.of(&digest).to_vec();
         for object in &stored {
             self.take_out(&mut shard, object, &mut removed);
         }
@@ -384,8 +342,7 @@ impl Cache {
     ) -> usize {
         let mut shard = self.shard(&digest);
         shard.leave_fetches(&digest);
-        let objects: SmallVec<[Arc<Object>; 2]> =
-            shard.entries.get(&digest).map(|objects| objects.stored.iter().cloned().collect()).unwrap_or_default();
+        let objects: SmallVec<[Arc<Object>; 2]> = shard.of(&digest).iter().cloned().collect();
         for object in &objects {
             shard.shorten(object, now, [ttl, grace, keep]);
         }
@@ -414,7 +371,7 @@ impl Cache {
     /// Looks at all objects of one part of the index; `None` behind the last part.
     pub fn objects_of(&self, part: usize) -> Option<Vec<Arc<Object>>> {
         let shard = self.shards.get(part)?.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(shard.entries.values().flat_map(|objects| objects.stored.iter().cloned()).collect())
+        Some(shard.objects().cloned().collect())
     }
 
     fn shard(&self, digest: &Digest) -> MutexGuard<'_, Shard> {
@@ -425,18 +382,16 @@ impl Cache {
     }
 
     fn take_out(&self, shard: &mut Shard, object: &Arc<Object>, removed: &mut Removed) {
-        let Some(place) = object.place.get() else { return };
-        let Entry::Occupied(mut entry) = shard.entries.entry(place.digest) else { return };
-        let Some(at) = entry.get().stored.iter().position(|stored| Arc::ptr_eq(stored, object)) else { return };
-        removed.0.push(entry.get_mut().stored.remove(at));
-        shard.expiry.remove(object, object.lifetime());
+        let (Some(digest), Some(number)) = (object.digest(), object.place.number()) else { return };
+        let Some(taken) = shard.take(&digest, object) else { return };
+        removed.0.push(taken);
+        shard.expiry.remove(object);
         object.is_gone.store(true, Relaxed);
         object.unpersist();
         object.storage().dismiss(object);
-        self.tags.remove(object, place.number);
+        self.tags.remove(object, number);
         self.counters.objects.fetch_sub(1, Relaxed);
-        if entry.get().is_empty() {
-            entry.remove();
+        if !shard.has(&digest) {
             self.counters.digests.fetch_sub(1, Relaxed);
         }
     }
@@ -445,34 +400,36 @@ impl Cache {
         let (digest, waiters) = (fetch.digest, &fetch.waiters);
         let (purges, bans) = &fetch.asked_after;
         object.ban_mark.move_back(bans);
+        // NOTE: before the part of the index is locked: others may have to leave for it, of the same part too. An object without room for what
+        // it varies by answers who waits for it, and nobody else.
+        let has_room = object.vary_by(self, std::mem::take(&mut fetch.variant)).is_ok();
         let mut removed = Removed::default();
         let mut shard = self.shard(&digest);
-        if !shard.running.end(&digest, *purges) {
-            return self.end_fetch_in(&mut shard, digest, waiters);
-        }
+        let is_current = shard.running.end(&digest, *purges);
         let number = self.next_number.fetch_add(1, Relaxed);
-        let variant = std::mem::take(&mut fetch.variant);
         // NOTE: an object is published once; a second place would be lost.
-        if object.place.set(Place { digest, variant, number }).is_err() {
-            return;
+        if !is_current || !has_room || !object.place.set(digest, number) {
+            return self.forget_fetch(&mut shard, &digest, waiters);
         }
         self.take_out_superseded(&mut shard, object, &mut removed);
-        let Shard { entries, expiry, .. } = &mut *shard;
-        let objects = entries.entry(digest).or_insert_with(|| {
-            self.counters.digests.fetch_add(1, Relaxed);
-            Objects::default()
-        });
-        objects.stored.push(Arc::clone(object));
-        objects.fetches.retain(|fetch| !Arc::ptr_eq(fetch, waiters));
-        expiry.insert(object, object.lifetime());
-        object.storage().admit(object);
-        self.tags.insert(object, number);
-        self.counters.objects.fetch_add(1, Relaxed);
+        self.add(&mut shard, digest, object, number);
+        self.forget_fetch(&mut shard, &digest, waiters);
         drop(shard);
         object.persist();
         if object.is_unwritten() && object.storage().has_much_unwritten() {
             self.remove(object);
         }
+    }
+
+    fn add(&self, shard: &mut Shard, digest: Digest, object: &Arc<Object>, number: u64) {
+        if !shard.has(&digest) {
+            self.counters.digests.fetch_add(1, Relaxed);
+        }
+        shard.add(&digest, object);
+        shard.expiry.insert(object, object.lifetime());
+        object.storage().admit(object);
+        self.tags.insert(object, number);
+        self.counters.objects.fetch_add(1, Relaxed);
     }
 
     /// Objects get numbers above this one.
@@ -484,34 +441,22 @@ impl Cache {
     pub(crate) fn expect(&self, objects: usize) {
         for shard in &self.shards {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            shard.entries.reserve(objects / SHARDS + objects / SHARDS / 16);
+            shard.stored.reserve(objects / SHARDS + objects / SHARDS / 16, Stored::hash);
         }
     }
 
     /// Puts an object into the index that a former process has stored.
     pub(crate) fn put_recovered(&self, digest: Digest, variant: Variant, object: &Arc<Object>, number: u64) {
-        if object.place.set(Place { digest, variant, number }).is_err() {
-            return;
+        if object.vary_by(self, variant).is_ok() && object.place.set(digest, number) {
+            self.add(&mut self.shard(&digest), digest, object, number);
         }
-        let mut shard = self.shard(&digest);
-        let Shard { entries, expiry, .. } = &mut *shard;
-        let objects = entries.entry(digest).or_insert_with(|| {
-            self.counters.digests.fetch_add(1, Relaxed);
-            Objects::default()
-        });
-        objects.stored.push(Arc::clone(object));
-        expiry.insert(object, object.lifetime());
-        object.storage().admit(object);
-        self.tags.insert(object, number);
-        self.counters.objects.fetch_add(1, Relaxed);
     }
 
     /// What a new object answers instead of is not needed any more.
     fn take_out_superseded(&self, shard: &mut Shard, new: &Object, removed: &mut Removed) {
-        let Some(place) = new.place.get() else { return };
-        let Some(objects) = shard.entries.get(&place.digest) else { return };
-        let is_old = |old: &&Arc<Object>| old.variant().is_some_and(|variant| *variant == place.variant);
-        let old: SmallVec<[Arc<Object>; 2]> = objects.stored.iter().filter(is_old).cloned().collect();
+        let (Some(digest), Some(variant)) = (new.digest(), new.variant()) else { return };
+        let is_old = |old: &&Arc<Object>| old.variant().is_some_and(|old| old == variant);
+        let old: SmallVec<[Arc<Object>; 2]> = shard.of(&digest).iter().filter(is_old).cloned().collect();
         for object in &old {
             self.take_out(shard, object, removed);
         }
@@ -520,34 +465,18 @@ impl Cache {
     fn end_fetch(&self, fetch: &Fetch) {
         let mut shard = self.shard(&fetch.digest);
         shard.running.end(&fetch.digest, fetch.asked_after.0);
-        self.end_fetch_in(&mut shard, fetch.digest, &fetch.waiters);
+        self.forget_fetch(&mut shard, &fetch.digest, &fetch.waiters);
     }
 
-    fn end_fetch_in(&self, shard: &mut Shard, digest: Digest, waiters: &Arc<Waiters>) {
-        let Entry::Occupied(mut entry) = shard.entries.entry(digest) else { return };
-        entry.get_mut().fetches.retain(|fetch| !Arc::ptr_eq(fetch, waiters));
-        if entry.get().is_empty() {
-            entry.remove();
-            self.counters.digests.fetch_sub(1, Relaxed);
+    fn forget_fetch(&self, shard: &mut Shard, digest: &Digest, waiters: &Arc<Waiters>) {
+        let Entry::Occupied(mut fetches) = shard.fetches.entry(*digest) else { return };
+        fetches.get_mut().retain(|fetch| !Arc::ptr_eq(fetch, waiters));
+        if fetches.get().is_empty() {
+            fetches.remove();
+            if !shard.has(digest) {
+                self.counters.digests.fetch_sub(1, Relaxed);
+            }
         }
-    }
-}
-
-impl Shard {
-    /// Gives an object a time to live from `now` on, grace and keep; `None` leaves one as it is.
-    fn shorten(&mut self, object: &Arc<Object>, now: Time, [ttl, grace, keep]: [Option<f64>; 3]) {
-        let old = object.lifetime();
-        let ttl = ttl.map_or(old.ttl, |ttl| ttl.min(old.ttl).max(0.0) + (now - old.origin).max(0.0));
-        let new = Lifetime {
-            ttl: ttl.min(old.ttl),
-            grace: grace.unwrap_or(old.grace),
-            keep: keep.unwrap_or(old.keep),
-            ..old
-        };
-        self.expiry.remove(object, old);
-        object.set_lifetime(new);
-        self.expiry.insert(object, new);
-        object.persist_lifetime();
     }
 }
 
@@ -556,8 +485,7 @@ impl Drop for Cache {
     fn drop(&mut self) {
         for shard in &mut self.shards {
             let shard = shard.get_mut().unwrap_or_else(PoisonError::into_inner);
-            let objects = shard.entries.values().flat_map(|objects| &objects.stored);
-            objects.for_each(|object| object.storage().dismiss(object));
+            shard.objects().for_each(|object| object.storage().dismiss(object));
         }
     }
 }
@@ -573,22 +501,19 @@ enum Candidate {
     None,
 }
 
-impl Objects {
-    fn is_empty(&self) -> bool {
-        self.stored.is_empty() && self.fetches.is_empty()
-    }
-
-    fn find(&self, query: &Query<'_>) -> Candidate {
+impl Query<'_> {
+    /// The object that answers, of those of its digest, the newest last.
+    fn best_of(&self, stored: &[Arc<Object>]) -> Candidate {
         let mut stale: Option<&Arc<Object>> = None;
-        for object in self.stored.iter().rev() {
-            let answers = object.variant().is_some_and(|variant| query.ignores_vary || variant.answers(query.headers));
+        for object in stored.iter().rev() {
+            let answers = object.variant().is_some_and(|variant| self.ignores_vary || variant.answers(self.headers));
             if !answers || object.body().is_broken() {
                 continue;
             }
             // NOTE: what says that requests need not wait for each other says so to its end, as in Varnish.
             let lifetime = object.lifetime();
             let after = if object.kind() == Kind::Ordinary { 0.0 } else { lifetime.grace + lifetime.keep };
-            if query.fresh_until(object) + after > query.now {
+            if self.fresh_until(object) + after > self.now {
                 return Candidate::Fresh(Arc::clone(object));
             }
             if object.kind() == Kind::Ordinary && stale.is_none_or(|best| object.fresh_until() > best.fresh_until()) {
@@ -597,9 +522,7 @@ impl Objects {
         }
         stale.map_or(Candidate::None, |object| Candidate::Stale(Arc::clone(object)))
     }
-}
 
-impl Query<'_> {
     fn fresh_until(&self, object: &Object) -> Time {
         match self.ttl {
             Some(ttl) => {

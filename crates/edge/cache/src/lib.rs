@@ -14,7 +14,6 @@
 //! ```
 //! use std::sync::Arc;
 //! use cache::{
-//!     body::Body,
 //!     index::{Cache, Found, Query},
 //!     object::{Kind, Lifetime, Object},
 //!     storage::Stevedore,

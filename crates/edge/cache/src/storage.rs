@@ -9,14 +9,14 @@ mod pool;
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
 use crate::{index::Cache, object::Object};
 use bytes::{Bytes, BytesMut};
 use disk::{Disk, Extent};
 use eviction::Queues;
-pub(crate) use eviction::{FREQUENCY_MAX, Slot};
+pub(crate) use eviction::{FREQUENCY_MAX, QueueSlot};
 use pool::Pool;
 
 /// What a piece of a body is at most (`fetch_maxchunksize`).
@@ -189,7 +189,7 @@ impl Stevedore {
 
     /// Takes room for an object, for which others may have to leave.
     pub(crate) fn reserve(self: &Arc<Self>, cache: &Cache, bytes: usize) -> Result<Reservation, StorageFull> {
-        let reservation = Reservation { storage: Arc::clone(self), bytes: AtomicU64::new(0), nuked: AtomicU64::new(0) };
+        let reservation = Reservation { storage: Arc::clone(self), bytes: AtomicU64::new(0), nuked: AtomicU32::new(0) };
         reservation.grow(cache, bytes)?;
         self.counters.pieces.fetch_add(1, Relaxed);
         Ok(reservation)
@@ -222,7 +222,7 @@ impl Stevedore {
     }
 
     /// Takes bytes for an object, for which so many have left already.
-    fn take(&self, cache: &Cache, bytes: u64, nuked: &AtomicU64) -> Result<(), StorageFull> {
+    fn take(&self, cache: &Cache, bytes: u64, nuked: &AtomicU32) -> Result<(), StorageFull> {
         self.counters.requests.fetch_add(1, Relaxed);
         let mut evicted = 0;
         loop {
@@ -233,9 +233,9 @@ impl Stevedore {
                 self.counters.bytes_given.fetch_add(bytes, Relaxed);
                 return Ok(());
             }
-            if bytes <= self.limit && nuked.load(Relaxed) >= self.nuke_limit.load(Relaxed) {
+            if bytes <= self.limit && u64::from(nuked.load(Relaxed)) >= self.nuke_limit.load(Relaxed) {
                 // NOTE: who asks again is told the same, and counts once.
-                if nuked.swap(u64::MAX, Relaxed) != u64::MAX {
+                if nuked.swap(u32::MAX, Relaxed) != u32::MAX {
                     cache.counters.lru_limited.fetch_add(1, Relaxed);
                 }
                 return Err(self.full(bytes));
@@ -245,7 +245,7 @@ impl Stevedore {
                 return Err(self.full(bytes));
             }
             evicted += 1;
-            nuked.fetch_add(1, Relaxed);
+            nuked.store(nuked.load(Relaxed).saturating_add(1), Relaxed);
         }
     }
 
@@ -285,7 +285,7 @@ pub(crate) struct Reservation {
     storage: Arc<Stevedore>,
     bytes: AtomicU64,
     /// Objects that have left for this one.
-    nuked: AtomicU64,
+    nuked: AtomicU32,
 }
 
 impl Reservation {

@@ -369,10 +369,8 @@ fn threads_share_it() {
                     let body = vec![number as u8; 100 + number as usize * 10];
                     match place.cache.lookup(&query) {
                         Found::Hit(object) => {
-                            object.count_hit(NOW);
-                            let whole: usize =
-                                object.body().whole().map_or(0, |chunks| chunks.iter().map(|chunk| chunk.len()).sum());
-                            assert!(whole == body.len() || object.body().whole().is_none());
+                            object.count_hit();
+                            assert!(object.body().length().is_none_or(|length| length == body.len() as u64));
                         }
                         Found::Miss { fetch, .. } => {
                             fetched.fetch_add(1, Relaxed);
@@ -431,7 +429,7 @@ fn a_scan_displaces_less_than_it_would_by_age_of_use() {
     for (turn, number) in trace.iter().enumerate() {
         match place.cache.lookup(&Query::new(digest(*number), b"/", &fields, NOW)) {
             Found::Hit(object) => {
-                object.count_hit(NOW);
+                object.count_hit();
                 ours += 1;
             }
             Found::Miss { fetch, .. } => {
@@ -548,5 +546,69 @@ fn a_body_takes_what_it_needs() {
         let needed = written.len() as u64;
         assert!(taken >= needed && taken <= needed + needed / 4 + 64, "{pieces} of {length}: {taken}");
         assert_eq!(storage.used(), object.bytes());
+    }
+}
+
+/// What is counted is what is taken: little for a tiny object, and of a larger one not much more than its body.
+#[test]
+fn objects_take_little_beside_their_bodies() {
+    let place = Place::with(8 << 20);
+    let fields = request(&[]);
+    let reply =
+        head(&[("Content-Length", "5"), ("Cache-Control", "max-age=3600"), ("Date", "Sat, 28 Nov 2026 12:00:00 GMT")]);
+    for (number, length, expected, announced) in [
+        (1, 0, 480, true),
+        (2, 5, 490, true),
+        (3, 5, 490, false),
+        (4, 1_000, 1_620, true),
+        (5, 1_000, 1_620, false),
+        (6, 100_000, 101_500, true),
+    ] {
+        let query = Query::new(digest(number), b"/", &fields, NOW);
+        let Found::Miss { fetch, .. } = place.cache.lookup(&query) else { panic!("{number}") };
+        let started =
+            Object::start(&place.cache, &place.memory, Kind::Ordinary, reply.clone(), lifetime(60.0, 0.0, 0.0));
+        let (object, mut filler) = started.unwrap();
+        if announced {
+            filler.expect(length);
+        }
+        filler.write(&vec![7; length as usize]).unwrap();
+        filler.finish();
+        fetch.publish(Arc::clone(&object));
+        assert!(object.bytes() <= expected, "{length} ({announced}): {}", object.bytes());
+        assert_eq!(object.body().length(), Some(length));
+    }
+    let all: u64 =
+        (1..=6).flat_map(|number| place.cache.all_of(Digest(digest(number)))).map(|object| object.bytes()).sum();
+    assert_eq!(place.memory.used(), all);
+}
+
+/// A body that comes in many small pieces is put together when it is whole; who has read some of them gets the rest.
+#[test]
+fn small_pieces_are_put_together() {
+    let place = Place::with(8 << 20);
+    let mut context = Context::from_waker(Waker::noop());
+    for (length, read) in [(1, 1), (100, 33), (300, 0), (300, 299), (5_000, 2_500), (300_000, 299_000)] {
+        let body: Vec<u8> = (0..length).map(|place| place as u8).collect();
+        let started = Object::start(&place.cache, &place.memory, Kind::Ordinary, head(&[]), lifetime(60.0, 0.0, 0.0));
+        let (object, mut filler) = started.unwrap();
+        let (mut cursor, mut seen) = (Cursor::default(), Vec::new());
+        for (number, piece) in body.chunks(7).enumerate() {
+            filler.write(piece).unwrap();
+            filler.flush();
+            if number * 7 < read {
+                let Poll::Ready(Ok(Some(chunk))) = object.poll_next(&mut cursor, &mut context) else { panic!() };
+                seen.extend_from_slice(&chunk);
+            }
+        }
+        filler.finish();
+        let mut chunks = 0;
+        while let Poll::Ready(Ok(Some(chunk))) = object.poll_next(&mut cursor, &mut context) {
+            seen.extend_from_slice(&chunk);
+            chunks += 1;
+        }
+        assert!(seen == body, "{length} {read}");
+        assert!(chunks <= 2, "{length} {read}: {chunks}");
+        assert!(object.bytes() < length as u64 * 5 / 4 + 1_000, "{length}: {}", object.bytes());
     }
 }

@@ -159,6 +159,12 @@ impl HeaderId {
         if same { known.id } else { HeaderId::Other }
     }
 
+    /// The id with this number, [`HeaderId::Other`] for a number that is none's.
+    #[inline]
+    pub(crate) fn from_number(number: u8) -> HeaderId {
+        Self::NAMED.get(usize::from(number).wrapping_sub(1)).map_or(HeaderId::Other, |(id, _)| *id)
+    }
+
     /// The name in lower case, as HAProxy writes names; empty for [`HeaderId::Other`].
     #[must_use]
     pub fn name(self) -> &'static str {

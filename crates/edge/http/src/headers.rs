@@ -65,6 +65,14 @@ pub struct Field {
     line: bool,
 }
 
+impl Field {
+    /// A field of a head that was kept.
+    #[inline]
+    pub(crate) fn kept(name: Span, value: Span, id: HeaderId, line: bool) -> Self {
+        Self { name, value, id, line }
+    }
+}
+
 /// The header fields of a message in the order received.
 #[derive(Clone, Debug, Default)]
 pub struct Headers {
@@ -146,38 +154,27 @@ impl Headers {
         self.arena.capacity() + self.fields.capacity() * size_of::<Field>()
     }
 
-    /// Takes no more memory than it needs: what has been replaced or removed leaves its bytes behind. `others` are spans that do not
-    /// belong to fields; all spans from elsewhere lose their meaning.
-    pub(crate) fn compact(&mut self, others: &mut [&mut Span]) {
-        const LINE_END: usize = 2;
-        let old = std::mem::take(&mut self.arena);
-        let line_of = |field: &Field| {
-            let end = (field.value.start + field.value.len) as usize;
-            old.get(field.name.start as usize..end + LINE_END).filter(|_| field.line)
-        };
-        let bytes_of = |field: &Field| line_of(field).map_or((field.name.len + field.value.len) as usize, <[u8]>::len);
-        let bytes = self.fields.iter().map(bytes_of).sum::<usize>()
-            + others.iter().map(|span| span.len as usize).sum::<usize>();
-        self.arena.reserve_exact(bytes);
-        for span in others {
-            **span = self.intern(span.of(&old));
-        }
-        let mut fields = Vec::with_capacity(self.fields.len());
-        for field in std::mem::take(&mut self.fields) {
-            let place = self.arena.len();
-            let moved = if let Some(line) = line_of(&field) {
-                self.arena.extend_from_slice(line);
-                let value = place + (field.value.start - field.name.start) as usize;
-                (
-                    Span::between(place, place + field.name.len as usize),
-                    Span::between(value, value + field.value.len as usize),
-                )
-            } else {
-                (self.intern(field.name.of(&old)), self.intern(field.value.of(&old)))
-            };
-            fields.push(Field { name: moved.0, value: moved.1, ..field });
-        }
-        self.fields = fields;
+    /// Id, name and value of every field in order, and whether it stands in memory as the line that it is on the wire.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (HeaderId, &[u8], &[u8], bool)> + Clone {
+        self.fields.iter().map(|field| (field.id, field.name.of(&self.arena), field.value.of(&self.arena), field.line))
+    }
+
+    /// Becomes what these fields are, whose spans lie in `text`, with room for so many more bytes and fields.
+    pub(crate) fn assume(
+        &mut self,
+        text: &[u8],
+        fields: impl ExactSizeIterator<Item = Field>,
+        (more_bytes, more_fields): (usize, usize),
+        is_edited: bool,
+    ) {
+        self.clear();
+        self.arena.reserve(text.len() + more_bytes);
+        self.arena.extend_from_slice(text);
+        self.fields.reserve(fields.len() + more_fields);
+        let mut seen = 0;
+        self.fields.extend(fields.inspect(|field| seen |= bit(field.id)));
+        self.seen = seen;
+        self.edited = if is_edited { u64::MAX } else { 0 };
     }
 
     /// Copies `bytes` into the arena and says where they are.

@@ -38,12 +38,6 @@ impl ResponseHead {
         *self = Self { headers, ..*other };
     }
 
-    /// Takes no more memory than it needs, as it is going to stay for a while.
-    pub fn compact(&mut self) {
-        let Self { headers, odd_version, odd_status, reason, .. } = self;
-        headers.compact(&mut [odd_version, odd_status, reason]);
-    }
-
     /// Forgets everything, keeping the memory.
     pub fn clear(&mut self) {
         self.headers.clear();

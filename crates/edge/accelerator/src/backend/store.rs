@@ -72,7 +72,7 @@ impl Backend {
             log.count(Main::beresp_shortlived);
         }
         if fetch.is_some() && !is_private && self.loaded.program.imports("xkey") {
-            for key in xkey::keys_of(&object.head().headers) {
+            for key in xkey::keys_of(&object.head().unpacked().headers) {
                 if object.add_tag(&self.loaded.cache, key).is_err() {
                     self.host.common.record(VslTag::FetchError, b"no room for the object's keys");
                     self.fetch = fetch;

@@ -40,9 +40,7 @@ impl ClientHost {
         let Some(object) = &self.object else { return Filters::default() };
         Filters {
             includes: object.page().is_some() && !self.leaves_includes,
-            gunzips: settings.gzip
-                && fields::is_gzip(&object.head().headers)
-                && !fields::accepts_gzip(&self.request.headers),
+            gunzips: settings.gzip && fields::is_stored_as_gzip(object) && !fields::accepts_gzip(&self.request.headers),
             ranges: settings.ranges,
         }
     }

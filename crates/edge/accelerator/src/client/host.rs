@@ -82,7 +82,8 @@ impl ClientHost {
             Message::Req => Some(&self.request.headers),
             Message::ReqTop => Some(&self.top().headers),
             Message::Bereq => Some(&self.backend_request.headers),
-            Message::Obj | Message::Beresp => self.object.as_ref().map(|object| &object.head().headers),
+            // An object's are not there as such.
+            Message::Obj | Message::Beresp => None,
             Message::Resp => Some(&self.response.headers),
         }
     }
@@ -235,7 +236,11 @@ impl ClientHost {
 
 impl Host for ClientHost {
     fn header(&self, header: &HeaderRef) -> Option<&[u8]> {
-        self.headers(header.message)?.value_named(header.name.id, header.name.lower.as_bytes())
+        let (id, name) = (header.name.id, header.name.lower.as_bytes());
+        match header.message {
+            Message::Obj | Message::Beresp => self.object.as_ref()?.head().value_named(id, name),
+            message => self.headers(message)?.value_named(id, name),
+        }
     }
 
     fn set_header(&mut self, header: &HeaderRef, value: &[u8]) -> Result<(), Failure> {
@@ -413,6 +418,15 @@ impl Host for ClientHost {
 }
 
 impl Exchange for ClientHost {
+    fn values(&self, message: Message, name: &[u8]) -> Option<Vec<Vec<u8>>> {
+        match message {
+            Message::Obj | Message::Beresp => {
+                Some(self.object.as_ref()?.head().all(name).map(<[u8]>::to_vec).collect())
+            }
+            message => Some(self.headers(message)?.all(name).map(<[u8]>::to_vec).collect()),
+        }
+    }
+
     fn common(&self) -> &Common {
         &self.common
     }

@@ -10,7 +10,7 @@ pub(super) fn known_length(object: &Object) -> Option<u64> {
 
 /// The length that an object's head says.
 pub(super) fn said_length(object: &Object) -> Option<u64> {
-    let said = object.head().headers.first_known(HeaderId::ContentLength)?;
+    let said = object.head().first_known(HeaderId::ContentLength)?;
     std::str::from_utf8(said).ok()?.parse().ok()
 }
 

@@ -28,12 +28,12 @@ pub(super) fn call<'w>(
     };
     let matches = |value: &[u8]| pattern.is_some_and(|pattern| pattern.is_match(value).unwrap_or(false));
     if id == FunctionId::HeaderGet {
-        let found = exchange.headers(header.message)?.all(name).find(|value| matches(value)).map(<[u8]>::to_vec);
+        let found = exchange.values(header.message, name)?.into_iter().find(|value| matches(value));
         return Some(string(workspace, found.as_deref()));
     }
     if id == FunctionId::HeaderCopy {
         let to = header_at(arguments, 1)?;
-        let values: Vec<Vec<u8>> = exchange.headers(header.message)?.all(name).map(<[u8]>::to_vec).collect();
+        let values = exchange.values(header.message, name)?;
         let Some(headers) = exchange.headers_mut(to.message) else { return Some(refuse("copy")) };
         for value in values {
             headers.add(to.name.text.as_bytes(), &value);

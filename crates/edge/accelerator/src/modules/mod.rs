@@ -46,6 +46,10 @@ pub(crate) trait Exchange {
     fn common_mut(&mut self) -> &mut Common;
     /// The fields of a message, if it is here.
     fn headers(&self, message: Message) -> Option<&Headers>;
+    /// The values of a message's fields of a name, if it is here. An object's are not to be had otherwise.
+    fn values(&self, message: Message, name: &[u8]) -> Option<Vec<Vec<u8>>> {
+        Some(self.headers(message)?.all(name).map(<[u8]>::to_vec).collect())
+    }
     /// The same, if they may be changed.
     fn headers_mut(&mut self, message: Message) -> Option<&mut Headers>;
     /// Gives a message back the head that it came with.

@@ -164,8 +164,9 @@ impl Backend {
     fn not_modified(&mut self, not_modified: &ResponseHead, now: f64) -> Step {
         let asked = std::mem::take(&mut self.asks);
         let stale = self.order.stale.clone().filter(|_| asked);
-        let stale =
-            stale.filter(|stale| update::is_about(&not_modified.headers, &stale.head().headers, super::whole(now)));
+        let stale = stale.filter(|stale| {
+            update::is_about(&not_modified.headers, &stale.head().unpacked().headers, super::whole(now))
+        });
         let Some(stale) = stale else {
             if !asked {
                 return self.failed(now);
@@ -176,7 +177,7 @@ impl Backend {
             self.sent.headers.remove_known(HeaderId::IfModifiedSince);
             return self.ask();
         };
-        let mut head = stale.head().clone();
+        let mut head = stale.head().unpacked();
         judge::remove_named(&mut head.headers);
         update::update(&mut head.headers, &not_modified.headers);
         match judge::lifetime(&self.order.request.headers, head.status(), &head.headers, (self.started, now)) {
@@ -275,7 +276,7 @@ impl Backend {
     fn answer_stale(&mut self, stale: &Arc<Object>, detail: &'static str, now: f64) -> Step {
         // NOTE: who waits is told that there is nothing new, and decides for itself whether the old will do.
         self.abandon(503);
-        let mut head = stale.head().clone();
+        let mut head = stale.head().unpacked();
         judge::remove_named(&mut head.headers);
         status::age(&mut head.headers, age_of(stale, now));
         let ttl = super::whole(stale.fresh_until() - now);
@@ -319,7 +320,8 @@ impl Backend {
         if stored.head().status() != 200 {
             return;
         }
-        match update::head_says(response, &stored.head().headers) {
+        let mut head = stored.head().unpacked();
+        match update::head_says(response, &head.headers) {
             HeadSays::Same => {}
             HeadSays::Other => {
                 order.shared.cache.remove(&stored);
@@ -327,7 +329,6 @@ impl Backend {
             }
             HeadSays::Nothing => return,
         }
-        let mut head = stored.head().clone();
         update::update(&mut head.headers, response);
         head = judge::kept(&head, response);
         let Ok(lifetime) = judge::lifetime(&order.request.headers, 200, &head.headers, (self.started, now)) else {

@@ -215,11 +215,11 @@ impl Client {
 
     /// Answers with what is stored; with `fetch` it is fetched again meanwhile.
     fn hit(&mut self, object: &Arc<Object>, fetch: Option<Fetch>) -> Step {
-        object.count_hit(self.now);
+        object.count_hit();
         if let Some(fetch) = fetch {
             self.refresh = Some(self.order(Some(fetch), Some(Arc::clone(object)), Forward::Stale));
         }
-        let mut head = object.head().clone();
+        let mut head = object.head().unpacked();
         judge::remove_named(&mut head.headers);
         status::age(&mut head.headers, age_of(object, self.now));
         let version = head.version();

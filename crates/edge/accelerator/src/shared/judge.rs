@@ -107,10 +107,11 @@ impl Judged {
             reason = "whole seconds, as they were put in"
         )]
         let seconds = object.lifetime().ttl.max(0.0) as u64;
-        let headers = &object.head().headers;
-        let directives = directives(headers);
-        let is_said =
-            directives.max_age.is_some() || directives.s_maxage.is_some() || headers.contains_known(HeaderId::Expires);
+        let head = object.head();
+        let directives = ResponseDirectives::of(head, &TARGETED).0;
+        let is_said = directives.max_age.is_some()
+            || directives.s_maxage.is_some()
+            || head.first_known(HeaderId::Expires).is_some();
         let source = if is_said || seconds > 0 { LifetimeSource::MaxAge } else { LifetimeSource::Nothing };
         Self { directives, lifetime: freshness::Lifetime { seconds, source }, age: age_of(object, now) }
     }
@@ -148,5 +149,5 @@ pub(super) fn remove_named(headers: &mut Headers) {
 
 /// Puts into a request what asks about an object; whether there is anything to ask about.
 pub(super) fn ask_about(request: &mut Headers, object: &Object) -> bool {
-    object.body().length().is_some() && conditional::ask_about(request, &object.head().headers)
+    object.body().length().is_some() && conditional::ask_about(request, &object.head().unpacked().headers)
 }

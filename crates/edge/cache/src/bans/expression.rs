@@ -231,7 +231,7 @@ impl Test {
         match &self.field {
             Field::Url => subject.request.map(|(url, _)| url),
             Field::RequestHeader(name) => subject.request.and_then(|(_, headers)| field(headers, name)),
-            Field::ObjectHeader(name) => field(&subject.object.head().headers, name),
+            Field::ObjectHeader(name) => subject.object.head().first(name.as_bytes()),
             _ => {
                 let status = subject.object.head().status();
                 for (digit, value) in digits.iter_mut().zip([status / 100, status / 10, status]) {

@@ -53,8 +53,8 @@ impl Shard {
     /// What is fetched now of a digest is out of date: it is not stored, and who comes does not wait for it.
     pub(super) fn leave_fetches(&mut self, digest: &Digest) {
         self.running.purge(digest);
-        if let Some(objects) = self.entries.get_mut(digest) {
-            objects.fetches.clear();
+        if let Some(fetches) = self.fetches.get_mut(digest) {
+            fetches.clear();
         }
     }
 }

@@ -107,17 +107,17 @@ impl Cache {
 
     /// Removes an object; whether it was there.
     fn take(&self, object: &Arc<Object>) -> bool {
-        let Some(place) = object.place.get() else { return false };
+        let Some(digest) = object.digest() else { return false };
         let mut removed = Removed::default();
-        let mut shard = self.shard(&place.digest);
+        let mut shard = self.shard(&digest);
         self.take_out(&mut shard, object, &mut removed);
         drop(shard);
         !removed.0.is_empty()
     }
 
     fn make_stale(&self, object: &Arc<Object>, now: Time) -> bool {
-        let Some(place) = object.place.get() else { return false };
-        let mut shard = self.shard(&place.digest);
+        let Some(digest) = object.digest() else { return false };
+        let mut shard = self.shard(&digest);
         let is_there = !object.is_gone();
         if is_there {
             shard.shorten(object, now, [Some(0.0), None, None]);

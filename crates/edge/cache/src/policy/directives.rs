@@ -1,9 +1,37 @@
 //! `Cache-Control` (RFC 9111 section 5.2), and fields that are meant for some caches alone (RFC 9213).
 
-use http::{HeaderId, Headers, elements};
+use http::{HeaderId, Headers, StoredHead, elements};
 
 /// A number of seconds that is larger counts as this one (RFC 9111 section 1.2.2).
 pub const DELTA_SECONDS_MAX: u64 = 1 << 31;
+
+/// The fields of a message, on its way or kept.
+pub trait Fields {
+    /// The values of all fields of a name.
+    fn values<'f>(&'f self, name: &'f [u8]) -> impl Iterator<Item = &'f [u8]>;
+    /// The values of all fields with this id.
+    fn values_known(&self, id: HeaderId) -> impl Iterator<Item = &[u8]>;
+}
+
+impl Fields for Headers {
+    fn values<'f>(&'f self, name: &'f [u8]) -> impl Iterator<Item = &'f [u8]> {
+        self.all(name)
+    }
+
+    fn values_known(&self, id: HeaderId) -> impl Iterator<Item = &[u8]> {
+        self.all_known(id)
+    }
+}
+
+impl Fields for StoredHead {
+    fn values<'f>(&'f self, name: &'f [u8]) -> impl Iterator<Item = &'f [u8]> {
+        self.all(name)
+    }
+
+    fn values_known(&self, id: HeaderId) -> impl Iterator<Item = &[u8]> {
+        self.all_known(id)
+    }
+}
 
 /// What a directive says that may name fields: `private`, `private="set-cookie"`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -139,9 +167,9 @@ impl ResponseDirectives {
     /// Those of a response for a shared cache. The first of `targeted` that the response has and that is valid stands in place of
     /// `Cache-Control` (RFC 9213 section 2.2); then `Expires` says nothing either. The second value tells whether one did.
     #[must_use]
-    pub fn of(headers: &Headers, targeted: &[&[u8]]) -> (Self, bool) {
+    pub fn of(headers: &impl Fields, targeted: &[&[u8]]) -> (Self, bool) {
         for name in targeted {
-            let mut lines = headers.all(name).peekable();
+            let mut lines = headers.values(name).peekable();
             if lines.peek().is_some() {
                 let whole = lines.collect::<Vec<_>>().join(&b","[..]);
                 if let Some(directives) = Self::structured(&whole) {
@@ -150,7 +178,7 @@ impl ResponseDirectives {
             }
         }
         let mut directives = Self::default();
-        for element in headers.all_known(HeaderId::CacheControl).flat_map(elements) {
+        for element in headers.values_known(HeaderId::CacheControl).flat_map(elements) {
             if let Some((name, argument)) = split(element) {
                 directives.add(&name, argument.as_deref());
             }

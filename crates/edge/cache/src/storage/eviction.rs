@@ -5,6 +5,8 @@
 //! queue at once. There it gets another round for each time it was found, three at most. A scan passes through the small queue and
 //! displaces nothing that is in use; a hit moves nothing, it only counts.
 
+mod nodes;
+
 use std::{
     collections::VecDeque,
     sync::{
@@ -14,12 +16,12 @@ use std::{
 };
 
 use rustc_hash::FxHashSet;
-use slab::Slab;
 
 use crate::object::Object;
+use nodes::{Links, Nodes};
 
 /// Times found that count.
-pub(crate) const FREQUENCY_MAX: u32 = 3;
+pub(crate) const FREQUENCY_MAX: u8 = 3;
 /// The small queue's share of all objects: one in so many.
 const SMALL_SHARE: usize = 10;
 /// Objects looked at to find one that leaves.
@@ -28,9 +30,9 @@ const NONE: u32 = u32::MAX;
 
 /// An object's place in the queues.
 #[derive(Debug)]
-pub(crate) struct Slot(AtomicU32);
+pub(crate) struct QueueSlot(AtomicU32);
 
-impl Default for Slot {
+impl Default for QueueSlot {
     fn default() -> Self {
         Self(AtomicU32::new(NONE))
     }
@@ -42,15 +44,7 @@ enum Which {
     Main,
 }
 
-#[derive(Debug)]
-struct Node {
-    object: Arc<Object>,
-    which: Which,
-    newer: u32,
-    older: u32,
-}
-
-/// A queue threaded through the slab: objects leave from any place.
+/// A queue threaded through the nodes: objects leave from any place.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
     newest: u32,
@@ -67,21 +61,22 @@ impl Default for Queue {
 /// The queues of a storage.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
-    nodes: Slab<Node>,
+    nodes: Nodes,
     small: Queue,
     main: Queue,
     ghosts: Ghosts,
 }
 
-/// Objects that left the small queue, by a hash of 64 bits; the oldest are forgotten first.
+/// Objects that left the small queue, by a hash of 32 bits; the oldest are forgotten first. One that is taken for another one is in the
+/// main queue too early, which happens to one in a thousand where there are four million.
 #[derive(Debug, Default)]
 struct Ghosts {
-    order: VecDeque<u64>,
-    known: FxHashSet<u64>,
+    order: VecDeque<u32>,
+    known: FxHashSet<u32>,
 }
 
 impl Ghosts {
-    fn remember(&mut self, hash: u64, most: usize) {
+    fn remember(&mut self, hash: u32, most: usize) {
         if self.known.insert(hash) {
             self.order.push_back(hash);
         }
@@ -92,7 +87,7 @@ impl Ghosts {
         }
     }
 
-    fn forget(&mut self, hash: u64) -> bool {
+    fn forget(&mut self, hash: u32) -> bool {
         // NOTE: the order keeps it until its turn: `known` alone says what is remembered.
         self.known.remove(&hash)
     }
@@ -105,7 +100,7 @@ impl Queues {
     }
 
     pub(crate) fn remove(&mut self, object: &Object) {
-        let slot = object.slot.0.swap(NONE, Relaxed);
+        let slot = object.queue_slot.0.swap(NONE, Relaxed);
         if slot != NONE {
             self.unlink(slot);
         }
@@ -142,7 +137,7 @@ impl Queues {
     fn take_oldest(&mut self, which: Which) -> Option<Arc<Object>> {
         let oldest = self.queue(which).oldest;
         let object = self.unlink(oldest)?;
-        object.slot.0.store(NONE, Relaxed);
+        object.queue_slot.0.store(NONE, Relaxed);
         Some(object)
     }
 
@@ -155,13 +150,8 @@ impl Queues {
 
     fn push(&mut self, object: Arc<Object>, which: Which) {
         let older = self.queue(which).newest;
-        let entry = self.nodes.vacant_entry();
-        let Ok(place) = u32::try_from(entry.key()) else { return };
-        object.slot.0.store(place, Relaxed);
-        entry.insert(Node { object, which, newer: NONE, older });
-        if let Some(node) = self.nodes.get_mut(older as usize) {
-            node.newer = place;
-        }
+        let Some(place) = self.nodes.insert(object, Links { which, newer: NONE, older }) else { return };
+        self.nodes.link(older, |links| links.newer = place);
         let queue = self.queue(which);
         queue.newest = place;
         if queue.oldest == NONE {
@@ -171,30 +161,25 @@ impl Queues {
     }
 
     fn unlink(&mut self, place: u32) -> Option<Arc<Object>> {
-        let node = self.nodes.try_remove(place as usize)?;
-        if let Some(newer) = self.nodes.get_mut(node.newer as usize) {
-            newer.older = node.older;
-        }
-        if let Some(older) = self.nodes.get_mut(node.older as usize) {
-            older.newer = node.newer;
-        }
-        let queue = self.queue(node.which);
+        let (object, links) = self.nodes.take(place)?;
+        self.nodes.link(links.newer, |newer| newer.older = links.older);
+        self.nodes.link(links.older, |older| older.newer = links.newer);
+        let queue = self.queue(links.which);
         if queue.newest == place {
-            queue.newest = node.older;
+            queue.newest = links.older;
         }
         if queue.oldest == place {
-            queue.oldest = node.newer;
+            queue.oldest = links.newer;
         }
         queue.len -= 1;
-        Some(node.object)
+        Some(object)
     }
 }
 
-fn hash_of(object: &Object) -> u64 {
-    object.place.get().map_or(0, |place| {
-        let mut first = [0; 8];
-        first.iter_mut().zip(&place.digest.0).for_each(|(to, from)| *to = *from);
-        u64::from_ne_bytes(first)
-            ^ place.variant.key.iter().fold(0_u64, |hash, byte| hash.rotate_left(5) ^ u64::from(*byte))
-    })
+fn hash_of(object: &Object) -> u32 {
+    let of_variant = object
+        .variant()
+        .map_or(0, |variant| variant.key.iter().fold(0_u64, |hash, byte| hash.rotate_left(5) ^ u64::from(*byte)));
+    let hash = object.place.other_hash() ^ of_variant;
+    (hash ^ (hash >> 32)) as u32
 }

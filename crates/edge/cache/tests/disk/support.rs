@@ -129,8 +129,8 @@ impl Place {
     pub fn find(&self, key: u8, now: f64) -> Option<usize> {
         let Found::Hit(object) = self.lookup(key, now) else { return None };
         let body = read(&object)?;
-        assert_eq!(object.head().headers.first(b"key"), Some(key.to_string().as_bytes()));
-        assert_eq!(object.head().headers.first(b"content-length"), Some(body.len().to_string().as_bytes()));
+        assert_eq!(object.head().first(b"key"), Some(key.to_string().as_bytes()));
+        assert_eq!(object.head().first(b"content-length"), Some(body.len().to_string().as_bytes()));
         assert!(body == body_of(key, body.len()), "the body of {key}");
         Some(body.len())
     }

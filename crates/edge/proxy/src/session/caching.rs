@@ -63,7 +63,7 @@ pub fn look_up(transaction: &mut Transaction, name: &str) {
         let found = cache.cache.all_of(digest).iter().rev().find(is_usable).cloned();
         if let Some(object) = found {
             count(transaction, |counts| &counts.hits);
-            object.count_hit(now);
+            object.count_hit();
             caching(transaction).hit = Some(Hit { cache, object });
         }
     }

@@ -129,7 +129,7 @@ impl Assembler {
             DeliveredBody::Object { object, recoding, .. } => {
                 let is_packed = recoding != Recoding::Gzip
                     && object.page().is_none()
-                    && accelerator::fields::is_gzip(&object.head().headers);
+                    && accelerator::fields::is_stored_as_gzip(&object);
                 let recoding = if is_packed { Recoding::Gunzip } else { Recoding::None };
                 let delivered = self.object(&object, recoding, is_needed).await;
                 object.body().leave();

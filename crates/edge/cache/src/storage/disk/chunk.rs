@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex, OnceLock, PoisonError,
-    atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
 use super::{
@@ -34,6 +34,8 @@ pub(crate) struct DiskShare {
     head: OnceLock<StoredChunk>,
     /// Bytes of its record in the journal; 0 while it has none.
     record_bytes: AtomicU32,
+    /// Bytes of the object's body that the disk did not take.
+    pub(crate) unwritten: AtomicU64,
     /// Whether its head and the start of its body have been read, or were written by this process.
     is_verified: AtomicBool,
 }
@@ -45,6 +47,7 @@ impl DiskShare {
             extents: Mutex::default(),
             head: OnceLock::new(),
             record_bytes: AtomicU32::new(0),
+            unwritten: AtomicU64::new(0),
             is_verified: AtomicBool::new(true),
         }
     }
@@ -55,6 +58,7 @@ impl DiskShare {
             extents: Mutex::new(extents),
             head: OnceLock::from(head),
             record_bytes: AtomicU32::new(record_bytes),
+            unwritten: AtomicU64::new(0),
             is_verified: AtomicBool::new(false),
         }
     }
@@ -135,21 +139,21 @@ impl Object {
 
     /// Notes that the object has left; it is marked as gone already.
     pub(crate) fn unpersist(&self) {
-        let (Some(share), Some(place)) = (self.share(), self.place.get()) else { return };
+        let (Some(share), Some(number)) = (self.share(), self.place.number()) else { return };
         let mut journal = share.disk.journal();
         let bytes = share.record_bytes.swap(0, Relaxed);
         if bytes != 0 {
             journal.live_bytes = journal.live_bytes.saturating_sub(u64::from(bytes));
-            share.disk.append(&mut journal, &records::remove(place.number));
+            share.disk.append(&mut journal, &records::remove(number));
         }
     }
 
     /// Notes that its times are others.
     pub(crate) fn persist_lifetime(&self) {
-        let (Some(share), Some(place)) = (self.share(), self.place.get()) else { return };
+        let (Some(share), Some(number)) = (self.share(), self.place.number()) else { return };
         let mut journal = share.disk.journal();
         if share.record_bytes.load(Relaxed) != 0 {
-            share.disk.append(&mut journal, &records::lifetime(place.number, &self.lifetime()));
+            share.disk.append(&mut journal, &records::lifetime(number, &self.lifetime()));
         }
     }
 
@@ -165,17 +169,17 @@ impl Object {
     }
 
     fn record(&self) -> Option<Vec<u8>> {
-        let (share, place) = (self.share()?, self.place.get()?);
+        let (share, number) = (self.share()?, self.place.number()?);
         let stored = StoredObject {
-            digest: place.digest.0,
+            digest: self.digest()?.0,
             lifetime: self.lifetime(),
             ban: self.ban_mark.number(),
-            variant: place.variant.clone(),
+            variant: self.variant()?.clone(),
             tags: self.tags(),
             head: *share.head.get()?,
             extents: share.extents.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             chunks: self.body().stored()?.into(),
         };
-        records::put(place.number, &stored)
+        records::put(number, &stored)
     }
 }

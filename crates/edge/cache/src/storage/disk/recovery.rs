@@ -196,7 +196,7 @@ impl Stevedore {
     ) {
         let Some(stored) = candidate.read() else { return };
         let digest = stored.digest();
-        let body = Body::stored_in(disk, stored.chunks);
+        let body = Body::stored_in(stored.chunks);
         let share = DiskShare::recovered(disk, stored.head, stored.extents, candidate.record_bytes());
         let mark = cache.bans().mark_at(stored.ban);
         match Object::recovered(cache, self, (stored.lifetime, stored.tags), (body, share), mark) {
