@@ -14,6 +14,7 @@ pub mod dns;
 pub mod engine_records;
 pub mod esi;
 pub mod glob;
+pub mod hpack;
 pub mod http_codec;
 pub mod hyperloglog;
 pub mod log_lines;
