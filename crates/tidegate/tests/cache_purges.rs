@@ -15,10 +15,11 @@ use std::{
 
 use support::{Edge, Origin, VarnishInstance, Wire, free_address, wait_until};
 
-const PROGRAM: &str = "vcl 4.1; import purge; backend default { .host = \"HOST\"; .port = \"ORIGIN\"; }
+const PROGRAM: &str = "vcl 4.1; import purge; import xkey; backend default { .host = \"HOST\"; .port = \"ORIGIN\"; }
     sub vcl_recv {
         if (req.method == \"PURGE\") { return (purge); }
         if (req.method == \"SOFT\") { set req.http.soft = 1; set req.method = \"GET\"; set req.hash_ignore_busy = true; return (hash); }
+        if (req.method == \"TAG\") { xkey.purge(\"all a\"); return (synth(200)); }
         if (req.method == \"BAN\") { ban(\"req.url == \" + req.url); return (synth(200)); }
     }
     sub vcl_miss { if (req.http.soft) { purge.soft(0s, 10s, 0s); return (synth(200)); } }";
@@ -37,14 +38,16 @@ fn purged_while_it_is_made(method: &str, start: impl Fn(&Origin) -> (Box<dyn std
             begun.store(true, SeqCst);
             wait_until("it is made", || made.load(SeqCst));
         }
-        format!("HTTP/1.1 200 OK\r\ncache-control: max-age=100\r\ncontent-length: 3\r\n\r\n{page}").into_bytes()
+        format!("HTTP/1.1 200 OK\r\ncache-control: max-age=100\r\nxkey: a\r\ncontent-length: 3\r\n\r\n{page}")
+            .into_bytes()
     });
     let (_running, front) = start(&origin);
     let slow = thread::spawn(move || ask(front, "GET", "X-Slow: 1\r\n"));
     wait_until("the server makes it", || is_begun.load(SeqCst));
     is_new.store(true, SeqCst);
     ask(front, method, "");
-    if method != "BAN" {
+    // What has a tag is not known before it comes.
+    if !["BAN", "TAG"].contains(&method) {
         assert_eq!(ask(front, "GET", ""), "new", "{method}: who comes now does not wait for what is out of date");
     }
     is_made.store(true, SeqCst);
@@ -54,7 +57,7 @@ fn purged_while_it_is_made(method: &str, start: impl Fn(&Origin) -> (Box<dyn std
 
 #[test]
 fn programs_purge_what_is_on_its_way() {
-    for method in ["PURGE", "SOFT", "BAN"] {
+    for method in ["PURGE", "SOFT", "BAN", "TAG"] {
         purged_while_it_is_made(method, |origin| {
             let ours = VarnishInstance::ours(PROGRAM, &[], origin);
             let front = ours.front;

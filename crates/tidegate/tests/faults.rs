@@ -171,6 +171,38 @@ fn without_descriptors_for_servers_clients_are_told() {
     wait_until("there are descriptors again", || clients[0].get("/").status() == 200);
 }
 
+/// Clients come and go in bursts: what they leave idle at servers is in the way of others.
+#[test]
+fn idle_connections_to_servers_give_way_when_descriptors_are_short() {
+    let (origin, front) = (Origin::named("ok"), free_address());
+    let servers: String = (0..8).map(|number| format!(" server s{number} {}\n", origin.address)).collect();
+    // The second is as HAProxy never has it: idle connections may take all descriptors.
+    for lines in ["", " tune.pool-high-fd-ratio 100\n tune.pool-low-fd-ratio 100\n"] {
+        let config = format!(
+            "global\n nbthread 2\n{lines}{DEFAULTS} retries 0\n http-reuse safe\nlisten site\n bind {front}\n{servers}"
+        );
+        let _edge = start_by_shell("ulimit -n 160;", &config);
+        let refused = std::sync::atomic::AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for client in 0..50 {
+                let refused = &refused;
+                scope.spawn(move || {
+                    for round in 0..12 {
+                        let mut wire = Wire::connect(front);
+                        for _ in 0..1 + (client + round) % 3 {
+                            if wire.get("/").status() != 200 {
+                                refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                                break;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(refused.into_inner(), 0, "{lines}");
+    }
+}
+
 #[test]
 fn without_maxconn_there_are_as_many_connections_as_descriptors_are_for() {
     let (origin, front, folder) = (Origin::named("ok"), free_address(), Folder::new());

@@ -61,7 +61,7 @@ pub(crate) struct Common {
     pub(crate) now: f64,
     pub(crate) cookies: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) ban_error: Option<String>,
-    /// Whether the program has banned something.
+    /// Whether the program has banned something, or purged a tag.
     pub(crate) has_banned: bool,
     pub(crate) log: Log,
     /// The first thing that went wrong in VCL.

@@ -16,6 +16,7 @@
 mod expiry;
 mod running;
 mod shard;
+mod tag_purges;
 mod tags;
 mod waiting;
 
@@ -32,10 +33,10 @@ use smallvec::SmallVec;
 
 use crate::{
     Time,
-    bans::{BanList, Mark, Subject},
+    bans::{BanList, Subject},
     object::{Kind, Object, Variant},
 };
-use running::Purges;
+use running::AskedAfter;
 use shard::{DigestHasher, Shard, Stored};
 use tags::Tags;
 pub(crate) use tags::bytes_of as bytes_of_tag;
@@ -303,7 +304,11 @@ impl Cache {
             digest: query.digest,
             waiters,
             variant: Variant::default(),
-            asked_after: (shard.running.begin(query.digest), self.bans.newest()),
+            asked_after: AskedAfter {
+                purges: shard.running.begin(query.digest),
+                bans: self.bans.newest(),
+                tags: self.tags.purges.newest(),
+            },
             has_ended: false,
         }
     }
@@ -398,7 +403,7 @@ impl Cache {
 
     fn put_in(&self, fetch: &mut Fetch, object: &Arc<Object>) {
         let (digest, waiters) = (fetch.digest, &fetch.waiters);
-        let (purges, bans) = &fetch.asked_after;
+        let AskedAfter { purges, bans, tags } = &fetch.asked_after;
         object.ban_mark.move_back(bans);
         // NOTE: before the part of the index is locked: others may have to leave for it, of the same part too. An object without room for what
         // it varies by answers who waits for it, and nobody else.
@@ -413,6 +418,11 @@ impl Cache {
         }
         self.take_out_superseded(&mut shard, object, &mut removed);
         self.add(&mut shard, digest, object, number);
+        // NOTE: when the object can be found by its tags: a purge finds it there, or is found here.
+        if self.tags.purges.any_since(*tags, &object.tags()) {
+            self.take_out(&mut shard, object, &mut removed);
+            return self.forget_fetch(&mut shard, &digest, waiters);
+        }
         self.forget_fetch(&mut shard, &digest, waiters);
         drop(shard);
         object.persist();
@@ -464,7 +474,7 @@ impl Cache {
 
     fn end_fetch(&self, fetch: &Fetch) {
         let mut shard = self.shard(&fetch.digest);
-        shard.running.end(&fetch.digest, fetch.asked_after.0);
+        shard.running.end(&fetch.digest, fetch.asked_after.purges);
         self.forget_fetch(&mut shard, &fetch.digest, &fetch.waiters);
     }
 
@@ -547,8 +557,7 @@ pub struct Fetch {
     digest: Digest,
     waiters: Arc<Waiters>,
     variant: Variant,
-    /// What had been purged and banned when its request was sent.
-    asked_after: (Purges, Mark),
+    asked_after: AskedAfter,
     has_ended: bool,
 }
 

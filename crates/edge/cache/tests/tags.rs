@@ -8,7 +8,7 @@ use std::{
 };
 
 use cache::{
-    index::{Cache, Found, Query, xkeys},
+    index::{Cache, Fetch, Found, Query, xkeys},
     object::{Kind, Lifetime, Object},
     storage::Stevedore,
 };
@@ -76,6 +76,52 @@ fn purges() {
     assert_eq!((cache.purge_tag(b"sport"), cache.soft_purge_tag(b"nothing", NOW)), (0, 0));
     assert_eq!(cache.purge_tag(b"weather"), 1);
     assert_eq!((cache.tag_entries(), memory.used()), (0, 0));
+}
+
+/// A fetch of a page, which ends with these tags.
+fn fetched(
+    cache: &Arc<Cache>,
+    memory: &Arc<Stevedore>,
+    number: u8,
+    while_it_runs: impl FnOnce(&mut Fetch),
+    tags: &[&str],
+) {
+    let request = Headers::new();
+    let Found::Miss { mut fetch, .. } = cache.lookup(&Query::new(digest(number), b"/", &request, NOW)) else {
+        panic!()
+    };
+    while_it_runs(&mut fetch);
+    let mut head = ResponseHead::new();
+    head.start(Version::Http11, 200);
+    let lifetime = Lifetime { origin: NOW, ttl: 100.0, grace: 10.0, keep: 0.0 };
+    let (object, filler) = Object::start(cache, memory, Kind::Ordinary, head, lifetime).unwrap();
+    tags.iter().for_each(|tag| object.add_tag(cache, tag.as_bytes()).unwrap());
+    filler.finish();
+    fetch.publish(object);
+}
+
+#[test]
+fn what_is_purged_by_a_tag_does_not_come_back_by_a_fetch_that_ran() {
+    let (cache, memory) = (Cache::new(), Arc::new(Stevedore::malloc("s0", 1 << 20)));
+    let purge = |_: &mut Fetch| assert_eq!(cache.purge_tag(b"news"), 0);
+    fetched(&cache, &memory, 1, purge, &["front", "news"]);
+    fetched(&cache, &memory, 2, purge, &["sport"]);
+    fetched(&cache, &memory, 3, |_| assert_eq!(cache.soft_purge_tag(b"news", NOW), 0), &["news"]);
+    assert_eq!(["miss", "hit", "miss"], [1, 2, 3].map(|number| found(&cache, number, NOW)));
+    assert_eq!((cache.tag_entries(), cache.counters.objects.load(Relaxed)), (1, 1));
+    // Its server was asked after the purge, or who fetches has purged what was there before.
+    let asks_then = |fetch: &mut Fetch| {
+        purge(fetch);
+        fetch.asks_now();
+    };
+    fetched(&cache, &memory, 4, asks_then, &["news"]);
+    assert_eq!((found(&cache, 4, NOW), cache.purge_tag(b"news")), ("hit", 1));
+    let purges_itself = |fetch: &mut Fetch| {
+        purge(fetch);
+        fetch.has_banned();
+    };
+    fetched(&cache, &memory, 5, purges_itself, &["news"]);
+    assert_eq!(found(&cache, 5, NOW), "hit");
 }
 
 #[test]

@@ -13,7 +13,8 @@ use haproxycfg::model::{Config, ProxyIndex};
 use logs::LogTargets;
 
 use crate::{
-    caches::LiveCache, peering::Hub, process::Process, proxy::LiveProxy, resolvers::LiveResolvers, tables::Tables,
+    caches::LiveCache, limits::IdleMarks, peering::Hub, process::Process, proxy::LiveProxy, resolvers::LiveResolvers,
+    tables::Tables,
 };
 
 /// A running configuration.
@@ -35,6 +36,8 @@ pub struct Instance {
     pub resolvers: Vec<Arc<LiveResolvers>>,
     /// In the order of [`Config::caches`].
     pub caches: Vec<Arc<LiveCache>>,
+    /// How many descriptors may be in use before idle connections to servers are given up.
+    pub idle_marks: IdleMarks,
     /// The process it runs in.
     pub process: Arc<Process>,
     /// The `log` lines of the `global` section.

@@ -121,6 +121,27 @@ pub fn hard_maxconn(config: &Config) -> u32 {
     })
 }
 
+/// How many connections the process may have, to clients and to servers, before idle ones to servers are given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleMarks {
+    /// From so many on no more are kept idle (`tune.pool-low-fd-ratio`).
+    pub low: u64,
+    /// With more than so many, one is closed for each that is opened (`tune.pool-high-fd-ratio`).
+    pub high: u64,
+}
+
+impl IdleMarks {
+    /// Those of a configuration: shares of the descriptors that its `maxconn` needs, as in HAProxy.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        let workers = worker_count(config);
+        let descriptors = overhead(config, workers) + EACH_CONNECTION * u64::from(hard_maxconn(config));
+        let share = |percent: u8| descriptors * u64::from(percent) / 100;
+        let tune = &config.global.tune;
+        Self { low: share(tune.pool_low_fd_percent), high: share(tune.pool_high_fd_percent) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +155,15 @@ mod tests {
         }
         assert!(few(&config, 2, 200).is_some_and(|text| text.contains("maxconn=90 only")));
         assert_eq!(few(&config, 2, 220), None);
+    }
+
+    #[test]
+    fn idle_connections_may_take_a_share_of_the_descriptors() {
+        let mut config = Config::default();
+        (config.global.maxconn, config.global.nbthread) = (Some(990), Some(2));
+        assert_eq!(IdleMarks::new(&config), IdleMarks { low: 400, high: 500 });
+        (config.global.tune.pool_low_fd_percent, config.global.tune.pool_high_fd_percent) = (0, 100);
+        assert_eq!(IdleMarks::new(&config), IdleMarks { low: 0, high: 2_000 });
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub struct Process {
     pub rates: ProcessRates,
     /// Client connections now and at most.
     pub connections: Gauge,
+    /// Connections to servers now, idle ones included.
+    pub server_connections: AtomicU64,
     /// `Maxconn`: `set maxconn global` changes it.
     pub maxconn: AtomicU32,
     /// `ConnRateLimit`: `set rate-limit connections global` changes it; 0 is none.
@@ -165,6 +167,7 @@ impl Process {
             traffic: PerWorker::new(workers),
             rates: ProcessRates::default(),
             connections: Gauge::default(),
+            server_connections: AtomicU64::new(0),
             maxconn: AtomicU32::new(0),
             connection_rate_limit: AtomicU32::new(0),
             session_rate_limit: AtomicU32::new(0),

@@ -18,6 +18,7 @@ pub use self::{
     registry::{Handle, Order},
     session::{
         borrow::{IdleConnectionRequest, OtherWorkers},
+        descriptors::CloseIdleRequest,
         pages::{PageReply, PageRequest, Pages},
     },
     worker::{Neighbours, Worker},

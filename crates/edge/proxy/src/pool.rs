@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use live::LiveServer;
+use live::{LiveServer, Process};
 use net::{Socket, Target};
 
 use crate::session::{
@@ -51,6 +51,7 @@ pub struct ServerConnection {
     need: Rc<Need>,
     is_idle: bool,
     worker: usize,
+    process: Arc<Process>,
 }
 
 impl ServerConnection {
@@ -114,6 +115,7 @@ impl ServerConnection {
 impl Drop for ServerConnection {
     fn drop(&mut self) {
         self.server.connections.decrement();
+        self.process.server_connections.fetch_sub(1, Relaxed);
         if self.is_idle {
             self.leave_idle();
         } else {
@@ -159,6 +161,7 @@ impl Need {
 pub struct ServerPool {
     by_server: HashMap<u64, Idle, BuildHasherDefault<KeyHasher>>,
     worker: usize,
+    process: Arc<Process>,
 }
 
 #[derive(Debug, Default)]
@@ -180,8 +183,8 @@ pub enum Reuse {
 impl ServerPool {
     /// That of this worker, empty.
     #[must_use]
-    pub fn new(worker: usize) -> Self {
-        Self { by_server: HashMap::default(), worker }
+    pub fn new(worker: usize, process: Arc<Process>) -> Self {
+        Self { by_server: HashMap::default(), worker, process }
     }
 
     /// A connection that was just opened.
@@ -189,6 +192,7 @@ impl ServerPool {
     pub fn open(&mut self, wire: Wire, server: Arc<LiveServer>) -> Box<ServerConnection> {
         let epoch = server.target_epoch.load(Relaxed);
         server.connections.increment();
+        self.process.server_connections.fetch_add(1, Relaxed);
         let need = Rc::clone(&self.by_server.entry(server.key).or_default().need);
         need.take();
         Box::new(ServerConnection {
@@ -204,6 +208,7 @@ impl ServerPool {
             need,
             is_idle: false,
             worker: self.worker,
+            process: Arc::clone(&self.process),
         })
     }
 
@@ -288,6 +293,18 @@ impl ServerPool {
             }
             true
         });
+    }
+
+    /// Closes the oldest idle connection to the server with this key; whether there was one.
+    pub fn close_idle_to(&mut self, key: u64) -> bool {
+        self.by_server.get_mut(&key).is_some_and(|idle| idle.connections.pop_front().is_some())
+    }
+
+    /// Closes all idle connections; their number. What is in use goes on being counted.
+    pub fn close_idle(&mut self) -> usize {
+        let closed = self.len();
+        self.by_server.values_mut().for_each(|idle| idle.connections.clear());
+        closed
     }
 
     /// Drops every connection.

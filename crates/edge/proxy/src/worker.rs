@@ -10,7 +10,7 @@ use std::{
 };
 
 use accelerator::log::LogSink;
-use live::{Instance, Process, Shared, counters::ProcessTraffic, ring::Ring};
+use live::{Instance, Process, Shared, counters::ProcessTraffic, limits::IdleMarks, ring::Ring};
 use logs::WorkerLog;
 use net::{BufferPool, connect::Network};
 use pin_project_lite::pin_project;
@@ -86,7 +86,7 @@ impl Worker {
             index,
             neighbours,
             buffers: BufferPool::new(instance.config.global.tune.bufsize, SPARE_BUFFERS_MAX),
-            servers: RefCell::new(ServerPool::new(index)),
+            servers: RefCell::new(ServerPool::new(index, Arc::clone(&shared.process))),
             heads: SpareHeads::new(SPARE_BUFFERS_MAX),
             draining: Cell::new(false),
             log,
@@ -171,6 +171,13 @@ impl Worker {
     #[must_use]
     pub fn instance(&self) -> Arc<Instance> {
         Arc::clone(&self.instance.borrow())
+    }
+
+    /// How many descriptors may be in use before idle connections to servers are given up.
+    #[must_use]
+    #[inline]
+    pub fn idle_marks(&self) -> IdleMarks {
+        self.instance.borrow().idle_marks
     }
 
     /// Runs new requests under `instance` from now on.

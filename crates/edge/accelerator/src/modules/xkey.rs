@@ -12,6 +12,7 @@ const FIELDS: [&[u8]; 2] = [b"xkey", b"x-hashtwo"];
 /// Does what a function does.
 pub(super) fn call<'w>(common: &mut Common, id: FunctionId, arguments: Arguments<'_, 'w>) -> Option<Outcome<'w>> {
     let (cache, now) = (&common.loaded.cache, common.now);
+    common.has_banned = true;
     let keys = cache::index::xkeys(text_at(arguments, 0));
     Some(Ok(count(match id {
         FunctionId::XkeyPurge => keys.map(|key| cache.purge_tag(key)).sum(),

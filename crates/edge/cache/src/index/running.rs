@@ -2,11 +2,23 @@
 
 use std::{collections::HashMap, hash::BuildHasherDefault};
 
-use super::{Digest, DigestHasher, Fetch, Shard};
+use super::{Digest, DigestHasher, Fetch, Shard, tag_purges::TagPurgeNumber};
+use crate::bans::Mark;
 
 /// How often the objects of a digest have been purged, since the first of the fetches that run was begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Purges(u32);
+
+/// What had been purged and banned when the request of a fetch was sent.
+#[derive(Debug)]
+pub(super) struct AskedAfter {
+    /// Of its digest.
+    pub(super) purges: Purges,
+    /// The last ban.
+    pub(super) bans: Mark,
+    /// By tags.
+    pub(super) tags: TagPurgeNumber,
+}
 
 /// All fetches of a part of the index, by digest.
 #[derive(Debug, Default)]
@@ -63,11 +75,12 @@ impl Fetch {
     /// Its request is sent now. What is purged or banned from now on is not to come back by its response: it may have been made before.
     pub fn asks_now(&mut self) {
         let purges = self.cache.shard(&self.digest).running.purges(&self.digest);
-        self.asked_after = (purges, self.cache.bans.newest());
+        self.asked_after = AskedAfter { purges, bans: self.cache.bans.newest(), tags: self.cache.tags.purges.newest() };
     }
 
-    /// Who fetches has banned something itself: what it brings is newer.
+    /// Who fetches has banned something itself, or purged a tag: what it brings is newer.
     pub fn has_banned(&mut self) {
-        self.asked_after.1 = self.cache.bans.newest();
+        self.asked_after.bans = self.cache.bans.newest();
+        self.asked_after.tags = self.cache.tags.purges.newest();
     }
 }

@@ -15,7 +15,7 @@ use std::{
 
 use rustc_hash::{FxHashMap, FxHasher};
 
-use super::{Cache, Removed};
+use super::{Cache, Removed, tag_purges::TagPurges};
 use crate::{Time, object::Object};
 
 /// Parts that are locked apart.
@@ -32,11 +32,16 @@ pub(super) struct Tags {
     parts: Box<[Mutex<Part>]>,
     /// Pairs of an object and a tag.
     entries: AtomicU64,
+    pub(super) purges: TagPurges,
 }
 
 impl Default for Tags {
     fn default() -> Self {
-        Self { parts: (0..PARTS).map(|_| Mutex::default()).collect(), entries: AtomicU64::new(0) }
+        Self {
+            parts: (0..PARTS).map(|_| Mutex::default()).collect(),
+            entries: AtomicU64::new(0),
+            purges: TagPurges::default(),
+        }
     }
 }
 
@@ -85,8 +90,10 @@ impl Tags {
 }
 
 impl Cache {
-    /// Removes all objects that have a tag (`xkey.purge`); their number.
+    /// Removes all objects that have a tag (`xkey.purge`); their number. What is fetched meanwhile and turns out to have it is not
+    /// stored.
     pub fn purge_tag(&self, tag: &[u8]) -> usize {
+        self.tags.purges.note(tag);
         let objects = self.tags.objects(tag);
         let count = objects.iter().filter(|object| self.take(object)).count();
         self.counters.purged.fetch_add(count as u64, Relaxed);
@@ -95,6 +102,7 @@ impl Cache {
 
     /// All objects that have a tag are stale from `now` on, with their grace and keep (`xkey.softpurge`); their number.
     pub fn soft_purge_tag(&self, tag: &[u8], now: Time) -> usize {
+        self.tags.purges.note(tag);
         let objects = self.tags.objects(tag);
         objects.iter().filter(|object| self.make_stale(object, now)).count()
     }

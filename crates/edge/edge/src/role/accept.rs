@@ -16,7 +16,7 @@ use live::{
 use logs::{Inlet, Outputs, WorkerLog};
 use net::{Socket, Stream};
 use proxy::{
-    IdleConnectionRequest, Neighbours, Order, Worker, keep_parking,
+    CloseIdleRequest, IdleConnectionRequest, Neighbours, Order, Worker, keep_parking,
     session::{self, Arrival, Counted},
 };
 use runtime::{Accepted, AcceptorHandle, AcceptorSeed, Peer, WorkerContext};
@@ -61,6 +61,8 @@ pub enum Command {
     AskSessions(AskSessions),
     /// Give an idle connection to another worker.
     LendIdle(IdleConnectionRequest),
+    /// Close idle connections to servers: descriptors are short.
+    CloseIdle(CloseIdleRequest),
     /// Accept nothing any more, and end when the last connection has.
     Drain,
     /// End all connections now.
@@ -114,6 +116,7 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
             }
             Command::AskSessions(ask) => answer_about_sessions(&worker, &ask),
             Command::LendIdle(plea) => plea.grant(&worker),
+            Command::CloseIdle(request) => request.carry_out(&worker),
             Command::Pause(paused) => {
                 let order = if paused { ListenerOrder::Suspend } else { ListenerOrder::Resume };
                 handles.iter().for_each(|(_, handle)| steer(handle, order));

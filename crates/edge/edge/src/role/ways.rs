@@ -8,7 +8,7 @@ use admin::{
 };
 use live::{ListenerOrder, LiveProxy, Shared, WakeSessions};
 use logs::AdminLog;
-use proxy::{IdleConnectionRequest, OtherWorkers};
+use proxy::{CloseIdleRequest, IdleConnectionRequest, OtherWorkers};
 use tokio::sync::mpsc::WeakUnboundedSender;
 
 use super::{accept::Command, life};
@@ -64,6 +64,10 @@ impl AskWorkers for Ways {
 impl OtherWorkers for Ways {
     fn ask_idle(&self, plea: IdleConnectionRequest) {
         self.tell(|worker| (worker != plea.from).then(|| Command::LendIdle(plea.clone())));
+    }
+
+    fn close_idle(&self, request: CloseIdleRequest) {
+        self.tell(|worker| (worker != request.from).then(|| Command::CloseIdle(request.clone())));
     }
 }
 

@@ -95,7 +95,12 @@ pub fn idle_pool_shared(scope: &mut Scope<'_>, line: &Line) -> Result<(), Proble
 /// `tune.pool-high-fd-ratio` and `tune.pool-low-fd-ratio`.
 pub fn pool_fd_ratio(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 1)?;
-    args::lenient(scope, line, 1, 0..=100)?;
+    let percent = u8::try_from(args::lenient(scope, line, 1, 0..=100)?).unwrap_or(100);
+    let tune = &mut scope.state.global.tune;
+    match line.word(0) {
+        "tune.pool-low-fd-ratio" => tune.pool_low_fd_percent = percent,
+        _ => tune.pool_high_fd_percent = percent,
+    }
     Ok(())
 }
 

@@ -37,6 +37,10 @@ pub struct Tune {
     pub stick_handover_max: u64,
     /// `tune.idle-pool.shared`: workers may use each other's idle connections to servers.
     pub idle_pool_shared: bool,
+    /// `tune.pool-low-fd-ratio`: percent of the descriptors above which no more connections to servers are kept idle.
+    pub pool_low_fd_percent: u8,
+    /// `tune.pool-high-fd-ratio`: percent of the descriptors above which a new connection to a server takes the place of an idle one.
+    pub pool_high_fd_percent: u8,
     /// `tune.peers.max-updates-at-once`: changes of a table that are told to a peer in a row.
     pub peers_updates_max: usize,
     /// Tidegate's: `tune.ring.size`, bytes of the transaction ring of each worker; 0 turns it off.
@@ -68,6 +72,8 @@ impl Default for Tune {
             compression_memory_max: 0,
             stick_handover_max: 64 * 1024 * 1024,
             idle_pool_shared: true,
+            pool_low_fd_percent: 20,
+            pool_high_fd_percent: 25,
             peers_updates_max: 200,
             ring_size: 256 * 1024,
             splice_min: 65_536,

@@ -382,15 +382,16 @@ pub const KEYWORDS: &[Keyword] = &[
         .line(tune::number),
     tune("tune.pool-high-fd-ratio", "<percent>")
         .doc(
-            "Share of descriptors above which idle connections to servers are closed rather than kept.",
+            "Percent of the descriptors in use above which an idle connection to a server is closed for each that is opened to it.",
             "tune.pool-high-fd-ratio 25",
         )
-        .line(tune::pool_fd_ratio)
-        .without_effect("idle connections to servers are bounded by pool-max-conn alone"),
+        .line(tune::pool_fd_ratio),
     tune("tune.pool-low-fd-ratio", "<percent>")
-        .doc("Share of descriptors above which idle connections to servers are not kept.", "tune.pool-low-fd-ratio 20")
-        .line(tune::pool_fd_ratio)
-        .without_effect("idle connections to servers are bounded by pool-max-conn alone"),
+        .doc(
+            "Percent of the descriptors in use from which on connections to servers are closed rather than kept idle.",
+            "tune.pool-low-fd-ratio 20",
+        )
+        .line(tune::pool_fd_ratio),
     tune("tune.quic.backend.max-idle-timeou", "<time>")
         .doc(
             "Idle time of QUIC connections to servers (HAProxy 2.6 spells it so).",

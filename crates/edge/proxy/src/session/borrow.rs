@@ -24,7 +24,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::wire::Wire;
+use super::{descriptors::CloseIdleRequest, wire::Wire};
 use crate::{
     pool::{Lent, Reuse, ServerConnection},
     worker::Worker,
@@ -37,12 +37,17 @@ const PATIENCE: Duration = Duration::from_millis(2);
 pub trait OtherWorkers {
     /// Asks every worker but the one that asks for an idle connection; each calls [`IdleConnectionRequest::grant`].
     fn ask_idle(&self, plea: IdleConnectionRequest);
+
+    /// Asks every worker but the one that asks to close idle connections; each calls [`CloseIdleRequest::carry_out`].
+    fn close_idle(&self, request: CloseIdleRequest);
 }
 
 /// There are none.
 #[cfg(test)]
 impl OtherWorkers for () {
     fn ask_idle(&self, _plea: IdleConnectionRequest) {}
+
+    fn close_idle(&self, _request: CloseIdleRequest) {}
 }
 
 /// A worker's request to the others for an idle connection to a server.

@@ -10,6 +10,7 @@ mod caching;
 mod context;
 mod cookie;
 mod counting;
+pub mod descriptors;
 mod ending;
 mod exchange;
 pub mod fetch;

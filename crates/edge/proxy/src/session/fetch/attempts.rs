@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     pool::ServerConnection,
-    session::{pinned::PinnedConnections, transaction::Transaction, wire::Wire},
+    session::{descriptors, pinned::PinnedConnections, transaction::Transaction, wire::Wire},
     worker::Worker,
 };
 
@@ -116,6 +116,7 @@ impl<'a, 'c> Attempts<'a, 'c> {
                 transaction.note_connection(&connection);
                 return Ok(Upstream { connection, slot: Some(slot), reused: true });
             }
+            descriptors::make_room(worker, &server);
             server.side.traffic.of(worker.index).connects.increment();
             proxy.backend.traffic.of(worker.index).connects.increment();
             let opened = Box::pin(open(worker, transaction, proxy, &server, self.failed == 0, requester)).await;

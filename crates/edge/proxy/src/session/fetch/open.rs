@@ -14,7 +14,10 @@ use live::{LiveProxy, LiveServer, sockets};
 use net::{Deadline, Namespaces, Stream, Target, connect::ConnectOptions};
 
 use super::{Requester, Unreachable};
-use crate::{session::transaction::Transaction, worker::Worker};
+use crate::{
+    session::{descriptors, transaction::Transaction},
+    worker::Worker,
+};
 
 /// What tells PROXY headers apart.
 pub(super) fn greeting(header: &[u8]) -> u64 {
@@ -60,18 +63,12 @@ pub(super) async fn open(
     let mut deadline = Deadline::default();
     let limit = transaction.by_rules.connect_timeout.get().or(settings.timeouts.connect);
     deadline.set(limit.map(|limit| worker.now() + limit));
-    let stream = {
-        let mut connecting = worker.neighbours.network.connect(&target, options);
-        poll_fn(|context| {
-            if let Poll::Ready(result) = connecting.as_mut().poll(context) {
-                return Poll::Ready(result.map_err(Unreachable::Refused));
-            }
-            if let Poll::Ready(ended) = requester.poll_leaving(context) {
-                return Poll::Ready(Err(ended));
-            }
-            deadline.poll(context).map(|()| Err(Unreachable::ConnectTimeout))
-        })
-        .await?
+    let stream = match connect(worker, (&target, options), &mut deadline, requester).await {
+        // NOTE: connections that are idle must not keep others from being opened.
+        Err(Unreachable::Refused(error)) if descriptors::are_lacking(&error) && descriptors::free(worker).await => {
+            connect(worker, (&target, options), &mut deadline, requester).await?
+        }
+        connected => connected?,
     };
     transaction.route.source = stream.local_address();
     transaction.route.destination = match target {
@@ -91,6 +88,26 @@ pub(super) async fn open(
         }
     }
     Ok(stream)
+}
+
+/// Opens a connection, unless whoever wants it leaves or the time is over.
+async fn connect(
+    worker: &Worker,
+    (target, options): (&Target, ConnectOptions<'_>),
+    deadline: &mut Deadline,
+    requester: &mut impl Requester,
+) -> Result<Stream, Unreachable> {
+    let mut connecting = worker.neighbours.network.connect(target, options);
+    poll_fn(|context| {
+        if let Poll::Ready(result) = connecting.as_mut().poll(context) {
+            return Poll::Ready(result.map_err(Unreachable::Refused));
+        }
+        if let Poll::Ready(ended) = requester.poll_leaving(context) {
+            return Poll::Ready(Err(ended));
+        }
+        deadline.poll(context).map(|()| Err(Unreachable::ConnectTimeout))
+    })
+    .await
 }
 
 async fn write_when_ready(stream: &Stream, bytes: &[u8]) -> io::Result<()> {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     pool::{Reuse, ServerConnection},
-    session::{body::Sink as _, borrow::borrow, transaction::Transaction},
+    session::{body::Sink as _, borrow::borrow, descriptors, transaction::Transaction},
     worker::Worker,
 };
 
@@ -120,6 +120,8 @@ pub fn give_back(worker: &Worker, upstream: Upstream<'_>, backend: &LiveProxy) -
     if connection.private || backend.settings().http_reuse == HttpReuse::Never {
         return Some(connection);
     }
-    worker.servers.borrow_mut().give(connection);
+    if descriptors::may_keep_idle(worker) {
+        worker.servers.borrow_mut().give(connection);
+    }
     None
 }
