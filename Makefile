@@ -30,6 +30,8 @@ help:
 	@echo "make test-redis  run Redis' own test suite against the store (UNITS=\"unit/type/list ...\" for some of it)"
 	@echo "make vtc        run HAProxy's own regression scripts (HAPROXY_REGTESTS=folder)"
 	@echo "make vtc-varnish  run Varnish's own scripts (VARNISH_TESTS=folder)"
+	@echo "make test-redis-cluster  run Redis' own cluster suite against clusters of ours (UNITS=\"...\" for some of it; make redis-quick fetches it)"
+	@echo 'make http-cache  run the public tests of HTTP caches (HTTP_CACHE_TESTS=folder, or from npm)'
 
 demo: compiler
 	$(CARGO) build --profile demo --locked -p tidegate
