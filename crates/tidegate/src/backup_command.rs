@@ -14,21 +14,21 @@ use store::{
 /// Options of `tidegate backup`.
 #[derive(Args, Debug)]
 pub struct BackupArguments {
-    /// The folder of the store; it may be served meanwhile.
+    /// The folder of the store, which may serve meanwhile.
     #[arg(long, required_unless_present_any = ["from", "list"])]
     dir: Option<PathBuf>,
-    /// A store that runs on this machine, as HOST:PORT: it is asked for its folder (a password comes from REDISCLI_AUTH).
+    /// A store that runs on this machine, as HOST:PORT: the command asks it for its folder (with the password in REDISCLI_AUTH).
     #[arg(long, conflicts_with = "dir")]
     from: Option<String>,
-    /// Where to: a folder, or s3://bucket/prefix (keys and endpoint from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+    /// The archive: a folder, or s3://bucket/prefix (keys and endpoint from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
     /// AWS_REGION, AWS_ENDPOINT_URL).
     #[arg(long)]
     to: String,
-    /// Show the backups that are there instead of making one.
+    /// Show the existing backups instead of making one.
     #[arg(long)]
     list: bool,
-    /// Keep so many backups, the new one included, and remove older ones with what only they need. The archive must be this
-    /// store's alone.
+    /// Keep this many backups, the new one included, and remove older ones with the files that only they need. The archive must belong
+    /// to this store alone.
     #[arg(long, conflicts_with = "list")]
     keep: Option<NonZeroUsize>,
 }
@@ -36,17 +36,17 @@ pub struct BackupArguments {
 /// Options of `tidegate restore`.
 #[derive(Args, Debug)]
 pub struct RestoreArguments {
-    /// Where the backups are: a folder, or s3://bucket/prefix.
+    /// The archive: a folder, or s3://bucket/prefix.
     #[arg(long)]
     from: String,
-    /// The folder to make: it must not be there, or be empty.
+    /// The folder to make: it must not exist, or be empty.
     #[arg(long)]
     dir: PathBuf,
     /// The name of a backup (`tidegate backup --list` shows them); without it, the newest.
     #[arg(long)]
     backup: Option<String>,
-    /// The point that the store is to be started at then (`tidegate store --until`): an offset, a time in UTC, or how long
-    /// ago it was. The newest backup before it is taken, with the log up to there.
+    /// The point at which you will start the store (`tidegate store --until`): an offset, a time in UTC, or a time ago (-10m).
+    /// `restore` takes the newest backup before it, with the log up to there.
     #[arg(long, value_parser = log_dump::point, allow_hyphen_values = true)]
     until: Option<Point>,
 }

@@ -19,20 +19,20 @@ use crate::backup_command::with_causes;
 pub struct ExportArguments {
     /// The file to write, a dump.rdb; `-` is standard output.
     file: PathBuf,
-    /// The folder of the store, whether it is served or not.
+    /// The folder of the store, whether the store runs or not.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// A store that runs on this machine, as HOST:PORT or the path of its socket: it is asked for its folder (a password comes
-    /// from REDISCLI_AUTH).
+    /// A store that runs on this machine, as HOST:PORT or the path of its socket: the command asks it for its folder (with the
+    /// password in REDISCLI_AUTH).
     #[arg(long, conflicts_with = "dir", default_value = "127.0.0.1:6379")]
     from: String,
-    /// Which Redis is to load it: 10 for Redis 7 and Valkey, 9 for Redis 5 and 6.
+    /// The version of the file: 10 for Redis 7 and Valkey, 9 for Redis 5 and 6.
     #[arg(long, value_enum, default_value = "10")]
     rdb_version: Version,
-    /// Leave libraries of functions out, which Redis 5 and 6 do not know.
+    /// Leave out libraries of functions, which Redis 5 and 6 do not know.
     #[arg(long)]
     without_functions: bool,
-    /// Do not compress strings: quicker, and a larger file.
+    /// Do not compress strings: faster, and a larger file.
     #[arg(long)]
     no_compression: bool,
 }

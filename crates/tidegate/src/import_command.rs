@@ -8,13 +8,13 @@ use store::import::{self, Import};
 /// Options of `tidegate import`.
 #[derive(Args, Debug)]
 pub struct ImportArguments {
-    /// Redis' dump.rdb, its appendonlydir, or the folder (`dir`) where one of them is. Redis must have ended, or have just
-    /// saved and write no more.
+    /// Redis' dump.rdb, its appendonlydir, or the folder (`dir`) that has one of them. Redis must have ended, or have just
+    /// saved its data and write no more.
     path: PathBuf,
-    /// The store, as HOST:PORT or the path of its socket (a password comes from REDISCLI_AUTH).
+    /// The store, as HOST:PORT or the path of its socket (with the password in REDISCLI_AUTH).
     #[arg(long, default_value = "127.0.0.1:6379")]
     to: String,
-    /// The store may have keys already; those of the same names are replaced.
+    /// Import into a store that has keys already, and replace keys of the same names.
     #[arg(long)]
     replace: bool,
 }

@@ -16,39 +16,40 @@ use crate::{
 /// What else there is to show.
 #[derive(Subcommand, Debug)]
 enum Other {
-    /// Show the log of a store as commands, also while it is served.
+    /// Show the log of a store as commands, also while the store serves.
     Dump(DumpArguments),
 }
 
 /// Options of `tidegate log dump`.
 #[derive(Args, Debug)]
 struct DumpArguments {
-    /// The folder of the store, or one with files of its log.
+    /// The folder of the store, or a folder with files of its log.
     #[arg(long)]
     dir: std::path::PathBuf,
-    /// Begin at this point; a folder `log-after-N` at N: an offset, a time in UTC (2026-03-01T12:00:00Z, @1772366400), or how long ago it was (-10m).
+    /// Begin at this point: an offset, a time in UTC (2026-03-01T12:00:00Z, @1772366400), or a time ago (-10m). For a folder `log-after-N`, the default is N.
     #[arg(long, value_parser = log_dump::point, allow_hyphen_values = true)]
     from: Option<Point>,
-    /// End before this offset, or behind this time.
+    /// End before this offset, or after this time.
     #[arg(long, value_parser = log_dump::point, allow_hyphen_values = true)]
     to: Option<Point>,
     /// Go on as the log grows.
     #[arg(long, short)]
     follow: bool,
-    /// Commands alone, as redis-cli takes them from its standard input.
+    /// Print only commands, as redis-cli reads them from its standard input.
     #[arg(long, conflicts_with = "raw")]
     commands: bool,
-    /// In RESP, as the log has them: input for `redis-cli --pipe`.
+    /// Print commands in RESP, as the log has them: input for `redis-cli --pipe`.
     #[arg(long)]
     raw: bool,
-    /// Objects of JSON, one a line: offset, next, time_ms, db, command.
+    /// Print a JSON object per line: offset, next, time_ms, db, command.
     #[arg(long, conflicts_with_all = ["raw", "commands"])]
     json: bool,
-    /// Go on where the follower of this name was, note what it has had in the store's folder, and have the store keep the log for it.
+    /// Go on where the follower of this name ended. The command notes in the store's folder how far the follower is, and the store keeps
+    /// the log for it.
     #[arg(long, value_parser = follower)]
     name: Option<String>,
-    /// Write commands that empty a database or all of them (FLUSHALL, FLUSHDB, FUNCTION FLUSH) as well; without this, --commands and
-    /// --raw stop in front of one.
+    /// Also print commands that empty a database or all databases (FLUSHALL, FLUSHDB, FUNCTION FLUSH). Without this option, --commands
+    /// and --raw stop before such a command.
     #[arg(long)]
     with_flushes: bool,
 }

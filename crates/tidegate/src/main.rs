@@ -64,7 +64,7 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Run a cache in front of a site from a program of VCL (options as varnishd's).
+    /// Run a cache in front of a site, with a VCL program (options as varnishd's).
     #[command(disable_help_flag = true)]
     Varnishd {
         /// varnishd's options.
@@ -74,44 +74,44 @@ enum Command {
     /// Run a store that speaks Redis' protocol.
     #[command(disable_help_flag = true)]
     Store(store_command::StoreArguments),
-    /// Behave as `redis-server` does: data in the current folder unless a redis.conf says otherwise.
+    /// Behave as `redis-server` does: the data is in the current folder unless a redis.conf says otherwise.
     #[command(disable_help_flag = true)]
     RedisServer(store_command::StoreArguments),
     /// Serve many stores as one: a nutcracker.yml, or a list of servers (options as nutcracker's).
     #[command(disable_help_flag = true)]
     Proxy(ToolArguments),
-    /// Serve many stores as one, with replicas that take over: start such a cluster, look at it, change it.
+    /// Serve many stores as one, with replicas that take over: start such a cluster, show it, change it.
     Cluster(cluster_command::ClusterArguments),
     /// Copy a store's data to a folder or to S3 while it serves.
     Backup(backup_command::BackupArguments),
     /// Restore a backup into a new folder of a store.
     Restore(backup_command::RestoreArguments),
-    /// Play Redis' files (dump.rdb, appendonlydir) into a store that runs.
+    /// Load Redis' files (dump.rdb, appendonlydir) into a running store.
     Import(import_command::ImportArguments),
     /// Write a store's data to a file that Redis loads (dump.rdb), while it serves.
     Export(export_command::ExportArguments),
-    /// Say what a word means and whether it is supported: a keyword or value of haproxy.cfg, a command of the stats socket, a command
+    /// Explain a word and say whether it is supported: a keyword or value of haproxy.cfg, a command of the stats socket, a command
     /// or setting of the store.
     Explain {
         /// The word: `timeout client`, `leastconn`, `show stat`, `HSET`, `maxmemory`.
         #[arg(required = true)]
         keyword: Vec<String>,
     },
-    /// Print the version, and which programs' jobs it does.
+    /// Print the version, and the versions of HAProxy and Redis that the program follows.
     Version,
-    /// Start two sample web sites and a load balancer in front of them, to try things on.
+    /// Start two sample web sites, a load balancer in front of them, and a store, to try things out.
     Demo(demo::DemoArguments),
-    /// Have a running edge read its configuration again, without losing a connection.
+    /// Make a running edge read its configuration again, without losing a connection.
     Reload(Which),
-    /// Replace a running edge by the program that is on disk now, without losing a connection.
+    /// Replace a running edge by the program that is on the disk now, without losing a connection.
     Upgrade(Which),
-    /// Stop taking connections, and end the edge when those that are open have ended.
+    /// Accept no more connections, and end the edge when all open ones have ended.
     Drain(Which),
     /// End a running edge now.
     Stop(Which),
     /// Show the processes of a running edge.
     Status(status_command::StatusArguments),
-    /// Show requests of a running edge as they end; `dump`: the log of a store.
+    /// Show requests of a running edge as they end; `dump` shows the log of a store.
     Log(log_command::LogArguments),
     /// Show the log of a cache: Tidegate's or Varnish's (options as varnishlog's).
     #[command(disable_help_flag = true)]

@@ -16,10 +16,10 @@ use crate::style::columns;
 /// Which process is meant. None of them: the only master that runs.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Which {
-    /// The master's process number, where several run.
+    /// The master's process number, if several masters run.
     #[arg(value_name = "PID", group = "which")]
     number: Option<u32>,
-    /// The same.
+    /// The same as PID.
     #[arg(long, group = "which")]
     pid: Option<u32>,
     /// A file with the master's process number (`-p` of `tidegate edge`).

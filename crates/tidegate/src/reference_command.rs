@@ -11,13 +11,13 @@ use clap::Args;
 /// Options of `tidegate reference`.
 #[derive(Args, Debug)]
 pub struct ReferenceArguments {
-    /// Where the pages are.
+    /// The folder of the pages.
     #[arg(long, default_value = "docs/reference")]
     folder: PathBuf,
-    /// The page whose configurations are those of files.
+    /// The page of recipes, whose configurations come from files.
     #[arg(long, default_value = "docs/recipes.md")]
     recipes: PathBuf,
-    /// Where these files are: NAME/haproxy.cfg.
+    /// The folder of these files: NAME/haproxy.cfg.
     #[arg(long, default_value = "scenarios/configurations")]
     configurations: PathBuf,
     /// Write nothing; fail if a page is not as it should be.

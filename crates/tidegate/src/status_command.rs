@@ -15,7 +15,7 @@ use crate::{
 pub struct StatusArguments {
     #[command(flatten)]
     which: Which,
-    /// As JSON, for other programs.
+    /// Print JSON, for other programs.
     #[arg(long)]
     json: bool,
 }

@@ -28,25 +28,25 @@ struct Line {
 
 #[derive(Debug, Subcommand)]
 enum Control {
-    /// Show how a running store is. Exits with 3 if none runs on the folder.
+    /// Show the state of a running store. Exits with 3 if none runs on the folder.
     Status(StatusArguments),
-    /// End a running store: what is in memory alone goes to the disk first.
+    /// End a running store. It first writes to the disk what only memory has.
     Stop(WhichArguments),
 }
 
 /// Which store is meant. Without any of them, the one on port 6379.
 #[derive(Args, Debug)]
 struct WhichArguments {
-    /// The one that serves this folder.
+    /// The store that serves this folder.
     #[arg(long, conflicts_with_all = ["port", "host", "socket"])]
     dir: Option<PathBuf>,
-    /// The port that it listens on.
+    /// The port of the store.
     #[arg(long, short, default_value_t = 6379)]
     port: u16,
-    /// The machine that it runs on.
+    /// The machine of the store.
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
-    /// The path of its socket.
+    /// The path of the store's socket.
     #[arg(long, short, conflicts_with_all = ["port", "host"])]
     socket: Option<PathBuf>,
 }
@@ -55,7 +55,7 @@ struct WhichArguments {
 struct StatusArguments {
     #[command(flatten)]
     which: WhichArguments,
-    /// All figures as JSON, by the names that `INFO` has.
+    /// Print all figures as JSON, with the names of `INFO`.
     #[arg(long)]
     json: bool,
 }

@@ -14,7 +14,7 @@ const INDENT: usize = 6;
 /// Settings by what they are about, the ones first that most stores have.
 const GROUPS: &[(&str, &[&str])] = &[
     (
-        "Where it listens, and who may come",
+        "Addresses and clients",
         &[
             "bind",
             "port",
@@ -89,7 +89,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "How values are kept",
+        "Forms of values",
         &[
             "collection-max-whole-entries",
             "collection-max-whole-bytes",
@@ -105,7 +105,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "What it tells",
+        "Logs and measurements",
         &[
             "logfile",
             "loglevel",
@@ -151,32 +151,32 @@ pub fn help(manner: Manner) -> String {
         text += "       tidegate store status|stop [--dir DIR | --port PORT | --socket PATH]\n";
     }
     text += "\n  \
-             FILE             a redis.conf; what the words behind it say wins over it\n  \
-             -                settings from standard input; they win over the file\n  \
+             FILE             a redis.conf; settings on the command line override it\n  \
+             -                settings from standard input; they override the file\n  \
              --until POINT    go back to a time or an offset of the log before starting\n  \
              -v, --version    the version\n  \
-             -h, --help       this\n";
+             -h, --help       this help\n";
     text += match manner {
         Manner::Tidegate => {
-            "  status           how a running store is (--json for programs)\n  \
-             stop             end a running store, when all of it is on the disk\n\
+            "  status           show the state of a running store (--json for programs)\n  \
+             stop             end a running store, when all its data is on the disk\n\
              \nExamples:\n  \
              tidegate store --dir /var/lib/tidegate --port 6379\n  \
              tidegate store /etc/redis/redis.conf --maxmemory 2gb\n  \
-             tidegate store                  everything in memory, and gone when it ends\n  \
-             tidegate store status           the one on port 6379\n"
+             tidegate store                  all data in memory, and gone at the end\n  \
+             tidegate store status           the store on port 6379\n"
         }
         Manner::Redis => {
-            "  --check-system   what of the machine's settings is bad for the store\n\n\
+            "  --check-system   show settings of the machine that harm the store\n\n\
              Examples:\n  \
              redis-server                    data in the current folder\n  \
              redis-server /etc/redis/redis.conf --port 7777\n  \
              echo 'maxmemory 128mb' | redis-server -\n  \
-             redis-server --save '' --appendonly no      everything in memory alone\n"
+             redis-server --save '' --appendonly no      all data in memory only\n"
         }
     };
-    text += "\nSettings, with their defaults. `tidegate explain NAME` tells more;\n\
-             docs/reference/redis-settings.md has all, those without effect too.\n";
+    text += "\nSettings, with their defaults. `tidegate explain NAME` says more;\n\
+             docs/reference/redis-settings.md lists all, also those without effect.\n";
     let defaults = Settings::default();
     for (title, names) in GROUPS {
         let _ = write!(text, "\n{title}:\n");

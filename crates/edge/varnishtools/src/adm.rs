@@ -23,11 +23,11 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const CANNOT_CONNECT: u8 = 2;
 
 const OPTIONS: &[Specification] = &[
-    ('h', "", "This text"),
+    ('h', "", "This help"),
     ('n', "name", "The instance: a name, or the path of its working directory"),
-    ('p', "", "Print replies as they come, with status and length"),
+    ('p', "", "Print replies as they arrive, with status and length"),
     ('S', "file", "The secret; with -T"),
-    ('T', "address:port", "Where the instance listens for commands"),
+    ('T', "address:port", "The address at which the instance listens for commands"),
     ('t', "seconds", "How long to wait for a reply"),
     ('V', "", "The version"),
 ];

@@ -19,13 +19,13 @@ use crate::{
 const TOOL: &str = "varnishlog";
 
 const OWN_OPTIONS: &[Specification] = &[
-    ('A', "", "The file of -w gets text"),
-    ('i', "tags", "Only records with one of these tags: ReqURL,Resp*"),
-    ('I', "[tags:]regex", "Only records that match"),
+    ('A', "", "Write text to the file of -w"),
+    ('i', "tags", "Show only records with one of these tags: ReqURL,Resp*"),
+    ('I', "[tags:]regex", "Show only records that match"),
     ('u', "", "Write each group at once"),
-    ('v', "", "All records with their number and side"),
-    ('x', "tags", "No records with one of these tags"),
-    ('X', "[tags:]regex", "No records that match"),
+    ('v', "", "Show all records, with their number and side"),
+    ('x', "tags", "Show no records with one of these tags"),
+    ('X', "[tags:]regex", "Show no records that match"),
 ];
 
 /// Shows the log of an instance.

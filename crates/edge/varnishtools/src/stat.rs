@@ -24,17 +24,17 @@ const TOOL: &str = "varnishstat";
 const NAME_COLUMNS: usize = 18;
 
 const OPTIONS: &[Specification] = &[
-    ('1', "", "All counters once, and end"),
-    ('f', "pattern", "Only counters that match; with ^ in front none that do"),
-    ('h', "", "This text"),
+    ('1', "", "Print all counters once, and end"),
+    ('f', "pattern", "Only counters that match; with ^ in front, only those that do not"),
+    ('h', "", "This help"),
     ('I', "pattern", "Show counters that match: SMA.*"),
-    ('j', "", "All counters once as JSON, and end"),
-    ('l', "", "Names and meanings of all counters"),
+    ('j', "", "Print all counters once as JSON, and end"),
+    ('l', "", "List names and meanings of all counters"),
     ('n', "name", "The instance: a name, or the path of its working directory"),
-    ('r', "", "Values as they are, without gauges held above zero"),
-    ('t', "seconds", "How long to wait for the instance; off waits for ever"),
+    ('r', "", "Show negative gauges as they are, instead of zero"),
+    ('t', "seconds", "How long to wait for the instance; off: without a limit"),
     ('V', "", "The version"),
-    ('x', "", "All counters once as XML, and end"),
+    ('x', "", "Print all counters once as XML, and end"),
     ('X', "pattern", "Hide counters that match"),
 ];
 

@@ -34,10 +34,10 @@ const PAUSE_BETWEEN: Duration = Duration::from_millis(200);
 /// Options of `tidegate cluster backup`.
 #[derive(Args, Debug)]
 pub struct BackupArguments {
-    /// Where to: a folder, or s3://bucket/prefix (as for `tidegate backup`).
+    /// The archive: a folder, or s3://bucket/prefix (as for `tidegate backup`).
     #[arg(long)]
     to: String,
-    /// Show the backups that are there instead of making one.
+    /// Show the existing backups instead of making one.
     #[arg(long)]
     list: bool,
     #[command(flatten)]
@@ -47,19 +47,19 @@ pub struct BackupArguments {
 /// Options of `tidegate cluster restore`.
 #[derive(Args, Debug)]
 pub struct RestoreArguments {
-    /// Where the backups are: a folder, or s3://bucket/prefix.
+    /// The archive: a folder, or s3://bucket/prefix.
     #[arg(long)]
     from: String,
     /// The name of a backup (`cluster backup --list` shows them); without it, the newest.
     #[arg(long)]
     backup: Option<String>,
-    /// Where the keys go, as HOST:PORT: a proxy of a cluster of any size, or a store. Without it, the proxy of the cluster of --dir.
+    /// The target for the keys, as HOST:PORT: a proxy of a cluster of any size, or a store. Without it, the proxy of the cluster in --dir.
     #[arg(long)]
     into: Option<String>,
-    /// It may have keys already; those of the same names are replaced.
+    /// Load into a target that has keys already, and replace keys of the same names.
     #[arg(long)]
     replace: bool,
-    /// A folder with room for the data of the largest group, in which files are made meanwhile.
+    /// A folder for temporary files, with room for the data of the largest group.
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     work_dir: PathBuf,
     #[command(flatten)]

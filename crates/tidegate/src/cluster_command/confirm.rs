@@ -7,7 +7,7 @@ use clap::Args;
 /// Whether a plan is carried out without a question.
 #[derive(Args, Debug, Clone, Copy)]
 pub struct Consent {
-    /// Do it without asking. Without a terminal nothing is asked either.
+    /// Do it without asking. Without a terminal, the command never asks.
     #[arg(long, short)]
     yes: bool,
 }

@@ -44,46 +44,46 @@ pub struct ClusterArguments {
 
 #[derive(Debug, Subcommand)]
 enum ClusterCommand {
-    /// Run a cluster on this machine: stores with replicas, and a proxy that plain clients connect to. What it has is kept in a folder,
-    /// and the next `up` goes on with it.
+    /// Run a cluster on this machine: stores with replicas, and a proxy that plain clients connect to. The cluster keeps everything in a
+    /// folder, and the next `up` goes on with it.
     Up(UpArguments),
-    /// End a cluster that runs: all its stores and proxies.
+    /// End a running cluster: all its stores and proxies.
     Down(WhichArguments),
-    /// Print a link to the page of a cluster that runs, with the token by which it may change things there.
+    /// Print a link to the page of a running cluster, with the token that allows changes on the page.
     Page(WhichArguments),
-    /// Show groups and servers, and what is on its way.
+    /// Show groups, servers, and moves of slots.
     Status(WhichArguments),
-    /// Look whether everything is as it should be. Exits with 1 if not.
+    /// Check whether the cluster is healthy. Exits with 1 if it is not.
     Check(WhichArguments),
-    /// Servers and groups.
+    /// Show, add, remove and promote servers and groups.
     Server {
         /// What about them.
         #[command(subcommand)]
         command: ServerCommand,
     },
-    /// Slots: who has which part of the keys.
+    /// Show, assign and move slots: the parts of the keys.
     Slot {
         /// What about them.
         #[command(subcommand)]
         command: SlotCommand,
     },
-    /// Proxies.
+    /// Show, add, remove, start and stop proxies.
     Proxy {
         /// What about them.
         #[command(subcommand)]
         command: ProxyCommand,
     },
-    /// Copy the data of all groups, as it is at one moment, to a folder or to S3.
+    /// Copy the data of all groups, as of one moment, to a folder or to S3.
     Backup(backup::BackupArguments),
-    /// Play a backup of a cluster into another one, of any size.
+    /// Load a backup of a cluster into another cluster, of any size.
     Restore(backup::RestoreArguments),
-    /// What the agent does by itself, and what waits for a person.
+    /// Show or set which actions the agent takes by itself, and which wait for a person.
     Policy {
         /// What about it.
         #[command(subcommand)]
         command: PolicyCommand,
     },
-    /// Changes that were made, and actions that wait for a person.
+    /// Show and undo changes; show, confirm and refuse actions that wait for a person.
     Action {
         /// What about them.
         #[command(subcommand)]
@@ -97,62 +97,63 @@ struct WhichArguments {
     /// The cluster's folder.
     #[arg(long, default_value = "tidegate-cluster", conflicts_with = "coordinator")]
     dir: PathBuf,
-    /// The etcd of a cluster of several hosts, as http://HOST:PORT, instead of --dir. Who can read this etcd can change the cluster.
+    /// The etcd of a cluster of several hosts, as http://HOST:PORT, instead of --dir. Anybody who can read this etcd can change the cluster.
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     coordinator: Vec<String>,
-    /// As JSON, for other programs.
+    /// Print JSON, for other programs.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args, Debug)]
 struct UpArguments {
-    /// How many groups a new cluster has (2): each has its part of the keys.
+    /// How many groups a new cluster has (2). Each group has its part of the keys.
     #[arg(long)]
     groups: Option<u32>,
-    /// How many replicas each master has in a new cluster (1).
+    /// In a new cluster: how many replicas each master has (1).
     #[arg(long)]
     replicas: Option<u32>,
-    /// How many replicas must have a write before it is answered, in a new cluster (1, or 0 without replicas).
+    /// In a new cluster: how many replicas must have a write before the master answers it (1, or 0 without replicas).
     #[arg(long)]
     ack: Option<u32>,
     /// The folder for the cluster's data, configuration and logs.
     #[arg(long, default_value = "tidegate-cluster")]
     dir: PathBuf,
-    /// Where clients connect; stores get the ports above it.
+    /// The port for clients. Stores get the ports above it.
     #[arg(long, default_value_t = 6379)]
     port: u16,
-    /// The address that all of them listen on. With --etcd it is this host's own, and its name in the cluster.
+    /// The address that proxies and stores listen on. With --etcd, it is this host's own address, and its name in the cluster.
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
-    /// The members of an etcd cluster, as http://HOST:PORT, this host's own first: the cluster is of all hosts that name them.
+    /// The members of an etcd cluster, as http://HOST:PORT, this host's own first. All hosts that name the same etcd are one cluster.
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     etcd: Vec<String>,
     /// How many hosts a new cluster waits for before it begins (3 with --etcd).
     #[arg(long, value_name = "N", requires = "etcd", value_parser = clap::value_parser!(u32).range(1..=64))]
     hosts: Option<u32>,
-    /// The password of stores and proxies, the same on all hosts. It shows in the list of processes: `--requirepass-file` does not.
+    /// The password of stores and proxies, the same on all hosts. It appears in the list of processes; `--requirepass-file` avoids that.
     #[arg(long, value_name = "PASSWORD")]
     requirepass: Option<String>,
     /// A file whose first line is the password of stores and proxies, the same on all hosts.
     #[arg(long, value_name = "FILE", conflicts_with = "requirepass")]
     requirepass_file: Option<PathBuf>,
-    /// `no`: whoever reaches this host may use its stores without a password.
+    /// `no`: anybody who reaches this host may use its stores without a password.
     #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = ["yes", "no"])]
     protected_mode: String,
-    /// After how many milliseconds of silence a master is given up.
+    /// How many milliseconds a master may be silent before a replica takes its place.
     #[arg(long, value_name = "MS", default_value_t = Patience::default().master_ms, value_parser = clap::value_parser!(u64).range(200..=60_000))]
     failover_after: u64,
-    /// Where REST and the page are, as address:port, or `off`. They stay where they were; in a new cluster they are near the port.
+    /// The address of the REST interface and the page, as address:port, or `off`. Without it, they stay where they were; in a new cluster,
+    /// they are near the port.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = api_of)]
     api: Option<Api>,
-    /// Begin a new cluster with Redis servers that run already, a master and its replicas: they are group 1 and have all slots, with
-    /// what they have. --groups then says how many groups of stores there are besides (0), to which slots can be moved.
+    /// Begin a new cluster with running Redis servers, a master and its replicas. They become group 1 with all slots, and keep their data.
+    /// --groups then says how many groups of stores there are besides (0), to which you can move slots.
     #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', value_parser = address_of)]
     redis: Vec<cluster::Address>,
     #[command(flatten)]
     login: LoginArguments,
-    /// The program by which Redis servers are run: a path, or a name that is looked for where commands are.
+    /// The program that runs Redis servers: a path, or a name to find in PATH.
     #[arg(long, value_name = "PROGRAM", default_value = "redis-server")]
     redis_server: PathBuf,
 }
@@ -160,10 +161,10 @@ struct UpArguments {
 /// By what running Redis servers let the agent and the proxies in.
 #[derive(Args, Debug)]
 struct LoginArguments {
-    /// The file that has the password of running Redis servers. The first line is the password.
+    /// A file whose first line is the password of the running Redis servers.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// The user that the password belongs to, if it is not the default one.
+    /// The user that the password belongs to, if it is not the default user.
     #[arg(long, requires = "password_file")]
     user: Option<String>,
 }
@@ -218,9 +219,9 @@ enum ServerCommand {
     Add {
         /// The group.
         group: u32,
-        /// Where it listens, as host:port; a free port if it is left out.
+        /// Its address, as host:port; without it, a free port.
         address: Option<String>,
-        /// A Redis listens there already, and joins the group, which is one of Redis servers.
+        /// A running Redis at this address joins the group, which is a group of Redis servers.
         #[arg(long, requires = "address")]
         redis: bool,
         #[command(flatten)]
@@ -230,13 +231,13 @@ enum ServerCommand {
         #[command(flatten)]
         which: WhichArguments,
     },
-    /// Remove a replica. It ends; its data stays on the disk.
+    /// Remove a replica. The agent ends it; its data stays on the disk.
     Remove {
         /// The group.
         group: u32,
         /// The server, as host:port.
         server: String,
-        /// How many replicas must have a write from now on, where fewer replicas are left than must have it now.
+        /// How many replicas must have a write from now on, if fewer replicas remain than must have it now.
         #[arg(long)]
         ack: Option<u32>,
         #[command(flatten)]
@@ -244,20 +245,20 @@ enum ServerCommand {
         #[command(flatten)]
         which: WhichArguments,
     },
-    /// Add a group: a master and replicas, which the agent starts. `slot rebalance` gives it its share of the slots.
+    /// Add a group: a master and replicas, which the agent starts. `slot rebalance` gives the group its share of the slots.
     AddGroup {
-        /// Its number; the next one if it is left out.
+        /// Its number; without it, the next one.
         group: Option<u32>,
-        /// How many replicas (as many as the other groups have).
+        /// How many replicas it has (as many as the other groups).
         #[arg(long)]
         replicas: Option<u32>,
-        /// How many replicas must have a write (as in the other groups).
+        /// How many replicas must have a write before the master answers it (as in the other groups).
         #[arg(long)]
         ack: Option<u32>,
-        /// Redis servers that run already become the group: a master, and its replicas or empty servers.
+        /// Running Redis servers become the group: a master, and its replicas or empty servers.
         #[arg(long, value_name = "HOST:PORT,...", conflicts_with_all = ["replicas", "program"])]
         redis: Option<String>,
-        /// What the agent starts: redis-server, valkey-server, or store.
+        /// The program that the agent starts: redis-server, valkey-server, or store.
         #[arg(long)]
         program: Option<String>,
         #[command(flatten)]
@@ -267,7 +268,7 @@ enum ServerCommand {
         #[command(flatten)]
         which: WhichArguments,
     },
-    /// Remove a group that has no slots. Its servers end; their data stays on the disk.
+    /// Remove a group that has no slots. The agent ends its servers; their data stays on the disk.
     RemoveGroup {
         /// The group.
         group: u32,
@@ -276,7 +277,7 @@ enum ServerCommand {
         #[command(flatten)]
         which: WhichArguments,
     },
-    /// Make a replica the master of its group, without a lost write or a failed command.
+    /// Make a replica the master of its group. No write is lost, and no command fails.
     Promote {
         /// The group.
         group: u32,
@@ -291,11 +292,11 @@ enum ServerCommand {
 
 #[derive(Debug, Subcommand)]
 enum SlotCommand {
-    /// Give all slots to the groups in equal shares, where nobody has any yet.
+    /// Give all slots to the groups in equal shares, if no group has any yet.
     Init(WhichArguments),
-    /// Show who has which slots.
+    /// Show which group has which slots.
     Info(WhichArguments),
-    /// Give a slot that nobody has to a group.
+    /// Give a slot that no group has to a group.
     Set {
         /// The slot.
         slot: u16,
@@ -304,7 +305,7 @@ enum SlotCommand {
         #[command(flatten)]
         which: WhichArguments,
     },
-    /// The same for all slots from the first to the last.
+    /// Give all slots from the first to the last to a group, if no group has them.
     RangeSet {
         /// The first.
         first: u16,
@@ -315,13 +316,13 @@ enum SlotCommand {
         #[command(flatten)]
         which: WhichArguments,
     },
-    /// Move slots with all their keys to a group, while they are served.
+    /// Move slots with all their keys to a group, while clients use them.
     Migrate {
         /// The first.
         first: u16,
         /// The last.
         last: u16,
-        /// Where they go.
+        /// The group that gets them.
         group: u32,
         /// How fast slots move from now on, as with `slot rate`.
         #[arg(long, value_name = "BYTES", value_parser = pace::rate_of)]
@@ -333,19 +334,19 @@ enum SlotCommand {
     },
     /// Move slots so that all groups have the same share, with the fewest moves.
     Rebalance {
-        /// What is shared: slots, keys, bytes, or load (what commands on them take now).
+        /// What the groups share equally: slots, keys, bytes, or load (the present cost of commands).
         #[arg(long, default_value = "slots", value_parser = ["slots", "keys", "bytes", "load"])]
         by: String,
-        /// How much a group is to have beside the others, such as 3=2; 0: nothing. May be given several times.
+        /// The weight of a group beside the others, such as 3=2; 0: nothing. You may repeat it.
         #[arg(long, value_name = "GROUP=N")]
         weight: Vec<String>,
-        /// By how many percent a group may miss its share (2; 0 with slots).
+        /// How many percent a group may differ from its share (2; 0 with slots).
         #[arg(long, value_name = "PERCENT")]
         threshold: Option<f64>,
         /// How fast slots move from now on, as with `slot rate`.
         #[arg(long, value_name = "BYTES", value_parser = pace::rate_of)]
         rate: Option<u64>,
-        /// A group that is to have none: its slots are spread over the others.
+        /// A group that gives all its slots to the others.
         #[arg(long, value_name = "GROUP")]
         drain: Option<u32>,
         #[command(flatten)]
@@ -353,9 +354,9 @@ enum SlotCommand {
         #[command(flatten)]
         which: WhichArguments,
     },
-    /// Show or set how fast slots move, also while they do.
+    /// Show or set how fast slots move, also during a move.
     Rate(pace::RateArguments),
-    /// Cancel moves that are under way: these slots stay where they are.
+    /// Cancel moves that are under way: their slots stay where they are.
     Cancel(WhichArguments),
 }
 
@@ -365,18 +366,18 @@ enum ProxyCommand {
     List(WhichArguments),
     /// Add a proxy, which the agent starts.
     Add {
-        /// Where clients connect, as host:port; a free port if it is left out.
+        /// The address for clients, as host:port; without it, a free port.
         address: Option<String>,
         #[command(flatten)]
         consent: Consent,
         #[command(flatten)]
         which: WhichArguments,
     },
-    /// Remove a proxy; its clients are closed.
+    /// Remove a proxy. Its clients lose their connections.
     Remove(ProxyArguments),
-    /// Have a proxy run and take clients.
+    /// Start a proxy: it accepts clients.
     Online(ProxyArguments),
-    /// End a proxy until it is set online again; its clients are closed.
+    /// Stop a proxy until `proxy online`. Its clients lose their connections.
     Offline(ProxyArguments),
 }
 
@@ -393,9 +394,9 @@ struct ProxyArguments {
 
 #[derive(Debug, Subcommand)]
 enum ActionCommand {
-    /// Show the changes of the cluster, the first first.
+    /// Show the changes of the cluster, the oldest first.
     History(WhichArguments),
-    /// Take a change back, if that can be done.
+    /// Undo a change, if that is possible.
     Undo {
         /// The change, by its epoch (`action history`).
         epoch: u64,
@@ -404,25 +405,25 @@ enum ActionCommand {
         #[command(flatten)]
         which: WhichArguments,
     },
-    /// Show what waits for a person, as the policy says.
+    /// Show actions that the policy leaves to a person.
     Pending(WhichArguments),
-    /// Confirm an action that waits for a person: it is done.
+    /// Confirm an action that waits for a person: the agent carries it out.
     Confirm {
         /// Its number (`action pending`).
         number: u64,
         #[command(flatten)]
         which: WhichArguments,
     },
-    /// Refuse an action that waits for a person. It is asked for again when the cause comes again.
+    /// Refuse an action that waits for a person. The agent asks again when the cause returns.
     Refuse {
         /// Its number (`action pending`).
         number: u64,
         #[command(flatten)]
         which: WhichArguments,
     },
-    /// Forget all but the last changes.
+    /// Forget all changes except the latest.
     Gc {
-        /// How many are kept.
+        /// How many to keep.
         #[arg(long, default_value_t = HISTORY_KEPT)]
         keep: u64,
         #[command(flatten)]
@@ -432,13 +433,13 @@ enum ActionCommand {
 
 #[derive(Debug, Subcommand)]
 enum PolicyCommand {
-    /// Show which actions happen by themselves, and which wait for a person.
+    /// Show which actions the agent takes by itself, and which wait for a person.
     Show(WhichArguments),
-    /// Set whether an action happens by itself, waits for a person, or is left to a person.
+    /// Set whether the agent takes an action by itself, asks a person first, or leaves it to a person.
     Set {
         /// failover, restart, rejoin or rebalance.
         action: String,
-        /// auto: by itself; ask: when a person has confirmed it; off: a person does it.
+        /// auto: the agent acts by itself; ask: it acts when a person has confirmed; off: a person acts.
         mode: String,
         #[command(flatten)]
         which: WhichArguments,

@@ -30,13 +30,13 @@ pub fn rate_of(text: &str) -> Result<u64, String> {
 /// Options of `slot rate`.
 #[derive(Args, Debug)]
 pub struct RateArguments {
-    /// Bytes a second of all copies together, such as 50mb, or `off`.
+    /// Bytes per second of all copies together, such as 50mb, or `off`.
     #[arg(value_parser = rate_of)]
     rate: Option<u64>,
-    /// How many copies run at once. Two groups have one copy between them at a time.
+    /// How many copies run at once. Between two groups, one copy runs at a time.
     #[arg(long)]
     parallel: Option<u16>,
-    /// Copies become slower when a server takes longer than that to answer, in milliseconds; 0: they do not.
+    /// Slow copies down when a server takes longer than this to answer, in milliseconds; 0: never.
     #[arg(long, value_name = "MS")]
     latency: Option<u64>,
     #[command(flatten)]

@@ -41,7 +41,7 @@ const GROUP_ADD: &str = "7";
 /// Options of `tidegate demo`.
 #[derive(Debug, Args)]
 pub struct DemoArguments {
-    /// The edge listens here, the sites on the next two ports, the store on the one behind them, and a cluster behind that.
+    /// The port of the edge. The sites listen on the next two ports, the store on the one after them, and a cluster on those after it.
     #[arg(long, default_value_t = 8080, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_500))]
     ports_from: u16,
 }

@@ -64,7 +64,7 @@ fn store(command: &Command) -> Command {
     let usage = format!("tidegate {name} [FILE] [--SETTING VALUE ...] [--until POINT] [-]");
     let file = Arg::new("FILE").value_hint(ValueHint::FilePath);
     let mut whole = bare(command).override_usage(usage).args([
-        file.help("A redis.conf; what the words behind it say wins over it. `-` reads settings from standard input"),
+        file.help("A redis.conf. Settings on the command line override it. `-` reads settings from standard input"),
         Arg::new("help").short('h').long("help").action(ArgAction::SetTrue).help("Names all settings"),
         Arg::new("version").short('v').long("version").action(ArgAction::SetTrue).help("The version"),
         word("until", "POINT").help("Go back to a time or an offset of the log before starting"),

@@ -16,71 +16,71 @@ const LISTEN: &str = "127.0.0.1:22121";
 
 /// Serve many stores as one: a nutcracker.yml (-c), or a list of servers.
 ///
-/// Any plain Redis client connects and sees one server. Keys are spread as twemproxy spreads them; commands of several keys are split
-/// and their replies put together.
+/// Any plain Redis client connects and sees one server. The proxy spreads keys as twemproxy does. It splits commands with several keys
+/// and puts the replies together.
 #[derive(Debug, Parser)]
 #[command(disable_version_flag = true)]
 pub struct ProxyArguments {
     /// The configuration.
     #[arg(short = 'c', long, value_name = "FILE", default_value = "conf/nutcracker.yml")]
     pub conf_file: PathBuf,
-    /// Without a configuration: where clients connect, as host:port or a path (127.0.0.1:22121).
+    /// Without a configuration: the address for clients, as host:port or a path (127.0.0.1:22121).
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Without a configuration: a server, as host:port; once for each.
+    /// Without a configuration: a server, as host:port; repeat it for each server.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "conf_file")]
     server: Vec<String>,
-    /// Without a configuration: a node of a running Redis or Valkey Cluster, as host:port; the others are learned from it.
+    /// Without a configuration: a node of a running Redis or Valkey Cluster, as host:port; the proxy learns the other nodes from it.
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["conf_file", "server"])]
     cluster: Vec<String>,
-    /// Without a configuration: the master of a group, as Sentinel says: group@host:port; once for each Sentinel.
+    /// Without a configuration: serve the master of a group that Sentinel names: group@host:port; repeat it for each Sentinel.
     #[arg(long, value_name = "GROUP@ADDRESS", conflicts_with_all = ["conf_file", "server", "cluster"])]
     sentinel: Vec<String>,
-    /// Without a configuration: a file that says which server has which slots, in lines as CLUSTER NODES has them. It is read again when
-    /// another one takes its place.
+    /// Without a configuration: a file that says which server has which slots, in the lines of CLUSTER NODES. The proxy reads it again
+    /// when another file takes its place.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["conf_file", "server", "cluster", "sentinel"])]
     topology: Option<PathBuf>,
-    /// With --cluster, --sentinel or --topology: for how many milliseconds to retry a request that could not be sent, or only reads.
+    /// With --cluster, --sentinel or --topology: how many milliseconds to retry a request that was not sent, or that only reads.
     #[arg(long, value_name = "MS", default_value_t = 5_000)]
     retry_for: u64,
-    /// With --cluster, --sentinel or --topology: for how many milliseconds to wait for a server's answer.
+    /// With --cluster, --sentinel or --topology: how many milliseconds to wait for a server's answer.
     #[arg(long, value_name = "MS", default_value_t = 10_000)]
     timeout: u64,
-    /// With --cluster, --sentinel or --topology: the servers' password. Clients need it too.
+    /// With --cluster, --sentinel or --topology: the servers' password. Clients need the same password.
     #[arg(long, value_name = "PASSWORD")]
     password: Option<String>,
-    /// A file whose first line is the password. Unlike --password it does not show in the list of processes.
+    /// A file whose first line is the password. Unlike --password, it does not appear in the list of processes.
     #[arg(long, value_name = "FILE", conflicts_with = "password")]
     password_file: Option<PathBuf>,
-    /// With a password: the ACL user whose password it is. Clients name it too.
+    /// With a password: the ACL user it belongs to. Clients log in as the same user.
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// With --cluster, --sentinel or --topology: where reads go: master, prefer-replica, or nearest (by latency). Replicas may be behind.
+    /// With --cluster, --sentinel or --topology: the server for reads: master, prefer-replica, or nearest (by latency). Replicas may be behind.
     #[arg(long, value_name = "POLICY", default_value_t)]
     read_from: ReadFrom,
     /// After so many failures in a row, requests for a server fail at once until it answers; 0: never. Has no effect with auto_eject_hosts,
     /// which gives the server's keys to others.
     #[arg(long, value_name = "N", default_value_t = ServerLimits::default().breaker_failures)]
     breaker_failures: u32,
-    /// How often such a server is tried again, in milliseconds.
+    /// How often the proxy tries such a server again, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 500)]
     breaker_probe: u64,
-    /// How many requests may wait for a server, in each thread. Further ones fail at once.
+    /// How many requests may wait for a server, in each thread. Further requests fail at once.
     #[arg(long, value_name = "N", default_value_t = ServerLimits::default().waiting_max)]
     server_queue: usize,
-    /// How many bytes of requests each connection to a server keeps for retries. At the limit clients wait.
+    /// How many bytes of requests each connection to a server keeps for retries. At the limit, clients wait.
     #[arg(long, value_name = "BYTES", default_value = "64mb", value_parser = memory)]
     retry_memory: usize,
-    /// On SIGTERM, milliseconds for which clients may still come while the health check says already that they should not.
+    /// On SIGTERM, how many milliseconds the proxy still accepts clients while its health check already fails.
     #[arg(long, value_name = "MS", default_value_t = 0)]
     shutdown_notice: u64,
-    /// On SIGTERM, milliseconds that clients have until they are answered.
+    /// On SIGTERM, how many milliseconds the proxy waits for the answers to its clients' requests.
     #[arg(long, value_name = "MS", default_value_t = 5_000)]
     shutdown_timeout: u64,
-    /// How many threads serve.
+    /// How many threads serve clients.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub workers: usize,
-    /// Bytes that a client may leave unread before it is closed, as `256mb`.
+    /// How many bytes a client may leave unread before the proxy closes it, as `256mb`.
     #[arg(long, value_name = "BYTES", default_value = "256mb", value_parser = memory)]
     pub client_output_limit: usize,
     /// Check the configuration, and end.
@@ -95,10 +95,10 @@ pub struct ProxyArguments {
     /// Print the version.
     #[arg(short = 'V', long)]
     pub version: bool,
-    /// Accepted for nutcracker's sake, without effect: everything that matters is logged.
+    /// Accepted for compatibility with nutcracker, without effect: the proxy logs all important events.
     #[arg(short = 'v', long, value_name = "0-11", default_value_t = 5)]
     verbose: u8,
-    /// The file that messages go to (stderr).
+    /// The file for messages (stderr).
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// The port of statistics; 0 for none.
@@ -107,13 +107,13 @@ pub struct ProxyArguments {
     /// The address of statistics.
     #[arg(short = 'a', long, value_name = "ADDRESS", default_value = "0.0.0.0")]
     stats_addr: String,
-    /// How often statistics are gathered, in milliseconds: taken, they are never older than a tenth of a second.
+    /// Accepted for compatibility, without effect: statistics are never older than 100 milliseconds.
     #[arg(short = 'i', long, value_name = "MS", default_value_t = 30_000)]
     stats_interval: u64,
-    /// The file that the number of the process is written to.
+    /// The file for the process number.
     #[arg(short = 'p', long, value_name = "FILE")]
     pub pid_file: Option<PathBuf>,
-    /// The size of a buffer: taken, buffers grow as they must.
+    /// Accepted for compatibility, without effect: buffers grow as needed.
     #[arg(short = 'm', long, value_name = "BYTES", default_value_t = 16_384)]
     mbuf_size: u64,
 }

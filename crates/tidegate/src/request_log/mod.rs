@@ -26,13 +26,13 @@ use crate::masters::Which;
 /// What is shown together, and asked together by a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Grouping {
-    /// One request at a time. Sessions and checks of servers only come when `-i` or `-q` names a record of theirs.
+    /// One request at a time. Sessions and checks of servers appear only when `-i` or `-q` names a record of theirs.
     Request,
     /// All transactions of a session.
     Session,
-    /// Each transaction on its own: requests, sessions and checks of servers.
+    /// Each transaction by itself: requests, sessions and checks of servers.
     Vxid,
-    /// One record a line, with its transaction's number: for other programs.
+    /// One record per line, with its transaction's number: for other programs.
     Raw,
 }
 
@@ -41,38 +41,38 @@ pub enum Grouping {
 pub struct RequestLogArguments {
     #[command(flatten)]
     which: Which,
-    /// What is shown together; all but `request` and `raw` with all records, as by --long.
+    /// Which transactions to show together. All groupings except `request` and `raw` show all records, as with --long.
     #[arg(short, value_enum, default_value_t = Grouping::Request)]
     grouping: Grouping,
-    /// Show only what matches this query, in Varnish's query language: `RespStatus >= 500`, `ReqURL ~ "^/basket"`,
-    /// `Timestamp:Resp[2] > 0.5 and not Backend ~ static`. Of several queries, one has to match.
+    /// Show only transactions that match this query, in Varnish's query language: `RespStatus >= 500`, `ReqURL ~ "^/basket"`,
+    /// `Timestamp:Resp[2] > 0.5 and not Backend ~ static`. With several queries, one has to match.
     #[arg(short, value_name = "QUERY", value_parser = query)]
     query: Vec<Query>,
-    /// A file with such queries, one a line.
+    /// A file with such queries, one per line.
     #[arg(short = 'Q', value_name = "FILE")]
     query_file: Vec<PathBuf>,
-    /// Only records with one of these tags: `ReqURL`, `Req*`, `ReqURL,RespStatus`.
+    /// Show only records with one of these tags: `ReqURL`, `Req*`, `ReqURL,RespStatus`.
     #[arg(short, value_name = "TAGS", value_parser = tags)]
     include: Vec<Tags>,
-    /// No records with one of these tags.
+    /// Show no records with one of these tags.
     #[arg(short = 'x', value_name = "TAGS", value_parser = tags)]
     exclude: Vec<Tags>,
-    /// Begin with what is still in memory.
+    /// Begin with the oldest requests that are still in memory.
     #[arg(short = 'd')]
     from_start: bool,
-    /// End after that many requests.
+    /// End after this many requests.
     #[arg(short = 'n', value_name = "COUNT")]
     count: Option<u64>,
-    /// Show what is there and end.
+    /// Show the requests in memory, and end.
     #[arg(long)]
     no_wait: bool,
-    /// All records of each request, and not one line.
+    /// Show all records of each request, instead of one line.
     #[arg(long)]
     long: bool,
-    /// A JSON object a line, for other programs; with --long its records as they are.
+    /// Print a JSON object per line, for other programs; with --long, the records as they are.
     #[arg(long)]
     json: bool,
-    /// Name every tag and say what it means.
+    /// Name every tag and its meaning.
     #[arg(long)]
     tags: bool,
 }

@@ -12,26 +12,27 @@ pub const USAGE: &str = "\
 Usage: varnishd [options]
 
 Basic options:
-  -a [<name>=]address[:port][,proto]  where HTTP is listened for (default: :80); proto is HTTP or PROXY
+  -a [<name>=]address[:port][,proto]  the address for HTTP (default: :80); proto is HTTP or PROXY
   -a [<name>=]/path[,proto]           a socket in the file system; also user=, group=, mode=
   -b [addr[:port]]                    the only backend, with the built-in program
   -b none                             no backend
-  -f vclfile                          the program of VCL; may be said several times: the last one is active
+  -f vclfile                          the VCL program; may be repeated: the last one is active
   -n dir                              the working directory, or a name below /var/lib/varnish
 
-  -b and -f exclude each other; -f '' is for instances that are given a program later.
+  -b and -f exclude each other; -f '' starts an instance that gets its program later.
 
 Management:
   -d                                  standard input takes commands; the worker waits for 'start'
-  -I clifile                          commands that are run first
+  -I clifile                          commands to run first
   -M address:port                     connect to this address, and take commands from there
   -S secretfile                       secret of varnishadm (default: made for this instance); none: no secret
-  -T address:port                     where clients connect (default: localhost:0); -T none: nowhere
+  -T address:port                     the address for varnishadm (default: localhost:0); none: no address
 
 More:
-  -s [name=]malloc[,size]             where objects are kept; may be said several times
+  -s [name=]malloc[,size]             a storage for objects, in memory; may be repeated
+  -s [name=]file,path,size            a storage for objects, in a file; may be repeated
   -p param=value                      sets a parameter
-  -r param[,param...]                 parameters that cannot be changed
+  -r param[,param...]                 parameters that nobody can change
   -t ttl                              default_ttl
   -l size                             the size of the log in shared memory
   -i identity                         server.identity
@@ -39,7 +40,7 @@ More:
   -P file                             writes the process' number there
   -C                                  checks the program and ends
   -V                                  prints the version
-  --print                             prints the same as a configuration of the edge
+  --print                             prints the equivalent configuration of the edge
 ";
 
 /// What the command line says.

@@ -24,8 +24,8 @@ const TOOL: &str = "varnishncsa";
 const DEFAULT_FORMAT: &str = r#"%h %l %u %t "%r" %s %b "%{Referer}i" "%{User-agent}i""#;
 
 const OWN_OPTIONS: &[Specification] = &[
-    ('F', "format", "The format of lines, as Apache's, with %{...}x for Varnish's own"),
-    ('f', "file", "The format stands in the first line of a file"),
+    ('F', "format", "The format of lines: Apache's, with %{...}x for Varnish's extensions"),
+    ('f', "file", "Read the format from the first line of a file"),
     ('j', "", "Escape for JSON"),
 ];
 
