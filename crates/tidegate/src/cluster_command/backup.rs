@@ -59,7 +59,7 @@ pub struct RestoreArguments {
     /// Load into a target that has keys already, and replace keys of the same names.
     #[arg(long)]
     replace: bool,
-    /// A folder for temporary files, with room for the data of the largest group.
+    /// A folder for temporary files, with room for twice the data of the largest group.
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     work_dir: PathBuf,
     #[command(flatten)]
