@@ -22,7 +22,6 @@ use live::{LiveServer, Process};
 use net::{Socket, Target};
 
 use crate::session::{
-    Wire,
     fetch::{Codec, ServerCodec as _},
     pinned::PinnedConnections,
 };
@@ -189,14 +188,14 @@ impl ServerPool {
 
     /// A connection that was just opened.
     #[must_use]
-    pub fn open(&mut self, wire: Wire, server: Arc<LiveServer>) -> Box<ServerConnection> {
+    pub fn open(&mut self, codec: Codec, server: Arc<LiveServer>) -> Box<ServerConnection> {
         let epoch = server.target_epoch.load(Relaxed);
         server.connections.increment();
         self.process.server_connections.fetch_add(1, Relaxed);
         let need = Rc::clone(&self.by_server.entry(server.key).or_default().need);
         need.take();
         Box::new(ServerConnection {
-            codec: Codec::of(wire),
+            codec,
             server,
             epoch,
             requests: 0,

@@ -1,34 +1,40 @@
-//! Bytes both ways between two connections until both have ended: TCP mode, CONNECT and upgraded connections.
+//! Bytes both ways between two sides until both have ended: TCP mode, CONNECT and upgraded connections.
 //!
 //! ```text
-//!            read            write
-//!  client ─────────▶ buffer ─────────▶ server      upward
-//!  client ◀───────── buffer ◀───────── server      downward
-//!            write           read
+//!           receive          send
+//!  client ─────────▶ bytes ─────────▶ server      upward
+//!  client ◀───────── bytes ◀───────── server      downward
+//!            send           receive
 //! ```
 //!
-//! Each direction ends on its own: an end of stream is passed on as one (FIN) once every byte before it has been written,
-//! and the other direction goes on. A direction reads only when everything it read before has been written, so a slow
-//! reader slows its writer and memory stays at one buffer a direction. Once a direction fills its buffer several times in
-//! a row it is moved through a pipe instead (`splice`).
+//! A side is a [`Duplex`]: a connection of its own, or one stream of several. Each direction ends on its own: an end is passed on as
+//! one (FIN) once every byte before it has been sent, and the other direction goes on. A direction receives only when everything it
+//! received before has been sent, so a slow reader slows its writer and memory stays at one buffer a direction. Where both sides are
+//! plain sockets, a direction that fills its buffer several times in a row is moved through a pipe instead (`splice`).
 
 use std::{
     future::poll_fn,
     io,
-    pin::pin,
+    rc::Rc,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 
-use live::{LiveServer, ShutCause};
+use live::{LiveProxy, LiveServer, ShutCause};
 use net::{
-    Buffer, BufferPool, Deadline, Stream,
+    Deadline,
     splice::{CopyError, Splice, Spliced},
 };
 
 use crate::{
     registry::{Handle, Order},
-    session::filter::Stages,
+    session::{
+        Transaction,
+        body::{Duplex, Sink, Source},
+        filter::{self, Stages},
+    },
+    worker::Worker,
 };
 
 /// Full reads in a row after which a direction is spliced.
@@ -112,32 +118,67 @@ pub struct TunnelReport {
     pub bytes_spliced: u64,
 }
 
-/// What a tunnel needs beside its two sockets.
-#[derive(Debug)]
+/// What a tunnel needs beside its two sides.
 pub struct TunnelSetup<'a> {
-    /// Where buffers come from.
-    pub pool: &'a BufferPool,
-    /// Timeouts.
-    pub timeouts: TunnelTimeouts,
-    /// Body bytes from which splicing pays; 0 turns it off.
-    pub splice_min: u64,
-    /// `tune.pipesize`.
-    pub pipe_size: usize,
-    /// Whether the client's and the server's time runs on while bytes go to them (`option independent-streams`).
-    pub independent: (bool, bool),
+    /// Who runs it.
+    worker: &'a Worker,
     /// Who may end it.
-    pub handle: &'a Handle,
+    handle: &'a Handle,
     /// Whose sessions may be told to end.
-    pub server: &'a LiveServer,
+    server: Arc<LiveServer>,
+    timeouts: TunnelTimeouts,
+    /// Body bytes from which splicing pays; 0 turns it off.
+    splice_min: u64,
+    /// `tune.pipesize`.
+    pipe_size: usize,
+    /// Whether the client's and the server's time runs on while bytes go to them (`option independent-streams`).
+    independent: (bool, bool),
     /// What filters put bytes to the server and to the client through.
-    pub stages: (Option<Box<Stages>>, Option<Box<Stages>>),
+    stages: (Option<Box<Stages>>, Option<Box<Stages>>),
+}
+
+impl<'a> TunnelSetup<'a> {
+    /// That of a transaction, to a server of a backend. Either side may be silent for `idle` where nothing else says so.
+    #[must_use]
+    pub fn new(
+        (worker, handle): (&'a Rc<Worker>, &'a Handle),
+        transaction: &Transaction,
+        backend: &LiveProxy,
+        server: &Arc<LiveServer>,
+        idle: Option<Duration>,
+    ) -> Self {
+        let (front, back) = (transaction.client.frontend.settings(), backend.settings());
+        let both = transaction.by_rules.tunnel_timeout.get().or(back.timeouts.tunnel).or(idle);
+        let tune = &transaction.instance.config.global.tune;
+        Self {
+            worker,
+            handle,
+            server: Arc::clone(server),
+            timeouts: TunnelTimeouts {
+                client: both.or(front.timeouts.client),
+                server: both.or(back.timeouts.server),
+                client_fin: front.timeouts.client_fin,
+                server_fin: back.timeouts.server_fin,
+            },
+            splice_min: tune.splice_min,
+            pipe_size: tune.pipesize,
+            independent: (front.options.independent_streams, back.options.independent_streams),
+            stages: filter::tunnel_stages(transaction, worker, backend),
+        }
+    }
+}
+
+/// Whether the system can move bytes from one to the other.
+fn are_plain(from: &mut impl Duplex, to: &impl Duplex) -> bool {
+    from.received().is_empty() && Source::plain_socket(from).is_some() && Sink::plain_socket(to).is_some()
 }
 
 #[derive(Debug)]
 struct Direction {
-    buffer: Buffer,
     ended: bool,
     done: bool,
+    /// Bytes wait for where it leads to.
+    waits: bool,
     moved: u64,
     spliced: u64,
     full_reads: u32,
@@ -146,13 +187,12 @@ struct Direction {
 }
 
 impl Direction {
-    fn new(buffer: Buffer, stages: Option<Box<Stages>>) -> Self {
-        Self { buffer, ended: false, done: false, moved: 0, spliced: 0, full_reads: 0, pipe: None, stages }
+    fn new(stages: Option<Box<Stages>>) -> Self {
+        Self { ended: false, done: false, waits: false, moved: 0, spliced: 0, full_reads: 0, pipe: None, stages }
     }
 
-    /// How many bytes may be written now; pending while limits of bandwidth allow none.
-    fn poll_allowed(&mut self, context: &mut Context<'_>) -> Poll<usize> {
-        let waiting = self.buffer.len();
+    /// How many of so many bytes may be sent now; pending while limits of bandwidth allow none.
+    fn poll_allowed(&mut self, waiting: usize, context: &mut Context<'_>) -> Poll<usize> {
         let Some(stages) = &mut self.stages else { return Poll::Ready(waiting) };
         loop {
             match stages.allowance(waiting) {
@@ -163,8 +203,7 @@ impl Direction {
     }
 
     fn progress(&self) -> Progress {
-        let waits = !self.buffer.is_empty() || self.pipe.as_ref().is_some_and(|pipe| !pipe.is_empty());
-        Progress { has_ended: self.ended, is_done: self.done, waits }
+        Progress { has_ended: self.ended, is_done: self.done, waits: self.waits }
     }
 
     /// Whether it waits for a limit of bandwidth rather than for either side.
@@ -172,38 +211,50 @@ impl Direction {
         self.stages.as_ref().is_some_and(|stages| stages.is_waiting())
     }
 
-    /// Moves bytes until one of the sockets has to be waited for; ready once the end has been passed on.
+    /// Moves bytes until one of the sides has to be waited for; ready once the end has been passed on.
     fn poll(
         &mut self,
-        from: &Stream,
-        to: &Stream,
+        from: &mut impl Duplex,
+        to: &mut impl Duplex,
+        setup: &TunnelSetup<'_>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), CopyError>> {
+        let moved = self.poll_move(from, to, setup, context);
+        let is_piped = self.pipe.as_ref().is_some_and(|pipe| !pipe.is_empty());
+        self.waits = is_piped || !from.received().is_empty() || to.unsent_len() > 0;
+        moved
+    }
+
+    fn poll_move(
+        &mut self,
+        from: &mut impl Duplex,
+        to: &mut impl Duplex,
         setup: &TunnelSetup<'_>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), CopyError>> {
         loop {
-            while !self.buffer.is_empty() {
-                let allowed = ready!(self.poll_allowed(context));
-                ready!(to.poll_writable(context)).map_err(CopyError::Write)?;
-                match to.try_write(self.buffer.bytes().get(..allowed).unwrap_or_default()) {
-                    Ok(count) => {
-                        if let Some(stages) = &mut self.stages {
-                            stages.note(self.buffer.bytes().get(..count).unwrap_or_default());
-                        }
-                        self.buffer.consume(count);
-                        self.moved += count as u64;
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(error) => return Poll::Ready(Err(CopyError::Write(error))),
+            while !from.received().is_empty() {
+                let allowed = ready!(self.poll_allowed(from.received().len(), context));
+                let bytes = from.received().get(..allowed).unwrap_or_default();
+                let count = ready!(to.poll_send(bytes, context)).map_err(CopyError::Write)?;
+                if let Some(stages) = &mut self.stages {
+                    stages.note(bytes.get(..count).unwrap_or_default());
                 }
+                from.consume(count);
+                self.moved += count as u64;
+            }
+            if to.unsent_len() > 0 {
+                ready!(to.poll_flush(context)).map_err(CopyError::Write)?;
             }
             if self.ended {
-                to.shut_write();
+                // NOTE: who takes no more has been sent all there was.
+                let _ = ready!(to.poll_shut(context));
                 self.done = true;
-                setup.pool.discard(&mut self.buffer);
+                from.rest();
                 return Poll::Ready(Ok(()));
             }
             if let Some(pipe) = &mut self.pipe
-                && let Some((from, to)) = from.plain().zip(to.plain())
+                && let Some((from, to)) = Source::plain_socket(from).zip(Sink::plain_socket(to))
             {
                 match ready!(pipe.poll(from, to, u64::MAX, context))? {
                     Spliced::Moved(count) => {
@@ -214,44 +265,37 @@ impl Direction {
                 }
                 continue;
             }
-            setup.pool.reclaim(&mut self.buffer);
-            ready!(from.poll_readable(context)).map_err(CopyError::Read)?;
-            setup.pool.lend(&mut self.buffer);
-            match from.try_fill(&mut self.buffer) {
-                Ok(0) => self.ended = true,
-                Ok(_) if self.buffer.is_full() => {
+            let Poll::Ready(received) = from.poll_receive(context) else {
+                from.rest();
+                return Poll::Pending;
+            };
+            match received.map_err(CopyError::Read)? {
+                0 => self.ended = true,
+                _ if from.is_full() => {
                     self.full_reads += 1;
                     let may_splice = setup.splice_min > 0 && self.stages.is_none();
-                    let are_plain = from.plain().is_some() && to.plain().is_some();
-                    if self.full_reads >= FULL_READS_BEFORE_SPLICE && may_splice && are_plain {
+                    if self.full_reads >= FULL_READS_BEFORE_SPLICE && may_splice && are_plain(from, to) {
                         // Without a pipe (no descriptors left) the buffer serves as well.
                         self.pipe = Splice::new(setup.pipe_size).ok();
                     }
                 }
-                Ok(_) => self.full_reads = 0,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(CopyError::Read(error))),
+                _ => self.full_reads = 0,
             }
         }
     }
 }
 
-/// Runs a tunnel to its end. `from_client` and `from_server` hold bytes that were received before.
-pub async fn run(
-    client: &Stream,
-    from_client: Buffer,
-    server: &Stream,
-    from_server: Buffer,
-    mut setup: TunnelSetup<'_>,
-) -> TunnelReport {
-    let mut up = Direction::new(from_client, setup.stages.0.take());
-    let mut down = Direction::new(from_server, setup.stages.1.take());
+/// Runs a tunnel to its end, with what has come of either side before.
+pub async fn run(client: &mut impl Duplex, server: &mut impl Duplex, mut setup: TunnelSetup<'_>) -> TunnelReport {
+    let mut up = Direction::new(setup.stages.0.take());
+    let mut down = Direction::new(setup.stages.1.take());
     let mut client_first = None;
     let mut late = None;
-    let mut activity = Activity::new(Instant::now());
+    let worker = setup.worker;
+    let mut activity = Activity::new(worker.now());
     let mut deadline = Deadline::default();
     let shut_mark = setup.server.shut_mark();
-    let (mut client_failed, mut server_failed) = (pin!(client.failed()), pin!(server.failed()));
+    let (mut client_failed, mut server_failed) = (client.failed(), server.failed());
     let end = poll_fn(|context| {
         setup.handle.listen(context);
         if setup.handle.order() == Order::Abort {
@@ -295,13 +339,13 @@ pub async fn run(
         if up.done && down.done {
             return Poll::Ready(TunnelEnd::Closed { client_first: client_first.unwrap_or(true) });
         }
-        activity.note(up.moved, down.moved);
+        activity.note(up.moved, down.moved, worker.now());
         if up.is_paced() || down.is_paced() {
             // Neither side is to blame for that; the limit's timer comes back here.
             return Poll::Pending;
         }
-        let now = Instant::now;
-        let expired = |limit: Option<Duration>, since: Instant| limit.is_some_and(|limit| now() >= since + limit);
+        let now = worker.now();
+        let expired = |limit: Option<Duration>, since: Instant| limit.is_some_and(|limit| now >= since + limit);
         // A direction that has been silent for too long ends on its own: the other one goes on.
         if setup.independent.0 && !up.ended && expired(setup.timeouts.client, activity.up) {
             up.ended = true;
@@ -320,7 +364,7 @@ pub async fn run(
             (Some(client), Some(server)) => Some(client.min(server)),
             (client, server) => client.or(server),
         });
-        if deadline.poll(context).is_pending() {
+        if deadline.poll_at(now, context).is_pending() {
             return Poll::Pending;
         }
         // A side that still has bytes to take is to blame before one that has none to give.
@@ -340,10 +384,8 @@ pub async fn run(
     };
     if matches!(end, TunnelEnd::ClientError(_)) {
         // NOTE: an end of stream would tell the server that it has got everything there was.
-        server.reset_on_close();
+        server.break_off();
     }
-    setup.pool.discard(&mut up.buffer);
-    setup.pool.discard(&mut down.buffer);
     TunnelReport { end, bytes_up: up.moved, bytes_down: down.moved, bytes_spliced: up.spliced + down.spliced }
 }
 
@@ -359,11 +401,7 @@ impl Activity {
         Self { up: now, down: now, moved: (0, 0) }
     }
 
-    fn note(&mut self, up: u64, down: u64) {
-        if self.moved == (up, down) {
-            return;
-        }
-        let now = Instant::now();
+    fn note(&mut self, up: u64, down: u64, now: Instant) {
         if self.moved.0 != up {
             self.up = now;
         }

@@ -24,7 +24,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{descriptors::CloseIdleRequest, wire::Wire};
+use super::{descriptors::CloseIdleRequest, fetch::Codec, wire::Wire};
 use crate::{
     pool::{Lent, Reuse, ServerConnection},
     worker::Worker,
@@ -105,7 +105,7 @@ pub async fn borrow(
     let lent = timeout(PATIENCE, answers.recv()).await.ok()??;
     let stream = Stream::from_socket(lent.socket).ok()?;
     let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
-    let mut connection = worker.servers.borrow_mut().open(wire, Arc::clone(server));
+    let mut connection = worker.servers.borrow_mut().open(Codec::of(wire, true), Arc::clone(server));
     (connection.epoch, connection.requests, connection.ends) = (lent.epoch, lent.requests, lent.ends);
     if connection.is_stale() {
         return None;

@@ -9,9 +9,9 @@ use live::{
 };
 
 use super::{
-    body::Source as _,
+    body::{Duplex as _, Source as _},
     context::wall_clock,
-    fetch::{ServerCodec as _, Upstream},
+    fetch::Upstream,
     transaction::Transaction,
 };
 

@@ -15,10 +15,10 @@ use net::splice::CopyError;
 use sample::{Options, Outcome};
 
 use super::{
+    body::{Duplex as _, Sink as _, Source as _},
     ending::{Ending, Stage},
     exchange::{InBackend, WaitingClient, hash_key},
-    fetch::{Attempts, Wanted},
-    filter,
+    fetch::{Attempts, Codec, ServerCodec as _, Wanted},
     http::{self, Session},
     logging, persistence,
     pinned::PinnedConnections,
@@ -31,7 +31,7 @@ use super::{
 use crate::{
     pool::ServerConnection,
     stick::{self, Level},
-    tunnel::{self, TunnelEnd, TunnelSetup, TunnelTimeouts},
+    tunnel::{self, TunnelEnd, TunnelSetup},
     worker::Worker,
 };
 
@@ -267,12 +267,11 @@ async fn connect_and_tunnel(session: &mut Session, transaction: &mut Transaction
     };
     logging::log_early(&session.worker, transaction, transaction.timeline.connected, 0);
     let mut connection = upstream.connection;
-    let Some(wire) = connection.codec.whole() else { return };
     transaction.variables.get_mut().start_response();
-    if !goes_on_after_response(session, transaction, backend, wire).await {
+    if !goes_on_after_response(session, transaction, backend, &mut connection.codec).await {
         return;
     }
-    remember_server(transaction, backend, wire);
+    remember_server(transaction, backend, &connection.codec);
     tunnel_to(session, transaction, backend, connection).await;
 }
 
@@ -281,7 +280,7 @@ async fn goes_on_after_response(
     session: &mut Session,
     transaction: &mut Transaction,
     backend: &LiveProxy,
-    server: &mut Wire,
+    server: &mut Codec,
 ) -> bool {
     let rules = &backend.settings().tcp_response_content;
     if rules.is_empty() {
@@ -297,11 +296,11 @@ async fn goes_on_after_response(
             | TcpVerdict::SwitchToHttp,
         ) => return true,
         Ok(TcpVerdict::Close) => {
-            server.stream.shut_both();
+            server.shut();
             return true;
         }
         Err(error) => {
-            server.stream.reset_on_close();
+            server.break_off();
             transaction.end_tunnel(&TunnelEnd::ClientError(error));
         }
         Ok(TcpVerdict::Drop) => {
@@ -310,7 +309,7 @@ async fn goes_on_after_response(
         }
         Ok(TcpVerdict::Reject) => {
             transaction.count_denied_response(backend);
-            transaction.bytes_out += server.received.bytes().len() as u64;
+            transaction.bytes_out += server.received().len() as u64;
             transaction.end(Ending::Refused(Stage::Data));
         }
     }
@@ -324,30 +323,9 @@ async fn tunnel_to(
     backend: &LiveProxy,
     mut connection: Box<ServerConnection>,
 ) {
-    let server = Arc::clone(&connection.server);
-    let Some(wire) = connection.codec.whole() else { return };
-    let (front, back) = (&session.side.frontend.settings().timeouts, &backend.settings().timeouts);
-    let setup = TunnelSetup {
-        pool: &session.worker.buffers,
-        timeouts: TunnelTimeouts {
-            client: back.tunnel.or(front.client),
-            server: back.tunnel.or(back.server),
-            client_fin: front.client_fin,
-            server_fin: back.server_fin,
-        },
-        splice_min: session.instance.config.global.tune.splice_min,
-        pipe_size: session.instance.config.global.tune.pipesize,
-        independent: (
-            session.side.frontend.settings().options.independent_streams,
-            backend.settings().options.independent_streams,
-        ),
-        handle: &session.registered.handle,
-        server: &server,
-        stages: filter::tunnel_stages(transaction, &session.worker, backend),
-    };
-    let from_client = std::mem::take(&mut session.client.received);
-    let from_server = std::mem::take(&mut wire.received);
-    let report = tunnel::run(&session.client.stream, from_client, &wire.stream, from_server, setup).await;
+    let way = (&session.worker, &*session.registered.handle);
+    let setup = TunnelSetup::new(way, transaction, backend, &connection.server, None);
+    let report = tunnel::run(&mut session.client, &mut connection.codec, setup).await;
     transaction.bytes_in += report.bytes_up;
     transaction.bytes_out += report.bytes_down;
     session.worker.traffic().bytes_spliced.add(report.bytes_spliced);
@@ -356,11 +334,11 @@ async fn tunnel_to(
 }
 
 /// Runs `stick store-response` on what the server has sent so far, and remembers the server.
-fn remember_server(transaction: &mut Transaction, backend: &LiveProxy, server: &Wire) {
+fn remember_server(transaction: &mut Transaction, backend: &LiveProxy, server: &Codec) {
     if backend.settings().sticking_rules.is_empty() && backend.settings().store_response_rules.is_empty() {
         return;
     }
-    transaction.answered.raw.bytes = server.received.bytes().to_vec();
+    transaction.answered.raw.bytes = server.received().to_vec();
     stick::store(transaction, backend);
     transaction.answered.raw.bytes = Vec::new();
 }
@@ -426,7 +404,7 @@ async fn inspect(
                 }
             }
             let late = until.is_none() || deadline.poll(context).is_ready();
-            let closed = client.ended || client.received.is_full() && client.received.has_block();
+            let closed = client.ended || client.is_full();
             look_at(transaction, client.received.bytes());
             transaction.asked.raw.closed = closed;
             let options = if late || closed { Options::REQUEST } else { Options::REQUEST_PARTIAL };
@@ -450,22 +428,23 @@ async fn inspect(
 async fn response_phase(
     session: &mut Session,
     transaction: &mut Transaction,
-    server: &mut Wire,
+    server: &mut Codec,
     rules: &[Rule<TcpAction>],
     inspect_delay: Option<std::time::Duration>,
 ) -> io::Result<TcpVerdict> {
     let until = inspect_delay.map(|delay| session.worker.now() + delay);
     session.deadline.set(until);
     let (client, deadline) = (&mut session.client, &mut session.deadline);
-    poll_fn(|context| {
+    let mut upload = Upload::default();
+    let verdict = poll_fn(|context| {
         loop {
-            let uploaded = match upload(client, server, &mut transaction.bytes_in, context) {
+            let uploaded = match upload.poll(client, server, context) {
                 Err(CopyError::Read(error)) => return Poll::Ready(Err(error)),
                 uploaded => uploaded,
             };
             let late = until.is_none() || deadline.poll(context).is_ready();
-            let closed = server.ended || uploaded.is_err() || server.received.is_full() && server.received.has_block();
-            transaction.answered.raw.bytes = server.received.bytes().to_vec();
+            let closed = server.has_ended() || uploaded.is_err() || server.is_full();
+            transaction.answered.raw.bytes = server.received().to_vec();
             transaction.answered.raw.closed = closed;
             let options = if late || closed { Options::RESPONSE } else { Options::RESPONSE_PARTIAL };
             if let Some(verdict) = run(transaction, rules, 0, Level::Content, options) {
@@ -479,29 +458,36 @@ async fn response_phase(
             }
         }
     })
-    .await
+    .await;
+    transaction.bytes_in += upload.sent;
+    verdict
 }
 
-/// Moves what the client sends to the server, its end included, as far as it goes now.
-fn upload(
-    client: &mut Wire,
-    server: &mut Wire,
-    count: &mut u64,
-    context: &mut TaskContext<'_>,
-) -> Result<(), CopyError> {
-    loop {
-        if !client.received.is_empty() {
-            let Poll::Ready(sent) = server.poll_send(client.received.bytes(), context) else { return Ok(()) };
-            let sent = sent.map_err(CopyError::Write)?;
-            client.received.consume(sent);
-            *count += sent as u64;
-        } else if client.ended {
-            return Ok(());
-        } else {
-            let Poll::Ready(received) = client.poll_receive(context) else { return Ok(()) };
-            if received.map_err(CopyError::Read)? == 0 {
-                server.stream.shut_write();
+/// What the client sends while the server's first bytes are awaited.
+#[derive(Default)]
+struct Upload {
+    sent: u64,
+    is_over: bool,
+}
+
+impl Upload {
+    /// Moves it to the server, its end included, as far as it goes now.
+    fn poll(&mut self, client: &mut Wire, server: &mut Codec, context: &mut TaskContext<'_>) -> Result<(), CopyError> {
+        while !self.is_over {
+            if !client.received.is_empty() {
+                let Poll::Ready(sent) = server.poll_send(client.received.bytes(), context) else { return Ok(()) };
+                let sent = sent.map_err(CopyError::Write)?;
+                client.received.consume(sent);
+                self.sent += sent as u64;
+            } else if client.ended {
+                let Poll::Ready(shut) = server.poll_shut(context) else { return Ok(()) };
+                shut.map_err(CopyError::Write)?;
+                self.is_over = true;
+            } else {
+                let Poll::Ready(received) = client.poll_receive(context) else { return Ok(()) };
+                received.map_err(CopyError::Read)?;
             }
         }
+        Ok(())
     }
 }

@@ -4,6 +4,7 @@
 //! the sender's buffer until the receiver has taken it, so a body of any size needs one buffer and a slow receiver slows
 //! the sender. A long stretch that cannot hold the message's end is spliced.
 
+mod duplex;
 mod sink;
 mod source;
 
@@ -19,6 +20,7 @@ use net::{
 };
 
 pub use self::{
+    duplex::{Duplex, Failed},
     sink::Sink,
     source::{Intake, Source},
 };

@@ -13,10 +13,9 @@ use crate::{
         body::{BodyPump, PumpFailure},
         ending::{Ending, Stage},
         fetch::{AnswerBody, Upstream, give_back},
-        filter,
         transaction::Transaction,
     },
-    tunnel::{self, TunnelSetup, TunnelTimeouts},
+    tunnel::{self, TunnelSetup},
 };
 
 /// Bodies up to this many bytes are sent behind their head from one buffer.
@@ -193,7 +192,7 @@ impl<C: ClientStream> Exchange<'_, C> {
             drop(upstream);
             return self.answer_instead_of_tunnel(transaction).await;
         }
-        self.client.write_interim(&transaction.response);
+        self.client.write_tunnel_head(&transaction.response);
         self.log_early(transaction, 0);
         if self.flush().await.is_err() {
             transaction.end(Ending::ClientLeft(Stage::Data));
@@ -229,33 +228,9 @@ impl<C: ClientStream> Exchange<'_, C> {
         upstream: Upstream<'_>,
         idle: Option<Duration>,
     ) -> Next {
-        let Some((client, from_client)) = self.client.take_whole() else { return Next::Close };
-        let frontend = &self.side.frontend;
-        let (front, back) = (&frontend.settings().timeouts, &backend.settings().timeouts);
-        let server = Arc::clone(&upstream.connection.server);
-        let both = transaction.by_rules.tunnel_timeout.get().or(back.tunnel).or(idle);
-        let setup = TunnelSetup {
-            pool: &self.worker.buffers,
-            timeouts: TunnelTimeouts {
-                client: both.or(front.client),
-                server: both.or(back.server),
-                client_fin: front.client_fin,
-                server_fin: back.server_fin,
-            },
-            splice_min: self.instance.config.global.tune.splice_min,
-            pipe_size: self.instance.config.global.tune.pipesize,
-            independent: (
-                frontend.settings().options.independent_streams,
-                backend.settings().options.independent_streams,
-            ),
-            handle: self.handle,
-            server: &server,
-            stages: filter::tunnel_stages(transaction, self.worker, backend),
-        };
         let Upstream { mut connection, slot, .. } = upstream;
-        let Some(server_wire) = connection.codec.whole() else { return Next::Close };
-        let from_server = std::mem::take(&mut server_wire.received);
-        let report = tunnel::run(&client, from_client, &server_wire.stream, from_server, setup).await;
+        let setup = TunnelSetup::new((self.worker, self.handle), transaction, backend, &connection.server, idle);
+        let report = tunnel::run(&mut *self.client, &mut connection.codec, setup).await;
         drop(slot);
         transaction.bytes_in += report.bytes_up;
         transaction.bytes_out += report.bytes_down;

@@ -13,8 +13,8 @@ use http::{BodyLength, Method, ParseError};
 use live::{LiveServer, ShutCause};
 use net::PlainSocket;
 
-use super::{ServerCodec as _, Upstream, object_body::ObjectBody, page_body::PageBody};
-use crate::session::body::{BodyPump, PumpFailure, Sink, Source};
+use super::{Upstream, object_body::ObjectBody, page_body::PageBody};
+use crate::session::body::{BodyPump, Duplex as _, PumpFailure, Sink, Source};
 
 /// A response whose head stands in the transaction.
 pub struct Answer<'a> {

@@ -14,7 +14,7 @@ use live::{LiveProxy, LiveServer};
 use net::{Deadline, Stream};
 
 use super::{
-    Requester, Slot, Unreachable, Upstream, Wanted, observe,
+    Codec, Requester, Slot, Unreachable, Upstream, Wanted, observe,
     open::{destination, greeting, open, proxy_header},
     queue::{ask, queue, take},
     reuse::{allowed_reuse, borrow_connection, idle_connection},
@@ -165,7 +165,8 @@ impl<'a, 'c> Attempts<'a, 'c> {
                     transaction.timeline.connected = Some(worker.now());
                     traffic.connects.increment();
                     let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
-                    let mut connection = worker.servers.borrow_mut().open(wire, Arc::clone(server));
+                    let codec = Codec::of(wire, self.is_http);
+                    let mut connection = worker.servers.borrow_mut().open(codec, Arc::clone(server));
                     connection.ends = (transaction.route.source, transaction.route.destination);
                     transaction.route.protocol = connection.codec.protocol();
                     connection.private = true;
@@ -234,7 +235,7 @@ impl<'a, 'c> Attempts<'a, 'c> {
             proxy.last_session_ms.store(worker.now_ms(), Relaxed);
         }
         let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
-        let mut connection = worker.servers.borrow_mut().open(wire, server);
+        let mut connection = worker.servers.borrow_mut().open(Codec::of(wire, self.is_http), server);
         connection.ends = (transaction.route.source, transaction.route.destination);
         transaction.route.protocol = connection.codec.protocol();
         connection.private =

@@ -11,14 +11,14 @@ use net::{PlainSocket, Stream};
 
 use super::HeadEnd;
 use crate::session::{
-    body::{Sink, Source},
+    body::{Duplex, Failed, Sink, Source},
     protocol::Protocol,
     wire::Wire,
 };
 
 /// One exchange's part of a connection to a server: the request is put there, and the body of the answer is pulled from it. Bodies
 /// are framed as HTTP/1 frames them.
-pub trait ServerCodec: Source + Sink {
+pub trait ServerCodec: Duplex {
     /// Puts a request's head, with more fields behind its own, behind what waits to be sent.
     fn write_request(&mut self, head: &RequestHead, fields: &[(&[u8], &[u8])]);
 
@@ -33,12 +33,6 @@ pub trait ServerCodec: Source + Sink {
         head: &mut ResponseHead,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), HeadEnd>>;
-
-    /// Whether the server has sent its last byte.
-    fn has_ended(&self) -> bool;
-
-    /// Whether nothing more can come before something is consumed of what has come.
-    fn is_full(&self) -> bool;
 
     /// Whether nothing is left of an exchange, and the server goes on.
     fn is_clean(&self) -> bool;
@@ -90,16 +84,6 @@ impl ServerCodec for Wire {
     }
 
     #[inline]
-    fn has_ended(&self) -> bool {
-        self.ended
-    }
-
-    #[inline]
-    fn is_full(&self) -> bool {
-        self.received.has_block() && self.received.is_full()
-    }
-
-    #[inline]
     fn is_clean(&self) -> bool {
         self.is_flushed() && self.received.is_empty() && !self.ended
     }
@@ -142,10 +126,11 @@ macro_rules! each {
 }
 
 impl Codec {
-    /// That of a connection which was just opened: its sides may have agreed on one.
+    /// That of a connection which was just opened: its sides may have agreed on one. In TCP mode it is nobody's business what they
+    /// speak.
     #[must_use]
-    pub fn of(wire: Wire) -> Self {
-        match wire.stream.protocol() {
+    pub fn of(wire: Wire, is_http: bool) -> Self {
+        match wire.stream.protocol().filter(|_| is_http) {
             #[cfg(test)]
             Some(super::framed::NAME) => Self::Framed(super::framed::Framed::new(wire)),
             _ => Self::Http1(wire),
@@ -159,16 +144,6 @@ impl Codec {
             Self::Http1(_) => Protocol::Http1,
             #[cfg(test)]
             Self::Framed(_) => Protocol::Http1,
-        }
-    }
-
-    /// The whole connection, where one exchange has it alone and its bytes are those of the exchange.
-    #[must_use]
-    pub fn whole(&mut self) -> Option<&mut Wire> {
-        match self {
-            Self::Http1(wire) => Some(wire),
-            #[cfg(test)]
-            Self::Framed(_) => None,
         }
     }
 
@@ -232,6 +207,35 @@ impl Sink for Codec {
     }
 }
 
+impl Duplex for Codec {
+    #[inline]
+    fn has_ended(&self) -> bool {
+        each!(self, codec => codec.has_ended())
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        each!(self, codec => codec.is_full())
+    }
+
+    #[inline]
+    fn rest(&mut self) {
+        each!(self, codec => Duplex::rest(codec));
+    }
+
+    fn poll_shut(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, codec => codec.poll_shut(context))
+    }
+
+    fn failed(&self) -> Failed {
+        each!(self, codec => codec.failed())
+    }
+
+    fn break_off(&mut self) {
+        each!(self, codec => codec.break_off());
+    }
+}
+
 impl ServerCodec for Codec {
     #[inline]
     fn write_request(&mut self, head: &RequestHead, fields: &[(&[u8], &[u8])]) {
@@ -247,16 +251,6 @@ impl ServerCodec for Codec {
         context: &mut Context<'_>,
     ) -> Poll<Result<(), HeadEnd>> {
         each!(self, codec => codec.poll_head(parser, limits, head, context))
-    }
-
-    #[inline]
-    fn has_ended(&self) -> bool {
-        each!(self, codec => codec.has_ended())
-    }
-
-    #[inline]
-    fn is_full(&self) -> bool {
-        each!(self, codec => codec.is_full())
     }
 
     #[inline]

@@ -4,6 +4,8 @@
 //!  'H' length  the head, as text      'D' length  data of the body      'E' 0 0  the end of a body without a length
 //! ```
 //!
+//! After a head that begins a tunnel there is data both ways, until each side has said 'E'.
+//!
 //! Between a codec and the rest bodies are framed as in HTTP/1, so this one makes chunks of what comes without a length, and takes
 //! those apart that go out.
 
@@ -18,7 +20,7 @@ use net::{PlainSocket, Stream};
 
 use super::{HeadEnd, ServerCodec};
 use crate::session::{
-    body::{Sink, Source},
+    body::{Duplex, Failed, Sink, Source},
     wire::Wire,
 };
 
@@ -52,6 +54,8 @@ enum Sending {
     Exact(u64),
     /// Its body comes in chunks.
     Chunks(ChunkedDecoder),
+    /// Bytes of a tunnel, to its end.
+    Tunnel,
 }
 
 /// A connection.
@@ -68,13 +72,23 @@ pub struct Framed {
     left: u64,
     /// The message that comes is over.
     is_over: bool,
+    method: Method,
 }
 
 impl Framed {
     /// One on a stream that was just opened.
     pub fn new(wire: Wire) -> Self {
         let (waiting, here) = (Vec::new(), Vec::new());
-        Self { wire, sending: Sending::Nothing, waiting, here, is_chunked: false, left: 0, is_over: true }
+        Self {
+            wire,
+            sending: Sending::Nothing,
+            waiting,
+            here,
+            is_chunked: false,
+            left: 0,
+            is_over: true,
+            method: Method::Get,
+        }
     }
 
     /// The stream on which it comes.
@@ -95,6 +109,7 @@ impl Framed {
                     has_ended = *left == 0;
                     (bytes, bytes.len())
                 }
+                Sending::Tunnel => (bytes, bytes.len()),
                 Sending::Chunks(decoder) => match decoder.next_part(bytes).unwrap() {
                     ChunkPart::Data(length) => (&bytes[..length], length),
                     ChunkPart::Framing(length) => (&bytes[..0], length),
@@ -153,6 +168,7 @@ impl Source for Framed {
                 self.is_over = self.left == 0;
                 self.here.extend_from_slice(&data);
             }
+            Some((b'E', _)) if matches!(self.sending, Sending::Tunnel) => self.is_over = true,
             Some((b'E', _)) if self.is_chunked => {
                 self.is_over = true;
                 http::write_last_chunk(&mut self.here);
@@ -195,6 +211,35 @@ impl Sink for Framed {
     }
 }
 
+impl Duplex for Framed {
+    fn has_ended(&self) -> bool {
+        self.wire.ended
+    }
+
+    fn is_full(&self) -> bool {
+        !self.here.is_empty()
+    }
+
+    fn rest(&mut self) {
+        self.wire.rest();
+    }
+
+    fn poll_shut(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if matches!(self.sending, Sending::Tunnel) {
+            self.frame();
+            write_frame(b'E', b"", &mut self.wire.output);
+            self.sending = Sending::Nothing;
+        }
+        self.wire.poll_flush(context)
+    }
+
+    fn failed(&self) -> Failed {
+        self.wire.failed()
+    }
+
+    fn break_off(&mut self) {}
+}
+
 impl ServerCodec for Framed {
     fn write_request(&mut self, head: &RequestHead, fields: &[(&[u8], &[u8])]) {
         assert!(self.is_clean(), "a connection is lent once at a time");
@@ -202,6 +247,7 @@ impl ServerCodec for Framed {
         head.write_with(&mut text, fields);
         write_frame(b'H', &text, &mut self.wire.output);
         self.is_over = false;
+        self.method = head.method_kind();
         self.sending = match http::request_body_length(head) {
             BodyLength::Exact(length @ 1..) => Sending::Exact(length),
             BodyLength::Chunked => Sending::Chunks(ChunkedDecoder::new(&Limits::default())),
@@ -225,6 +271,11 @@ impl ServerCodec for Framed {
                     text.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n");
                 }
                 match parser.parse(&text, limits, head) {
+                    Ok(Parsed::Complete { .. }) if http::begins_tunnel(head.status(), self.method) => {
+                        self.sending = Sending::Tunnel;
+                        (self.is_chunked, self.left) = (false, u64::MAX);
+                        Poll::Ready(Ok(()))
+                    }
                     Ok(Parsed::Complete { .. }) => {
                         let length = http::response_body_length(head, Method::Get);
                         self.left = length.announced().unwrap_or(0);
@@ -237,14 +288,6 @@ impl ServerCodec for Framed {
             Ok(Some(_)) => Poll::Ready(Err(HeadEnd::Junk)),
             Ok(None) | Err(_) => Poll::Ready(Err(HeadEnd::Empty)),
         }
-    }
-
-    fn has_ended(&self) -> bool {
-        self.wire.ended
-    }
-
-    fn is_full(&self) -> bool {
-        !self.here.is_empty()
     }
 
     fn is_clean(&self) -> bool {

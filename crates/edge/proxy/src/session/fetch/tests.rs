@@ -47,9 +47,9 @@ async fn pull(exchange: &Transaction, answer: &mut Answer<'_>) -> Result<String,
     }
 }
 
-fn wire_of<'w>(answer: &'w mut Answer<'_>) -> &'w mut Wire {
+fn wire_of<'w>(answer: &'w mut Answer<'_>) -> &'w mut Codec {
     let AnswerBody::Server { upstream, .. } = &mut answer.body else { panic!("it comes from a server") };
-    upstream.connection.codec.whole().unwrap()
+    &mut upstream.connection.codec
 }
 
 const GET: &str = "GET /a HTTP/1.1\r\nhost: example.com\r\n\r\n";

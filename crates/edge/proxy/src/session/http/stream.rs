@@ -1,31 +1,13 @@
 //! A connection of HTTP/1 as what its exchange knows of it: all of it, as there is one exchange at a time.
 
-use std::rc::Rc;
-
 use http::ResponseHead;
-use net::{Buffer, Stream};
 
 use crate::session::{exchange::ClientStream, fetch::adjust_case, transaction::Transaction, wire::Wire};
 
 impl ClientStream for Wire {
     #[inline]
-    fn has_ended(&self) -> bool {
-        self.ended
-    }
-
-    #[inline]
     fn give_up_receiving(&mut self) {
         self.ended = true;
-    }
-
-    #[inline]
-    fn is_full(&self) -> bool {
-        self.received.is_full()
-    }
-
-    #[inline]
-    fn rest(&mut self) {
-        Wire::rest(self);
     }
 
     fn write_interim(&mut self, head: &ResponseHead) {
@@ -61,15 +43,15 @@ impl ClientStream for Wire {
         self.output.len() - before
     }
 
+    fn write_tunnel_head(&mut self, head: &ResponseHead) {
+        head.write_to(&mut self.output);
+    }
+
     /// NOTE: the head or the chunks have said where it ends, or the end of the connection says it.
     #[inline]
     fn end(&mut self) {}
 
     fn vanish(&mut self) {
         self.stream.vanish();
-    }
-
-    fn take_whole(&mut self) -> Option<(Rc<Stream>, Buffer)> {
-        Some((Rc::clone(&self.stream), std::mem::take(&mut self.received)))
     }
 }

@@ -3,6 +3,7 @@
 
 mod multiplexed;
 mod servers;
+mod tunnels;
 
 use std::{
     cell::Cell,

@@ -10,10 +10,10 @@ use std::{
 };
 
 use http::ResponseHead;
-use net::{Buffer, PlainSocket, Stream};
+use net::PlainSocket;
 
 use crate::session::{
-    body::{Sink, Source},
+    body::{Duplex, Failed, Sink, Source},
     exchange::ClientStream,
     transaction::Transaction,
 };
@@ -71,6 +71,7 @@ impl Connection {
             waiting: Vec::new(),
             has_ended: false,
             is_whole: false,
+            is_shut: false,
         };
         (part, upload)
     }
@@ -130,10 +131,15 @@ pub struct Part {
     waiting: Vec<u8>,
     has_ended: bool,
     is_whole: bool,
+    /// The client knows already.
+    is_shut: bool,
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
+        if self.is_shut {
+            return;
+        }
         let event = if self.is_whole { Event::End } else { Event::CutOff };
         self.connection.0.borrow_mut().tell(self.number, event);
     }
@@ -214,13 +220,9 @@ impl Sink for Part {
     }
 }
 
-impl ClientStream for Part {
+impl Duplex for Part {
     fn has_ended(&self) -> bool {
         self.has_ended
-    }
-
-    fn give_up_receiving(&mut self) {
-        self.has_ended = true;
     }
 
     fn is_full(&self) -> bool {
@@ -229,6 +231,28 @@ impl ClientStream for Part {
 
     fn rest(&mut self) {
         self.here.shrink_to_fit();
+    }
+
+    fn poll_shut(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        std::task::ready!(self.poll_flush(context))?;
+        self.end();
+        self.connection.0.borrow_mut().tell(self.number, Event::End);
+        self.is_shut = true;
+        Poll::Ready(Ok(()))
+    }
+
+    fn failed(&self) -> Failed {
+        Box::pin(std::future::pending())
+    }
+
+    fn break_off(&mut self) {
+        self.is_whole = false;
+    }
+}
+
+impl ClientStream for Part {
+    fn give_up_receiving(&mut self) {
+        self.has_ended = true;
     }
 
     fn write_interim(&mut self, head: &ResponseHead) {
@@ -244,13 +268,15 @@ impl ClientStream for Part {
         written
     }
 
+    fn write_tunnel_head(&mut self, head: &ResponseHead) {
+        let mut text = Vec::new();
+        head.write_to(&mut text);
+        self.connection.0.borrow_mut().tell(self.number, Event::Head(String::from_utf8(text).unwrap()));
+    }
+
     fn end(&mut self) {
         assert!(!std::mem::replace(&mut self.is_whole, true), "an answer ends once");
     }
 
     fn vanish(&mut self) {}
-
-    fn take_whole(&mut self) -> Option<(Rc<Stream>, Buffer)> {
-        None
-    }
 }
