@@ -23,10 +23,11 @@ impl Clock {
         Self { start: reading() }
     }
 
-    /// Milliseconds since the machine was started: other programs on it say the same.
+    /// A time of this clock in milliseconds since the machine was started: other programs on it know the same time by that, whenever
+    /// this is asked.
     #[must_use]
-    pub fn machine_ms() -> u64 {
-        u64::try_from(reading().as_millis()).unwrap_or(u64::MAX)
+    pub fn machine_ms_at(&self, time: u64) -> u64 {
+        u64::try_from(self.start.as_millis()).unwrap_or(u64::MAX).saturating_add(time)
     }
 
     /// Milliseconds since it began.

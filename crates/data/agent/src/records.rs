@@ -296,6 +296,7 @@ impl Records {
     pub fn known(&self) -> controller::Record<'_> {
         controller::Record {
             cluster: &self.cluster,
+            moving: &self.moving,
             leader: self.leader(),
             in_sync: &self.in_sync,
             incarnations: &self.incarnations,

@@ -237,9 +237,17 @@ impl Migration {
     }
 
     /// The copy has failed: it begins anew after a while. A target that refuses everything would have the source make copies without end.
-    pub fn handle_copy_failed(&mut self, now: u64) {
+    /// Gives the source and the number of a pause that is in vain now.
+    pub fn handle_copy_failed(&mut self, now: u64) -> Option<(Address, u64)> {
+        let pause = match &self.stage {
+            Stage::Pausing { ends, number, .. } | Stage::Paused { ends, number, .. } => {
+                Some((ends.source.clone(), *number))
+            }
+            Stage::Idle | Stage::Copying { .. } | Stage::Switched => None,
+        };
         self.stage = Stage::Idle;
         self.again_at = now + AGAIN_MS;
+        pause
     }
 
     /// The source has confirmed that commands wait until then; it was asked at `at`.

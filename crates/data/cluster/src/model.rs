@@ -216,6 +216,13 @@ impl Cluster {
         self.groups.iter().find(|(_, group)| group.server(address).is_some()).map(|(id, _)| *id)
     }
 
+    /// What a server is; what is not in the cluster is taken for a store.
+    #[must_use]
+    pub fn kind_of(&self, address: &Address) -> ServerKind {
+        let mut servers = self.groups.values().flat_map(|group| &group.servers);
+        servers.find(|server| server.address == *address).map_or(ServerKind::Store, |server| server.kind)
+    }
+
     /// Whose votes count.
     #[must_use]
     pub fn voters(&self) -> Vec<&str> {

@@ -1,31 +1,28 @@
-//! What proxies are told: which server has which slots, on which slots of Redis servers requests wait, and until when they may go on
-//! without having heard. By files: the topology's, and one beside it that has the lease.
+//! Tells proxies what [`cluster::controller`] has for them: by files, the topology's and one beside it that has the lease. A thread for each
+//! proxy asks what it has done.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use cluster::{Address, Epoch, fence::Fence, keeper::Patience, nodes};
+use cluster::{
+    Address,
+    controller::{ProxiesSeen, ProxyAction},
+    fence::Fence,
+    keeper::Patience,
+    nodes,
+};
 
 use super::{Conductor, Event};
-use crate::{clock::Clock, connection::Login, processes, proxy_link::ProxyLink};
+use crate::{connection::Login, processes, proxy_link::ProxyLink};
 
-/// How often a lease is written while it lasts.
-const LEASES_AT_ONCE: u64 = 8;
-/// How often a proxy is asked what it has done, in milliseconds.
-const ASK_EACH_MS: u64 = 10;
-
-/// What proxies were told, and who is asked what of it is done.
+/// Who is asked what proxies have done.
 #[derive(Default)]
 pub struct Fencing {
     links: BTreeMap<Address, ProxyLink>,
-    /// The epoch and the orders that the file has.
-    told: Option<(Epoch, u64)>,
-    /// The masters of stores that it has as given up.
-    given_up: BTreeSet<Address>,
-    leased_at: Option<u64>,
-    leased_stamp: u64,
 }
 
 /// What is to be held, of an agent that has just begun: nothing yet.
@@ -36,62 +33,38 @@ pub(super) fn new_fence(patience: Patience, now: u64) -> Fence {
 }
 
 impl Conductor {
-    fn has_redis(&self) -> bool {
-        self.records.cluster.groups.values().any(|group| !group.kind().is_store())
-    }
-
-    /// Writes what proxies read, when it has changed, and the lease, when it is time.
+    /// Does what is to be done about proxies now: writes what they read, and asks them.
     pub(super) fn tell_proxies(&mut self) {
-        let epoch = self.records.cluster.epoch;
-        if epoch == 0 {
-            return;
-        }
-        let is_new_epoch = self.fencing.told.is_none_or(|(told, _)| told != epoch);
-        if is_new_epoch && self.has_redis() {
-            self.controller.fence.renew();
-        }
-        let given_up = self.board.given_up();
-        if self.fencing.told != Some((epoch, self.controller.fence.stamp())) || self.fencing.given_up != given_up {
-            let mut orders = self.controller.fence.orders();
-            orders.dead.extend(given_up.iter().cloned());
-            if !self.has_redis() && orders.held.is_empty() {
-                // Where there are no Redis servers nobody is ordered anything.
-                orders.stamp = 0;
-            }
-            let text = nodes::render_file(&self.records.cluster, &orders);
-            let path = self.options.folder.topology();
-            match processes::replace_quickly(&path, text.as_bytes()) {
-                Ok(()) => {
-                    self.fencing.told = Some((epoch, self.controller.fence.stamp()));
-                    self.fencing.given_up = given_up;
+        let (running, given_up) = (self.running_proxies(), self.board.given_up());
+        let cluster = Arc::clone(&self.records.shared);
+        let seen = ProxiesSeen { running: &running, given_up: &given_up };
+        self.fencing.links.retain(|proxy, _| running.contains(proxy));
+        let now = self.now();
+        while let Some(action) = self.controller.poll_proxies(now, &cluster, seen) {
+            match action {
+                ProxyAction::WriteOrders(orders) => {
+                    let text = nodes::render_file(&cluster, &orders);
+                    if !self.let_proxies_read(&self.options.folder.topology(), &text) {
+                        // They are written in the next turn.
+                        return;
+                    }
+                    self.controller.handle_orders_written(&cluster, &given_up);
                 }
-                Err(error) => self.note(&format!("{} cannot be written: {error}", path.display())),
+                ProxyAction::WriteLease { stamp, until } => {
+                    let text = format!("{stamp} {}\n", self.clock.machine_ms_at(until));
+                    self.let_proxies_read(&self.options.folder.topology().with_extension("lease"), &text);
+                }
+                ProxyAction::Ask(proxy) => self.ask_proxy(&proxy),
             }
-        }
-        if self.has_redis() {
-            self.write_lease();
-            self.ask_proxies();
         }
     }
 
-    fn write_lease(&mut self) {
-        let now = self.now();
-        let each = self.options.patience.lease_ms / LEASES_AT_ONCE;
-        let (fencing, fence) = (&mut self.fencing, &mut self.controller.fence);
-        // A lease for orders that the file does not have yet would be nobody's.
-        let is_told = fencing.told.is_some_and(|(_, stamp)| stamp == fence.stamp());
-        let is_due = fencing.leased_at.is_none_or(|at| now >= at + each) || fencing.leased_stamp != fence.stamp();
-        if !is_told || !is_due {
-            return;
-        }
-        let (machine_now, (stamp, until)) = (Clock::machine_ms(), fence.lease(now));
-        fencing.leased_at = Some(now);
-        fencing.leased_stamp = stamp;
-        let path = self.options.folder.topology().with_extension("lease");
-        let text = format!("{stamp} {}\n", machine_now + until.saturating_sub(now));
-        if let Err(error) = processes::replace_quickly(&path, text.as_bytes()) {
+    fn let_proxies_read(&mut self, path: &Path, text: &str) -> bool {
+        let written = processes::replace_quickly(path, text.as_bytes());
+        if let Err(error) = &written {
             self.note(&format!("{} cannot be written: {error}", path.display()));
         }
+        written.is_ok()
     }
 
     /// The proxies whose process runs here.
@@ -100,39 +73,19 @@ impl Conductor {
         all.filter(|address| self.processes.pid(address).is_some()).cloned().collect()
     }
 
-    fn ask_proxies(&mut self) {
-        let now = self.now();
-        let running = self.running_proxies();
-        self.fencing.links.retain(|proxy, _| running.contains(proxy));
-        if self.controller.fence.is_waiting() {
-            for proxy in self.controller.fence.late(&running) {
-                if !self.fencing.links.contains_key(&proxy) {
-                    let (sender, from) = (self.sender.clone(), proxy.clone());
-                    // A proxy knows no terms.
-                    let login = Login { term: None, ..self.login.clone() };
-                    let report = move |done| sender.send(Event::Proxy(from.clone(), done)).is_ok();
-                    match ProxyLink::start(proxy.clone(), login, report) {
-                        Ok(link) => drop(self.fencing.links.insert(proxy.clone(), link)),
-                        Err(error) => self.note(&format!("no thread for {proxy}: {error}")),
-                    }
-                }
-                if let Some(link) = self.fencing.links.get_mut(&proxy).filter(|link| !link.is_busy)
-                    && now >= link.asked_at + ASK_EACH_MS
-                {
-                    link.ask(now);
-                }
+    fn ask_proxy(&mut self, proxy: &Address) {
+        if !self.fencing.links.contains_key(proxy) {
+            let (sender, from) = (self.sender.clone(), proxy.clone());
+            // A proxy knows no terms.
+            let login = Login { term: None, ..self.login.clone() };
+            let report = move |done| sender.send(Event::Proxy(from.clone(), done)).is_ok();
+            match ProxyLink::start(proxy.clone(), login, report) {
+                Ok(link) => drop(self.fencing.links.insert(proxy.clone(), link)),
+                Err(error) => self.note(&format!("no thread for {proxy}: {error}")),
             }
         }
-        self.controller.fence.look(now, &running);
-    }
-
-    /// A proxy has said which orders it has done, or does not answer.
-    pub(super) fn handle_proxy(&mut self, proxy: &Address, done: Option<u64>) {
         if let Some(link) = self.fencing.links.get_mut(proxy) {
-            link.is_busy = false;
-        }
-        if let Some(stamp) = done {
-            self.controller.fence.handle_done(proxy, stamp);
+            link.ask();
         }
     }
 }

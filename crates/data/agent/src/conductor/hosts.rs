@@ -70,24 +70,11 @@ impl Conductor {
         Ok(())
     }
 
-    /// A host that is not in the cluster gets a vote and a proxy. One at a time, and only while all masters know how the cluster is:
-    /// a majority of the hosts that a master knows and one of those that are have a host in common then.
+    /// A host that is not in the cluster gets a vote and a proxy.
     fn take_in_hosts(&mut self) {
-        let cluster = &self.records.cluster;
-        if cluster.hosts.is_empty() {
-            return;
-        }
-        let Some((host, agent)) = self.records.agents.iter().find(|(host, _)| !cluster.hosts.contains(host)) else {
-            return;
-        };
-        let now = self.now();
-        let all_know = cluster.groups.iter().all(|(id, group)| {
-            let seen = self.controller.keepers().get(id).and_then(|keeper| keeper.fresh(&group.master, now));
-            seen.is_some_and(|seen| seen.epoch == cluster.epoch && seen.serves)
-        });
-        if !all_know {
-            return;
-        }
+        let (cluster, agents) = (&self.records.cluster, &self.records.agents);
+        let Some(host) = self.controller.host_to_take_in(self.now(), cluster, agents.keys()) else { return };
+        let Some(agent) = agents.get(host) else { return };
         let proxy = Proxy { address: Address::new(host, agent.port), host: host.clone(), is_offline: false };
         let what = format!("host {host} is in the cluster, with proxy {}", proxy.address);
         let next = cluster.with_host(proxy).map_err(AgentError::from);

@@ -20,15 +20,11 @@ use crate::{
 
 /// How often an agent thinks of leading, in milliseconds.
 const STAND_EACH_MS: u64 = 100;
-/// How long a coordinator that has not answered is left alone, in milliseconds.
-const UNAVAILABLE_MS: u64 = 500;
 /// When the coordinator is asked.
 #[derive(Debug, Default)]
 pub struct Leading {
     /// When the agent thought of leading last.
     stood_at: u64,
-    /// Nothing is written before then: the coordinator does not answer.
-    writes_from: u64,
 }
 
 impl Conductor {
@@ -45,7 +41,8 @@ impl Conductor {
             self.follow();
         }
         let is_refused = self.controller.is_refused();
-        if self.leads() && !is_refused || now < self.leading.stood_at + STAND_EACH_MS || !self.may_write(now) {
+        if self.leads() && !is_refused || now < self.leading.stood_at + STAND_EACH_MS || !self.controller.may_write(now)
+        {
             return;
         }
         self.leading.stood_at = now;
@@ -102,22 +99,18 @@ impl Conductor {
         self.links.clear();
         self.silent.clear();
         self.pending = Pending::default();
-        self.moves = super::moves::Moves::default();
+        self.copies.clear();
         let now = self.now();
         self.board.change(|board| board.leader_heard_at = now);
         self.board.lead(None);
-    }
-
-    /// Whether the coordinator is asked to write something. When it has not answered, others are served for a moment.
-    pub(super) fn may_write(&self, now: u64) -> bool {
-        now >= self.leading.writes_from
     }
 
     /// Something was not written. Who was too slow reads again; what a coordinator that does not answer has done is heard later.
     pub(super) fn not_written(&mut self, error: &AgentError) {
         match error {
             AgentError::Coordinator(CoordError::Unavailable { .. }) => {
-                self.leading.writes_from = self.now() + UNAVAILABLE_MS;
+                let now = self.now();
+                self.controller.handle_unavailable(now);
             }
             _ => self.read_again(),
         }

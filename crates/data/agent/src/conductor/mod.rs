@@ -79,8 +79,8 @@ pub struct Conductor {
     pub processes: Processes,
     /// What decides.
     pub controller: Controller,
-    /// Slots on their way.
-    pub moves: moves::Moves,
+    /// What copies slots that are on their way.
+    copies: moves::Copies,
     /// What waits for a person.
     pub pending: Pending,
     /// Restarts that were confirmed and done, by number.
@@ -104,7 +104,7 @@ pub struct Conductor {
     _lock: Option<File>,
     events: Receiver<Event>,
     sender: Sender<Event>,
-    /// What proxies were told.
+    /// Who asks proxies.
     pub fencing: fencing::Fencing,
     /// What Redis servers let the agent in by.
     pub credentials: AllCredentials,
@@ -198,7 +198,7 @@ impl Conductor {
         while let Some(heard) = event {
             match heard {
                 Event::Report(report) => self.handle_report(report),
-                Event::Proxy(proxy, done) => self.handle_proxy(&proxy, done),
+                Event::Proxy(proxy, done) => self.controller.handle_proxy(&proxy, done),
                 Event::Coordinator(heard) => self.handle_coordinator(heard),
                 Event::Peer(view) => self.handle_peer(&view),
                 Event::Request(request, answer) => {
@@ -287,25 +287,20 @@ impl Conductor {
             return;
         }
         let cluster = Arc::clone(&self.records.shared);
-        self.moves.handle_answered(&server, report.round_trip_us);
+        self.controller.handle_latency(&server, report.round_trip_us);
         for paused in &report.paused {
             let confirmed = (paused.number, paused.asked_at, paused.until);
             self.controller.handle_paused(&cluster, &server, confirmed, now);
         }
-        let is_store = self.kind_of(&server).is_store();
+        let is_store = cluster.kind_of(&server).is_store();
         for (first, count) in report.cleared {
-            match (is_store, count) {
-                (false, 0) => self.moves.handle_all_cleared(first),
-                (false, _) => {}
-                (true, count) => self.moves.handle_cleared(first, count),
-            }
+            self.controller.handle_cleared(&server, first, count);
         }
         if let Some(figures) = report.figures {
             self.figures.take(&server, now, *figures);
         }
         if report.has_restarted {
             self.note(&format!("{server} is another process than before"));
-            self.controller.handle_restarted(&cluster, &server, now);
         }
         match report.observation {
             Ok(mut observation) => {

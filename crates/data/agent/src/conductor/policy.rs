@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cluster::{
     Address, GroupId,
+    controller::Decision,
     keeper::Step,
     policy::{Action, Mode},
 };
@@ -64,7 +65,7 @@ impl Conductor {
         self.pending.forget(now);
         let cluster = &self.records.cluster;
         self.pending.record.replaced.retain(|server| cluster.group_of(server).is_some());
-        if self.may_write(now)
+        if self.controller.may_write(now)
             && let Err(error) = self.write_pending()
         {
             self.note(&format!("what waits for a person is not written down: {error}"));
@@ -106,22 +107,24 @@ impl Conductor {
         may
     }
 
-    /// Whether a keeper's step is done now.
+    /// Whether a decision is written now.
+    pub(super) fn is_admitted(&mut self, decision: &Decision, now: u64) -> bool {
+        let Decision::Master { group, master, reason } = decision else { return true };
+        let is_wanted = self.controller.keepers().get(group).is_some_and(|keeper| keeper.handing_over_to().is_some());
+        // Who was asked for as the master need not be confirmed as well.
+        if is_wanted {
+            return true;
+        }
+        let what = format!("group {group}: {master} becomes the master: {reason}");
+        self.admits(self.failover_of(*group), &what, now) && self.note_replaced(*group, master)
+    }
+
+    /// Whether a step is done now.
     pub(super) fn may_do(&mut self, group: GroupId, step: &Step, now: u64) -> bool {
         match step {
-            Step::Elect { master, reason } => {
-                let is_wanted =
-                    self.controller.keepers().get(&group).is_some_and(|keeper| keeper.handing_over_to().is_some());
-                // Who was asked for as the master need not be confirmed as well.
-                if is_wanted {
-                    return true;
-                }
-                let what = format!("group {group}: {master} becomes the master: {reason}");
-                self.admits(self.failover_of(group), &what, now) && self.note_replaced(group, master)
-            }
             Step::Follow { server, master } if self.pending.record.replaced.contains(server) => {
                 let subject = Subject { action: Action::Rejoin, group: Some(group), server: Some(server.clone()) };
-                let is_store = self.kind_of(server).is_store();
+                let is_store = self.records.cluster.kind_of(server).is_store();
                 let alone = if is_store { "set aside in its folder" } else { "lost: a Redis sets nothing aside" };
                 let what = format!(
                     "group {group}: {server}, the former master, follows {master}; what it has alone is {alone}"

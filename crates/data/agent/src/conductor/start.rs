@@ -80,15 +80,14 @@ pub fn run(
     };
     voting::start(voting).map_err(no_thread)?;
     start_watching(&options, (coordinator, keys), api, (&records, &sender))?;
+    let fence = fencing::new_fence(options.patience, clock.now());
+    let mut controller = Controller::new(options.host_name(), options.patience, fence);
+    controller.can_copy = mover.is_some();
     let conductor = Conductor {
         records,
         processes: Processes::new(&options, declared),
-        controller: Controller::new(
-            options.host_name(),
-            options.patience,
-            fencing::new_fence(options.patience, clock.now()),
-        ),
-        moves: moves::Moves::default(),
+        controller,
+        copies: moves::Copies::new(),
         pending: Pending::default(),
         released: BTreeMap::new(),
         links: BTreeMap::new(),

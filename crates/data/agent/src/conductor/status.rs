@@ -300,13 +300,13 @@ pub fn moves(conductor: &Conductor) -> Value {
             "from": shown.what.from,
             "to": shown.what.to,
             "phase": shown.phase,
-            "progress": shown.progress,
+            "progress": shown.seen.progress,
             "keys_about": shown.keys_about,
-            "keys_per_second": shown.keys_per_second,
-            "bytes_per_second": shown.bytes_per_second,
-            "slowed": shown.slowed,
-            "attempts": shown.attempts,
-            "problem": shown.problem,
+            "keys_per_second": shown.seen.keys_per_second,
+            "bytes_per_second": shown.seen.bytes_per_second,
+            "slowed": shown.seen.slowed,
+            "attempts": shown.seen.attempts,
+            "problem": shown.seen.problem,
         })
     });
     shown.collect()

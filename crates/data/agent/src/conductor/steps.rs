@@ -1,8 +1,13 @@
-//! What keepers and moves say is to be done, as commands to servers and records of the coordinator.
+//! What the controller says is to be done, as commands to servers and records of the coordinator.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster::{Address, GroupId, controller::Action, keeper::Step, nodes};
+use cluster::{
+    Address, Epoch,
+    controller::{Action, Decision},
+    keeper::{RedisOrder, Step},
+    nodes,
+};
 
 use super::Conductor;
 use crate::{
@@ -10,9 +15,6 @@ use crate::{
     connection::command,
     link::{Order, end_pause},
 };
-
-/// How many seconds a replica of a Redis may be silent and count for `min-replicas-to-write`.
-const LAG_MAX_S: u32 = 5;
 
 /// Orders for servers, gathered in a turn.
 pub(super) type Orders = BTreeMap<Address, Vec<Order>>;
@@ -22,44 +24,87 @@ impl Conductor {
     pub(super) fn conduct(&mut self) {
         self.keep_links();
         let now = self.now();
-        let epoch = self.records.cluster.epoch;
+        self.look_at_copies(now);
         let mut orders = Orders::new();
-        let (mut decisions, mut wanted) = (Vec::new(), Vec::new());
+        let (mut writes, epoch) = (Vec::new(), self.records.cluster.epoch);
         for action in self.controller.poll(now, self.records.known()) {
             match action {
-                Action::Step(group, step @ (Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. })) => {
-                    decisions.push((group, step));
-                }
-                Action::Step(group, step) => wanted.push((group, step)),
-                Action::Unblock(server) => orders.entry(server).or_default().push(Order::Unblock),
-                Action::Note(text) => self.note(&text),
-                Action::Move(..) | Action::Problem(..) | Action::Waited(..) => {}
+                Action::Write(decision) => writes.push(decision),
+                Action::Step(group, step) if !self.may_do(group, &step, now) => {}
+                action => self.carry_out(action, &mut orders),
             }
         }
-        for (group, step) in wanted {
-            let is_store = self.records.cluster.groups.get(&group).is_some_and(|group| group.kind().is_store());
-            match self.may_do(group, &step, now) {
-                true if is_store => self.order(step, &mut orders),
-                true => self.order_redis(step, &mut orders),
-                false => {}
-            }
-        }
-        self.conduct_moves(now, &mut orders);
+        // Commands on slots wait for these: they are written before servers are asked.
+        let (of_slots, others) = writes.into_iter().partition(|decision| matches!(decision, Decision::Slots(..)));
+        self.write(of_slots, epoch, now);
         let servers: Vec<Address> = self.records.cluster.servers().map(|(_, server)| server.address.clone()).collect();
         for server in servers {
             let orders = orders.remove(&server).unwrap_or_default();
             self.begin_round(&server, orders, now);
         }
-        let may_write = self.may_write(now);
-        for (group, decision) in decisions {
-            // What voters have promised is about the next change: after one of this turn nothing more is decided before they are asked again.
-            let is_of_now = self.records.cluster.epoch == epoch;
-            if is_of_now && may_write && self.may_do(group, &decision, now) {
-                self.decide(group, decision);
-            }
-        }
+        self.write(others, epoch, now);
         self.give_share(now);
         self.keep_pending(now);
+    }
+
+    fn carry_out(&mut self, action: Action, orders: &mut Orders) {
+        match action {
+            Action::Step(group, step) => {
+                let is_store = self.records.cluster.groups.get(&group).is_some_and(|group| group.kind().is_store());
+                if is_store { self.order(step, orders) } else { self.order_redis(&step, orders) }
+            }
+            Action::Unblock(server) => orders.entry(server).or_default().push(Order::Unblock),
+            Action::PauseSlots { server, slots, ms, number } => {
+                let pause = Order::Pause { slots: (slots.first, slots.last), ms, number, is_once: true };
+                orders.entry(server).or_default().push(pause);
+            }
+            Action::EndPause { server, number } => orders.entry(server).or_default().push(end_pause(number)),
+            Action::Clear { server, slots, count } => {
+                let clear = Order::Clear { slots: (slots.first, slots.last), count };
+                orders.entry(server).or_default().push(clear);
+            }
+            Action::StartCopy { number, what, source, target } => self.start_copy(number, what, (source, target)),
+            Action::StopCopy(number) => self.stop_copy(number),
+            Action::SetRate { number, bytes_per_second } => {
+                if let Some(copy) = self.copies.get_mut(&number) {
+                    copy.set_rate(bytes_per_second);
+                }
+            }
+            Action::Note(text) => self.note(&text),
+            Action::Write(_) => {}
+        }
+    }
+
+    /// Writes what is decided, one after the other until one has changed the epoch.
+    fn write(&mut self, decisions: Vec<Decision>, epoch: Epoch, now: u64) {
+        for decision in decisions {
+            let is_of_now = self.records.cluster.epoch == epoch && self.controller.may_write(now);
+            if !is_of_now || !self.is_admitted(&decision, now) {
+                continue;
+            }
+            let (cluster, text) = (&self.records.cluster, decision.text(&self.records.cluster));
+            let former = decision.group().map(|group| self.failover_of(group));
+            let written = match (&decision, decision.applied(cluster)) {
+                (_, Err(refusal)) => Err(refusal.into()),
+                (_, Ok(Some(next))) => self.records.change(next, decision.cause(), &text),
+                (Decision::InSync(group, in_sync), Ok(None)) => self.records.write_in_sync(*group, in_sync.clone()),
+                (_, Ok(None)) => Ok(()),
+            };
+            match written {
+                Ok(()) => {
+                    self.note(&text);
+                    if let (Decision::Master { .. }, Some(former)) = (&decision, former) {
+                        self.pending.done(&former);
+                    }
+                    let now = self.now();
+                    self.controller.handle_written(&self.records.cluster, &decision, now);
+                }
+                Err(error) => {
+                    self.note(&format!("{}: nothing is decided: {error}", decision.about()));
+                    self.not_written(&error);
+                }
+            }
+        }
     }
 
     fn order(&self, step: Step, orders: &mut Orders) {
@@ -101,83 +146,42 @@ impl Conductor {
     }
 
     /// The same for a Redis.
-    fn order_redis(&self, step: Step, orders: &mut Orders) {
-        let set_least = |count: u32| {
-            let (count, lag) = (count.to_string(), LAG_MAX_S.to_string());
-            let least = Order::Do(command(&["CONFIG", "SET", "min-replicas-to-write", &count]));
-            [Order::Do(command(&["CONFIG", "SET", "min-replicas-max-lag", &lag])), least]
-        };
-        let (server, todo) = match step {
-            Step::Follow { server, master } => {
-                let mut todo = Vec::new();
-                // One that we have started has the cluster's password for that, which its master may not want.
-                let is_ours =
-                    self.records.cluster.servers().any(|(_, one)| one.address == server && one.host != ELSEWHERE);
-                let (user, password) = match self.credentials.of(&master) {
-                    Some(known) => (known.user.as_deref(), Some(known.password.as_str())),
-                    None => (None, is_ours.then_some("")),
-                };
-                if let Some(user) = user {
-                    todo.push(Order::Do(command(&["CONFIG", "SET", "masteruser", user])));
+    fn order_redis(&self, step: &Step, orders: &mut Orders) {
+        let Some((server, told)) = RedisOrder::of(step) else { return };
+        let own = self.records.cluster.servers().find(|(_, one)| one.address == *server);
+        // One that we have started has the cluster's password, which its master may not want.
+        let is_ours = own.is_some_and(|(_, one)| one.host != ELSEWHERE);
+        let todo = orders.entry(server.clone()).or_default();
+        for order in told {
+            match order {
+                RedisOrder::NeedReplicas { count, lag_s } => {
+                    let (count, lag) = (count.to_string(), lag_s.to_string());
+                    todo.push(Order::Do(command(&["CONFIG", "SET", "min-replicas-max-lag", &lag])));
+                    todo.push(Order::Do(command(&["CONFIG", "SET", "min-replicas-to-write", &count])));
                 }
-                if let Some(password) = password {
-                    todo.push(Order::Do(command(&["CONFIG", "SET", "masterauth", password])));
+                RedisOrder::Follow(master) => {
+                    let (user, password) = match self.credentials.of(&master) {
+                        Some(known) => (known.user.as_deref(), Some(known.password.as_str())),
+                        None => (None, is_ours.then_some("")),
+                    };
+                    if let Some(user) = user {
+                        todo.push(Order::Do(command(&["CONFIG", "SET", "masteruser", user])));
+                    }
+                    if let Some(password) = password {
+                        todo.push(Order::Do(command(&["CONFIG", "SET", "masterauth", password])));
+                    }
+                    todo.push(Order::Do(command(&["REPLICAOF", master.host(), &master.port().to_string()])));
                 }
-                todo.push(Order::Do(command(&["REPLICAOF", master.host(), &master.port().to_string()])));
-                // What waited there is refused now, and goes to the new master.
-                todo.push(Order::Do(command(&["CLIENT", "UNPAUSE"])));
-                todo.extend(set_least(0));
-                (server, todo)
-            }
-            Step::Promote { server } => {
-                let mut todo: Vec<Order> = set_least(0).into();
-                todo.push(Order::Do(command(&["REPLICAOF", "NO", "ONE"])));
-                (server, todo)
-            }
-            Step::Count { server, count, .. } => (server, set_least(count.ack).into()),
-            Step::Pause { server, ms, number } => {
-                (server, vec![Order::Pause { slots: (0, cluster::SLOTS - 1), ms, number, is_once: false }])
-            }
-            Step::EndPause { server, .. } => (server, vec![Order::Once(command(&["CLIENT", "UNPAUSE"]))]),
-            Step::Tell { .. } | Step::Renew { .. } | Step::WriteInSync(_) | Step::Elect { .. } => return,
-        };
-        orders.entry(server).or_default().extend(todo);
-    }
-
-    fn decide(&mut self, group: GroupId, decision: Step) {
-        let done = match decision {
-            Step::WriteInSync(in_sync) => {
-                let names: Vec<String> = in_sync.members.iter().map(ToString::to_string).collect();
-                let names = if names.is_empty() { "nobody".to_owned() } else { names.join(", ") };
-                let text = format!("group {group}: in sync with its master: {names}");
-                self.records.write_in_sync(group, in_sync).map(|()| text)
-            }
-            Step::Elect { master, reason } => {
-                let what = format!("group {group}: {master} is the master: {reason}");
-                let failover = self.failover_of(group);
-                let next = self.records.cluster.with_master(group, &master).map_err(Into::into);
-                let done = next.and_then(|next| self.records.change(next, "failover", &what)).map(|()| what);
-                if done.is_ok() {
-                    self.pending.done(&failover);
-                    // Who hands over sends clients to its successor: that one is to know before.
-                    let now = self.now();
-                    let epoch = self.records.cluster.epoch;
-                    self.controller.tell_first([master], epoch, now);
+                RedisOrder::FollowNobody => todo.push(Order::Do(command(&["REPLICAOF", "NO", "ONE"]))),
+                RedisOrder::Pause { ms, number } => {
+                    todo.push(Order::Pause { slots: (0, cluster::SLOTS - 1), ms, number, is_once: false });
                 }
-                done
-            }
-            Step::Renew { reason } => {
-                let what = format!("group {group}: {reason}");
-                let next = self.records.cluster.renewed();
-                self.records.change(next, "failover", &what).map(|()| what)
-            }
-            _ => return,
-        };
-        match done {
-            Ok(text) => self.note(&text),
-            Err(error) => {
-                self.note(&format!("group {group}: nothing is decided: {error}"));
-                self.not_written(&error);
+                RedisOrder::EndPause => {
+                    let words = command(&["CLIENT", "UNPAUSE"]);
+                    // With another order it is said again, alone it is not.
+                    let is_again = matches!(step, Step::Follow { .. });
+                    todo.push(if is_again { Order::Do(words) } else { Order::Once(words) });
+                }
             }
         }
     }

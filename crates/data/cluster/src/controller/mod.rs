@@ -1,13 +1,25 @@
 //! What an agent decides: whether it leads the others and, while it does, what is to be done about all groups. The agent has the sockets,
 //! threads and processes, and only carries out; the simulation of hosts carries out the same.
 //!
-//! Contract: `handle_*` takes what was heard. [`Controller::poll_claim`] says which term to begin, and [`Controller::has_lost`] whether
-//! another agent has begun one. While it leads, [`Controller::poll`] says what is to be done about groups, then
-//! [`Controller::poll_moves`] about slots on their way, both in this order, and [`Controller::will`] what voters are to be told after that.
-//! What is not done, or fails, is said again. After a step that has changed the cluster everything is asked anew. `now` is milliseconds of
-//! a clock that never goes back, and goes on while the host sleeps.
+//! Contract, in the order of a turn:
+//!
+//! 1. `handle_*` takes what was heard: answers of servers ([`Controller::handle_observed`], with the pauses and removals that they confirm),
+//!    ends of processes, voters' reports, what copies do, what proxies have done.
+//! 2. [`Controller::has_lost`] says whether another agent has begun a term: then [`Controller::handle_lost`], and all copies are dropped.
+//!    [`Controller::poll_claim`] says which term to begin.
+//! 3. [`Controller::poll_proxies`] says what the proxies of this host are told, until it has nothing more. Who does not lead asks that, too.
+//! 4. While it leads, [`Controller::poll`] says what is to be done, in this order. What is to be written comes last, one after the other until
+//!    one has changed the epoch: the others were decided for the cluster as it was. [`Controller::handle_written`] takes each that was
+//!    written. Whoever carries out may leave out any of these (a person is asked, say): all but what [`Action`] calls said once is said
+//!    again as long as it is to be done.
+//! 5. [`Controller::will`] says what voters are to be told, after that.
+//!
+//! `now` is milliseconds of a clock that never goes back, and goes on while the host sleeps. It is the same in all of a turn.
 
+mod clearing;
+mod decision;
 mod moves;
+mod proxies;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,13 +28,14 @@ use crate::{
     fence::{Cause, Fence},
     keeper::{Keeper, Observation, Patience, Situation, Step, Wanted},
     leading::{Candidacy, Leader},
-    migration::MoveStep,
     model::{Address, Cluster, Epoch, GroupId, InSync},
     moving::Landscape,
-    slots::Move,
+    slots::{Move, Phase, SlotRange},
 };
 
-pub use moves::CopySeen;
+pub use decision::Decision;
+pub use moves::{CopyNews, CopyNumber, MoveSeen};
+pub use proxies::{ProxiesSeen, ProxyAction};
 
 /// Who has most to do with a change is told of it before the others; after so many milliseconds these are told in any case.
 const TOLD_FIRST_MS: u64 = 500;
@@ -35,6 +48,8 @@ const ENDED_MAX: usize = 256;
 pub struct Record<'a> {
     /// The cluster.
     pub cluster: &'a Cluster,
+    /// Its slots that are on their way.
+    pub moving: &'a [(Move, Phase)],
     /// Who leads.
     pub leader: Option<&'a Leader>,
     /// Who of each group is in sync, and the version of that.
@@ -55,18 +70,70 @@ pub struct Silence<'a> {
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A keeper's step.
+    /// A step for a server of a group: to be told how the cluster is, to follow, to be a master, to count, to pause.
     Step(GroupId, Step),
     /// Commands that wait at a Redis, for keys and for as long as they like, are ended there.
     Unblock(Address),
     /// Something for people to know.
     Note(String),
-    /// A step of slots that are on their way.
-    Move(Move, MoveStep),
-    /// Why slots did not get further.
-    Problem(Move, String),
-    /// Commands on slots of a server waited for so many milliseconds at most.
-    Waited(Address, u64),
+    /// A copy of slots is to begin.
+    StartCopy {
+        /// By this it is called from now on.
+        number: CopyNumber,
+        /// What moves.
+        what: Move,
+        /// The master that has the slots.
+        source: Address,
+        /// The master that gets them.
+        target: Address,
+    },
+    /// A copy is to end, if it has not ended by itself.
+    StopCopy(CopyNumber),
+    /// A copy is to be so fast from now on; nothing: as fast as it can.
+    SetRate {
+        /// Which.
+        number: CopyNumber,
+        /// Bytes a second.
+        bytes_per_second: Option<u64>,
+    },
+    /// Commands on slots are to wait at a store, for a time. This is said once.
+    PauseSlots {
+        /// Which store.
+        server: Address,
+        /// The slots.
+        slots: SlotRange,
+        /// For how long.
+        ms: u64,
+        /// What tells this pause from all others.
+        number: u64,
+    },
+    /// They wait no longer. This is said once.
+    EndPause {
+        /// Which store.
+        server: Address,
+        /// Which pause.
+        number: u64,
+    },
+    /// Keys of slots are to be removed that are another group's.
+    Clear {
+        /// Where.
+        server: Address,
+        /// The slots.
+        slots: SlotRange,
+        /// A store removes so many keys at most, a Redis looks at so many.
+        count: u32,
+    },
+    /// Something is to be written down.
+    Write(Decision),
+}
+
+fn action_of(group: GroupId, step: Step) -> Action {
+    match step {
+        Step::WriteInSync(in_sync) => Action::Write(Decision::InSync(group, in_sync)),
+        Step::Elect { master, reason } => Action::Write(Decision::Master { group, master, reason }),
+        Step::Renew { reason } => Action::Write(Decision::Renew { group, reason }),
+        step => Action::Step(group, step),
+    }
 }
 
 /// A process that has ended, as its host says.
@@ -93,12 +160,18 @@ pub struct Controller {
     keepers: BTreeMap<GroupId, Keeper>,
     /// What proxies may send to Redis servers.
     pub fence: Fence,
+    /// Whether there is something that copies slots.
+    pub can_copy: bool,
     ended: VecDeque<String>,
     /// Groups whose masters get no votes, because slots of theirs are handed over.
     held: BTreeSet<GroupId>,
     /// Who is told of which change before others, and until when they wait for that.
     first: Option<(Vec<(Address, Epoch)>, u64)>,
     moves: moves::Moves,
+    /// What the proxies of this host were told.
+    told: proxies::Told,
+    /// Nothing is written before then: the coordinator does not answer.
+    writes_from: u64,
 }
 
 impl Controller {
@@ -113,10 +186,13 @@ impl Controller {
             belief: Belief::default(),
             keepers: BTreeMap::new(),
             fence,
+            can_copy: true,
             ended: VecDeque::new(),
             held: BTreeSet::new(),
             first: None,
             moves: moves::Moves::default(),
+            told: proxies::Told::default(),
+            writes_from: 0,
         }
     }
 
@@ -144,13 +220,13 @@ impl Controller {
 
     /// What slots on their way are looked at with.
     #[must_use]
-    fn landscape<'a>(&'a self, cluster: &'a Cluster, can_copy: bool, pause_number: u64) -> Landscape<'a> {
+    fn landscape<'a>(&'a self, cluster: &'a Cluster, pause_number: u64) -> Landscape<'a> {
         Landscape {
             cluster,
             keepers: &self.keepers,
             fence: &self.fence,
             patience: self.patience,
-            can_copy,
+            can_copy: self.can_copy,
             pause_number,
         }
     }
@@ -177,7 +253,7 @@ impl Controller {
     fn forget_groups(&mut self) {
         self.keepers.clear();
         self.held.clear();
-        self.moves = moves::Moves::default();
+        self.moves = self.moves.forgotten();
     }
 
     /// Whether stores refuse what it says, as they have heard of a later term than the coordinator has.
@@ -265,13 +341,6 @@ impl Controller {
         }
     }
 
-    /// A server is another process than it was.
-    pub fn handle_restarted(&mut self, cluster: &Cluster, server: &Address, now: u64) {
-        if let Some(group) = cluster.group_of(server) {
-            self.keeper(group, now).handle_restarted(server, now);
-        }
-    }
-
     /// A server has confirmed a pause that it was asked for at a time: its commands wait until another.
     pub fn handle_paused(
         &mut self,
@@ -288,7 +357,7 @@ impl Controller {
 
     /// A change was written that concerns these servers most: who becomes a master, or gets slots, knows it before who has been that or
     /// had them, so that clients are sent back and forth as little as can be. Of several that are told at once each is told first.
-    pub fn tell_first(&mut self, servers: impl IntoIterator<Item = Address>, epoch: Epoch, now: u64) {
+    fn tell_first(&mut self, servers: impl IntoIterator<Item = Address>, epoch: Epoch, now: u64) {
         let mut first = self.first.take().map(|(first, _)| first).unwrap_or_default();
         first.extend(servers.into_iter().map(|server| (server, epoch)));
         self.first = Some((first, now + TOLD_FIRST_MS));
@@ -313,8 +382,30 @@ impl Controller {
         self.first.as_ref().is_none_or(|(first, _)| first.iter().any(|(told, _)| told == server))
     }
 
-    /// What is to be done about all groups.
+    /// What is to be done now.
     pub fn poll(&mut self, now: u64, record: Record<'_>) -> Vec<Action> {
+        if self.term.is_none() {
+            return Vec::new();
+        }
+        let (mut actions, mut writes) = (Vec::new(), Vec::new());
+        let all = [self.poll_groups(now, record), self.poll_moves(now, record)];
+        let is_of_slots = |decision: &Decision| matches!(decision, Decision::Slots(..));
+        for action in all.into_iter().flatten() {
+            match action {
+                Action::Write(decision) => writes.push(decision),
+                action => actions.push(action),
+            }
+        }
+        if self.may_write(now) {
+            // Slots first: commands wait for them. What voters have promised is about the next change anyway.
+            writes.sort_by_key(|decision| !is_of_slots(decision));
+            actions.extend(writes.into_iter().map(Action::Write));
+        }
+        actions
+    }
+
+    /// What is to be done about all groups.
+    fn poll_groups(&mut self, now: u64, record: Record<'_>) -> Vec<Action> {
         let Some(term) = self.term else { return Vec::new() };
         let cluster = record.cluster;
         self.keepers.retain(|group, _| cluster.groups.contains_key(group));
@@ -342,7 +433,7 @@ impl Controller {
                 steps
             };
             let may_tell = |step: &Step| !matches!(step, Step::Tell { server } if !self.may_tell(server));
-            actions.extend(steps.into_iter().filter(may_tell).map(|step| Action::Step(*id, step)));
+            actions.extend(steps.into_iter().filter(may_tell).map(|step| action_of(*id, step)));
         }
         actions
     }
@@ -366,6 +457,25 @@ impl Controller {
         }
         let dead = (wanted == Wanted::GivenUp).then(|| group.master.clone());
         self.fence.hold(cause, cluster.slots.owned_by(id), dead);
+    }
+
+    /// A host that has come and gets a vote now. One at a time, and only while all masters know how the cluster is: a majority of the hosts
+    /// that a master knows and one of those that are have a host in common then.
+    #[must_use]
+    pub fn host_to_take_in<'a>(
+        &self,
+        now: u64,
+        cluster: &Cluster,
+        mut hosts: impl Iterator<Item = &'a String>,
+    ) -> Option<&'a String> {
+        if self.term.is_none() || cluster.hosts.is_empty() {
+            return None;
+        }
+        let all_know = cluster.groups.values().all(|group| {
+            let seen = self.fresh(cluster, &group.master, now);
+            seen.is_some_and(|seen| seen.epoch == cluster.epoch && seen.serves)
+        });
+        hosts.find(|host| all_know && !cluster.hosts.contains(host))
     }
 
     /// What voters are told; nothing while it does not lead.

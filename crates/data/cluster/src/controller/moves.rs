@@ -1,12 +1,14 @@
-//! Slots on their way: each range by a machine of its own. Several groups at once, and of two groups one range after the other.
+//! Slots on their way: each range by a machine of its own. Several groups at once, and of two groups one range after the other. What copies
+//! them is told how fast it may be; what is removed is removed part by part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Action, Controller};
+use super::{Action, Controller, Decision, Record, clearing::Clearing};
 use crate::{
     fence::Cause,
     migration::{CopyProgress, Migration, MoveStep, due},
     model::{Address, Cluster, Epoch, ServerKind},
+    pace::{Pacer, Seen, Slowed},
     pauses::Pause,
     slots::{Move, Phase, SlotEvent},
 };
@@ -14,13 +16,72 @@ use crate::{
 /// How long the end of a pause is looked for.
 const PAUSE_WATCHED_MS: u64 = 5_000;
 
-/// A copy, as whoever runs it sees it.
+/// What tells copies of a controller from each other.
+pub type CopyNumber = u64;
+
+/// What becomes of a copy, as whoever runs it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyNews {
+    /// How far it is; how many bytes it lags behind is for the controller to say.
+    Progress(CopyProgress),
+    /// It goes on no more, or could not begin, and why.
+    Failed(String),
+    /// The target gets nothing more from it. It is forgotten.
+    Ended,
+}
+
+/// How a range is, for people and programs.
 #[derive(Clone, Debug, Default)]
-pub struct CopySeen {
-    /// How far it is; how many bytes it lags behind is for the controller to say. Nothing if none runs.
+pub struct MoveSeen {
+    /// How far the copy is that runs.
     pub progress: Option<CopyProgress>,
-    /// One that was to end has not ended yet.
-    pub is_ending: bool,
+    /// Keys that it has copied each second, while it copies all.
+    pub keys_per_second: Option<u64>,
+    /// Bytes that it copies each second.
+    pub bytes_per_second: Option<u64>,
+    /// What it is slowed down by.
+    pub slowed: Option<Slowed>,
+    /// Times that a copy began.
+    pub attempts: u32,
+    /// What went wrong last.
+    pub problem: Option<String>,
+}
+
+/// A copy that runs.
+#[derive(Clone, Debug)]
+struct Copy {
+    number: CopyNumber,
+    progress: Option<CopyProgress>,
+    began_at: u64,
+    pace: Pacer,
+    /// When the pace was decided on, and how many bytes there were.
+    measured: (u64, u64),
+    bytes_per_second: u64,
+    slowed: Option<Slowed>,
+    /// What whoever runs it was told last.
+    told_rate: Option<Option<u64>>,
+}
+
+impl Copy {
+    fn new(number: CopyNumber, now: u64) -> Self {
+        Self {
+            number,
+            progress: None,
+            began_at: now,
+            pace: Pacer::default(),
+            measured: (now, 0),
+            bytes_per_second: 0,
+            slowed: None,
+            told_rate: None,
+        }
+    }
+
+    fn measure(&mut self, now: u64) {
+        let bytes = self.progress.as_ref().map_or(0, |progress| progress.bytes);
+        let passed = now.saturating_sub(self.measured.0).max(1);
+        self.bytes_per_second = bytes.saturating_sub(self.measured.1) * 1_000 / passed;
+        self.measured = (now, bytes);
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -28,6 +89,26 @@ struct Moving {
     machine: Migration,
     /// The target had all when it was looked at last, and its replicas had not.
     lacked_replicas: bool,
+    copy: Option<Copy>,
+    /// Copies that are to end and have not yet: nothing is done about the slots before, as it could reach the target by these.
+    ending: BTreeSet<CopyNumber>,
+    clearing: Option<Clearing>,
+    problem: Option<String>,
+}
+
+impl Moving {
+    fn new(what: Move) -> Self {
+        let (machine, ending) = (Migration::new(what), BTreeSet::new());
+        Self { machine, lacked_replicas: false, copy: None, ending, clearing: None, problem: None }
+    }
+
+    /// Ends the copy, if one runs.
+    fn end_copy(&mut self, to_stop: &mut Vec<CopyNumber>) {
+        if let Some(copy) = self.copy.take() {
+            self.ending.insert(copy.number);
+            to_stop.push(copy.number);
+        }
+    }
 }
 
 /// All that is on its way.
@@ -39,13 +120,56 @@ pub(super) struct Moves {
     asked: u64,
     /// A pause that ends when the server knows of this epoch: it began then.
     watched: Vec<(Address, Epoch, u64)>,
+    /// Copies that have begun: each has a number of its own, whoever led meanwhile.
+    copies: CopyNumber,
+    /// Copies that are to be told to end.
+    to_stop: Vec<CopyNumber>,
+    /// Pauses that nobody needs any more, as their copies have failed.
+    to_end: Vec<(Address, u64)>,
+    /// The longest answer of servers since paces were decided on, in microseconds.
+    latencies: BTreeMap<Address, u64>,
+    /// The longest pause of slots so far, in milliseconds.
+    longest_pause_ms: u64,
+}
+
+impl Moves {
+    /// Those of a controller that has nothing to do with these any more.
+    pub(super) fn forgotten(&self) -> Self {
+        Self { copies: self.copies, ..Self::default() }
+    }
 }
 
 impl Controller {
     /// How far a range is, if it was looked at.
     #[must_use]
     pub fn migration(&self, what: Move) -> Option<&Migration> {
-        self.moves.all.get(&what.slots.first).map(|one| &one.machine).filter(|machine| machine.what() == what)
+        self.moves.of(what).map(|one| &one.machine)
+    }
+
+    /// How a range is, for people and programs.
+    #[must_use]
+    pub fn move_seen(&self, what: Move, now: u64) -> MoveSeen {
+        let Some(one) = self.moves.of(what) else { return MoveSeen::default() };
+        let copy = one.copy.as_ref();
+        let progress = copy.and_then(|copy| copy.progress.clone());
+        let keys_per_second = copy.and_then(|copy| {
+            let keys = copy.progress.as_ref().filter(|progress| !progress.is_following)?.keys;
+            Some(keys * 1_000 / now.saturating_sub(copy.began_at).max(1))
+        });
+        MoveSeen {
+            progress,
+            keys_per_second,
+            bytes_per_second: copy.map(|copy| copy.bytes_per_second),
+            slowed: copy.and_then(|copy| copy.slowed),
+            attempts: one.machine.attempts,
+            problem: one.problem.clone(),
+        }
+    }
+
+    /// The longest pause of slots so far, in milliseconds.
+    #[must_use]
+    pub fn longest_pause_ms(&self) -> u64 {
+        self.moves.longest_pause_ms
     }
 
     /// The ranges whose commands may wait.
@@ -59,10 +183,46 @@ impl Controller {
         self.is_telling() || !self.moves.watched.is_empty() || self.pausing().next().is_some()
     }
 
-    /// A copy has failed, or could not begin.
-    pub fn handle_copy_failed(&mut self, what: Move, now: u64) {
-        if let Some(one) = self.moves.all.get_mut(&what.slots.first).filter(|one| one.machine.what() == what) {
-            one.machine.handle_copy_failed(now);
+    /// A server has answered, after so many microseconds.
+    pub fn handle_latency(&mut self, server: &Address, took_us: u64) {
+        let longest = self.moves.latencies.entry(server.clone()).or_default();
+        *longest = took_us.max(*longest);
+    }
+
+    /// A server has done a part of what was to be removed, from this slot on: of a store's keys so many are gone, of a Redis' so many may
+    /// be left.
+    pub fn handle_cleared(&mut self, server: &Address, first: u16, count: u64) {
+        let all = self.moves.all.values_mut().filter_map(|one| one.clearing.as_mut());
+        all.for_each(|clearing| clearing.handle_cleared(server, first, count));
+    }
+
+    /// What has become of a copy.
+    pub fn handle_copy(&mut self, number: CopyNumber, news: CopyNews, now: u64) {
+        let Moves { all, to_stop, to_end, .. } = &mut self.moves;
+        for one in all.values_mut() {
+            let runs = one.copy.as_ref().is_some_and(|copy| copy.number == number);
+            match &news {
+                CopyNews::Progress(progress) if runs => {
+                    if let Some(copy) = &mut one.copy {
+                        copy.progress = Some(progress.clone());
+                    }
+                }
+                CopyNews::Failed(why) if runs => {
+                    one.problem = Some(why.clone());
+                    one.end_copy(to_stop);
+                    to_end.extend(one.machine.handle_copy_failed(now));
+                }
+                CopyNews::Ended if runs => {
+                    // Nobody has asked it to.
+                    one.copy = None;
+                    to_end.extend(one.machine.handle_copy_failed(now));
+                }
+                CopyNews::Ended => drop(one.ending.remove(&number)),
+                CopyNews::Progress(_) | CopyNews::Failed(_) => {}
+            }
+        }
+        if news == CopyNews::Ended {
+            to_stop.retain(|one| *one != number);
         }
     }
 
@@ -72,81 +232,85 @@ impl Controller {
     }
 
     /// What became of slots was written; this is the cluster after it.
-    pub fn handle_slots_written(&mut self, cluster: &Cluster, (what, event): (Move, SlotEvent), now: u64) {
+    pub(super) fn handle_slots_written(&mut self, cluster: &Cluster, (what, event): (Move, SlotEvent), now: u64) {
         if event != SlotEvent::Switch {
             return;
         }
         let master = |group| cluster.groups.get(group).map(|group: &crate::Group| group.master.clone());
-        if let Some(one) = self.moves.all.get_mut(&what.slots.first) {
+        let Moves { all, watched, to_stop, .. } = &mut self.moves;
+        if let Some(one) = all.get_mut(&what.slots.first) {
             if let (Some(since), Some(source)) = (one.machine.paused_at(), master(&what.from)) {
-                self.moves.watched.push((source, cluster.epoch, since));
+                watched.push((source, cluster.epoch, since));
             }
             one.machine.handle_switched();
+            one.end_copy(to_stop);
         }
         // The proxies hear of both at once.
         self.fence.release(Cause::Move(what.slots.first));
         self.tell_first(master(&what.to), cluster.epoch, now);
     }
 
-    /// What is to be done about slots on their way. Of several steps that write, only the first is to be done before this is asked again:
-    /// the others were decided for the cluster as it was.
-    pub fn poll_moves(
-        &mut self,
-        now: u64,
-        cluster: &Cluster,
-        (moving, can_copy): (&[(Move, Phase)], bool),
-        mut copy_of: impl FnMut(Move) -> CopySeen,
-    ) -> Vec<Action> {
-        let is_there = |machine: &Migration| moving.iter().any(|(what, _)| machine.what() == *what);
-        self.moves.all.retain(|_, one| is_there(&one.machine));
+    /// What is to be done about slots on their way.
+    pub(super) fn poll_moves(&mut self, now: u64, record: Record<'_>) -> Vec<Action> {
+        let Record { cluster, moving, .. } = record;
+        let Moves { all, to_stop, .. } = &mut self.moves;
+        all.retain(|_, one| {
+            let is_there = moving.iter().any(|(what, _)| one.machine.what() == *what);
+            if !is_there {
+                one.end_copy(to_stop);
+            }
+            is_there
+        });
         let mut actions = Vec::new();
         self.look_at_pauses(cluster, now, &mut actions);
         for (what, phase) in due(moving, usize::from(cluster.moves.parallel.max(1))) {
-            let seen = copy_of(what);
-            self.poll_move(now, cluster, (what, phase, can_copy), seen, &mut actions);
+            self.poll_move(now, cluster, (what, phase), &mut actions);
         }
+        for (server, number) in std::mem::take(&mut self.moves.to_end) {
+            // Requests to a Redis wait at the proxies, which are told besides.
+            if cluster.kind_of(&server).is_store() {
+                actions.push(Action::EndPause { server, number });
+            }
+        }
+        actions.extend(std::mem::take(&mut self.moves.to_stop).into_iter().map(Action::StopCopy));
         self.held = self.pausing().map(|what| what.from).collect();
         self.release_slots();
+        self.set_paces(now, cluster, &mut actions);
         actions
     }
 
-    fn poll_move(
-        &mut self,
-        now: u64,
-        cluster: &Cluster,
-        (what, phase, can_copy): (Move, Phase, bool),
-        seen: CopySeen,
-        actions: &mut Vec<Action>,
-    ) {
+    fn poll_move(&mut self, now: u64, cluster: &Cluster, (what, phase): (Move, Phase), actions: &mut Vec<Action>) {
         let Some(group) = cluster.groups.get(&what.from) else { return };
         let source_offset = self.fresh(cluster, &group.master, now).map(|seen| seen.offset);
         let is_redis = group.kind() == ServerKind::Redis;
         let cause = Cause::Move(what.slots.first);
         let is_held = self.fence.done_at(cause).is_some();
         let pause_number = Pause::Move(self.moves.asked).number(self.term.unwrap_or(0));
-        let new = || Moving { machine: Migration::new(what), lacked_replicas: false };
-        let mut one = self.moves.all.remove(&what.slots.first).unwrap_or_else(new);
-        if seen.is_ending {
+        let mut one = self.moves.all.remove(&what.slots.first).unwrap_or_else(|| Moving::new(what));
+        if !one.ending.is_empty() {
             self.moves.all.insert(what.slots.first, one);
             return;
         }
-        let progress = seen.progress.map(|progress| {
+        let progress = one.copy.as_ref().and_then(|copy| copy.progress.clone()).map(|progress| {
             let lag_bytes = source_offset.map_or(u64::MAX, |offset| offset.saturating_sub(progress.offset));
             CopyProgress { lag_bytes, ..progress }
         });
-        let landscape = self.landscape(cluster, can_copy, pause_number);
+        let landscape = self.landscape(cluster, pause_number);
         let steps = landscape.poll(&mut one.machine, now, phase, progress.as_ref());
         let ends_pause = steps.iter().any(|step| matches!(step, MoveStep::EndPause { .. }));
         if one.machine.lacks_replicas() {
             one.lacked_replicas = true;
         } else if std::mem::take(&mut one.lacked_replicas) && ends_pause {
             let target = cluster.groups.get(&what.to).map(|group| group.master.to_string()).unwrap_or_default();
-            let why = format!("{target} had all, and not as many replicas of it as must have each write (ack)");
-            actions.push(Action::Problem(what, why));
+            one.problem =
+                Some(format!("{target} had all, and not as many replicas of it as must have each write (ack)"));
         }
-        self.moves.all.insert(what.slots.first, one);
         if is_redis && self.fence.holds(cause) && !is_held {
             actions.push(Action::Unblock(group.master.clone()));
+        }
+        if !matches!(phase, Phase::Clearing | Phase::Undoing) {
+            // The same slots may go the same way once more.
+            one.clearing = None;
         }
         for step in steps {
             match step {
@@ -158,11 +322,52 @@ impl Controller {
                     actions.push(Action::Unblock(source));
                 }
                 MoveStep::EndPause { .. } if is_redis => drop(self.fence.release(cause)),
-                step => {
-                    self.moves.asked += u64::from(matches!(step, MoveStep::Pause { .. }));
-                    actions.push(Action::Move(what, step));
+                MoveStep::Pause { source, ms, number } => {
+                    self.moves.asked += 1;
+                    actions.push(Action::PauseSlots { server: source, slots: what.slots, ms, number });
                 }
+                MoveStep::EndPause { source, number } => actions.push(Action::EndPause { server: source, number }),
+                MoveStep::StartCopy { source, target } => {
+                    self.moves.copies += 1;
+                    let number = self.moves.copies;
+                    one.copy = Some(Copy::new(number, now));
+                    actions.push(Action::StartCopy { number, what, source, target });
+                }
+                MoveStep::StopCopy => one.end_copy(&mut self.moves.to_stop),
+                // What the copy would still hand on is not removed.
+                MoveStep::Clear { .. } if !one.ending.is_empty() => {}
+                MoveStep::Clear { server } => one.clear(cluster, server, (what, phase), actions),
+                MoveStep::Write(event) => actions.push(Action::Write(Decision::Slots(what, event))),
             }
+        }
+        self.moves.all.insert(what.slots.first, one);
+    }
+
+    /// Copies are as fast as they may be.
+    fn set_paces(&mut self, now: u64, cluster: &Cluster, actions: &mut Vec<Action>) {
+        let master = |group| cluster.groups.get(&group).map(|group: &crate::Group| &group.master);
+        let Moves { all, latencies, .. } = &mut self.moves;
+        let copies = all.values().filter(|one| one.copy.is_some()).count();
+        let mut has_decided = false;
+        for one in all.values_mut() {
+            let (what, Some(copy)) = (one.machine.what(), &mut one.copy) else { continue };
+            if copy.pace.is_due(now) {
+                let servers = [master(what.from), master(what.to)].into_iter().flatten();
+                let latency_us = servers.filter_map(|server| latencies.get(server)).max().copied().unwrap_or(0);
+                copy.measure(now);
+                let seen = Seen { bytes_per_second: copy.bytes_per_second, latency_us };
+                copy.pace.decide(now, seen, &cluster.moves);
+                has_decided = true;
+            }
+            let (rate, slowed) = copy.pace.rate(&cluster.moves, copies);
+            copy.slowed = slowed;
+            if copy.told_rate != Some(rate) {
+                copy.told_rate = Some(rate);
+                actions.push(Action::SetRate { number: copy.number, bytes_per_second: rate });
+            }
+        }
+        if has_decided || copies == 0 {
+            latencies.clear();
         }
     }
 
@@ -186,7 +391,32 @@ impl Controller {
         let (over, rest): (Vec<_>, Vec<_>) = watched.into_iter().partition(knows);
         // One that has died says nothing of its pause.
         self.moves.watched = rest.into_iter().filter(|(_, _, since)| now < since + PAUSE_WATCHED_MS).collect();
-        let waited = |(server, _, since): (Address, Epoch, u64)| Action::Waited(server, now.saturating_sub(since));
-        actions.extend(over.into_iter().map(waited));
+        for (server, _, since) in over {
+            let ms = now.saturating_sub(since);
+            self.moves.longest_pause_ms = self.moves.longest_pause_ms.max(ms);
+            actions.push(Action::Note(format!("commands on slots of {server} waited for {ms} ms at most")));
+        }
+    }
+}
+
+impl Moves {
+    fn of(&self, what: Move) -> Option<&Moving> {
+        self.all.get(&what.slots.first).filter(|one| one.machine.what() == what)
+    }
+}
+
+impl Moving {
+    /// Has some of a range removed, until nothing is left.
+    fn clear(&mut self, cluster: &Cluster, server: Address, (what, phase): (Move, Phase), actions: &mut Vec<Action>) {
+        let is_store = cluster.kind_of(&server).is_store();
+        let known = self.clearing.take().filter(|clearing| clearing.is_of(&server, phase));
+        let clearing = known.unwrap_or_else(|| Clearing::new(server.clone(), is_store, (phase, what.slots)));
+        let parts = clearing.parts();
+        if parts.is_empty() {
+            actions.push(Action::Write(Decision::Slots(what, SlotEvent::Cleared)));
+        }
+        let order = |(slots, count)| Action::Clear { server: server.clone(), slots, count };
+        actions.extend(parts.into_iter().map(order));
+        self.clearing = Some(clearing);
     }
 }

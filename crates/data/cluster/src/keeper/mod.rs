@@ -33,7 +33,7 @@ use crate::{
 
 pub use counting::{Count, Counting};
 pub use hand_over::HandOverError;
-pub use redis::Wanted;
+pub use redis::{RedisOrder, Wanted};
 
 /// How patient a keeper is, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -245,6 +245,8 @@ impl Keeper {
 
     /// A server has answered.
     pub fn handle_observed(&mut self, server: &Address, observation: Observation) {
+        let is_other = |last: &Observation| !last.run.is_empty() && last.run != observation.run;
+        let began_anew = self.members.get(server).and_then(|member| member.last.as_ref()).is_some_and(is_other);
         let member = self.member(server);
         // Answers come in the order of questions, but for those that a connection of before has left.
         if member.last.as_ref().is_some_and(|last| last.asked_at > observation.asked_at) {
@@ -259,7 +261,11 @@ impl Keeper {
         }
         let is_unlinked = matches!(observation.role, Role::Replica { is_linked: false, .. });
         member.unlinked_since = is_unlinked.then(|| member.unlinked_since.unwrap_or(observation.answered_at));
+        let answered_at = observation.answered_at;
         member.last = Some(observation);
+        if began_anew {
+            self.note_redis_began_anew(server, answered_at);
+        }
     }
 
     /// The process of a server has ended, as its host says. Votes for this run of it count no more.
@@ -269,6 +275,7 @@ impl Keeper {
         }
         let member = self.member(server);
         *member = Member { exited_at: Some(now), succession_until: now + SUCCESSION_MS, ..Member::default() };
+        self.note_redis_began_anew(server, now);
     }
 
     /// A run of a process has ended, some time ago: votes for it count no more.

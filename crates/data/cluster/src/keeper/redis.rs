@@ -15,6 +15,52 @@ const BEST_MS: u64 = 300;
 /// How long a replica is looked for before a master that was started again, perhaps with less than it had, is taken back.
 const GIVE_UP_MS: u64 = 5_000;
 
+/// How many seconds a replica may be silent and count among those that a master needs.
+const LAG_MAX_S: u32 = 5;
+
+/// What a Redis is told, in words that it knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RedisOrder {
+    /// To refuse writes without so many replicas that were heard within so many seconds.
+    NeedReplicas {
+        /// How many.
+        count: u32,
+        /// Within how many seconds.
+        lag_s: u32,
+    },
+    /// To follow a master, by what that lets it in by.
+    Follow(Address),
+    /// To follow nobody.
+    FollowNobody,
+    /// To have writes wait for so many milliseconds: by its number it is called here alone.
+    Pause {
+        /// For how long.
+        ms: u64,
+        /// Which.
+        number: u64,
+    },
+    /// To have writes wait no longer. This is said once.
+    EndPause,
+}
+
+impl RedisOrder {
+    /// A step as a Redis is told of it: whom, and what, in this order; nothing if it is not for a server.
+    #[must_use]
+    pub fn of(step: &Step) -> Option<(&Address, Vec<Self>)> {
+        let need = |count| Self::NeedReplicas { count, lag_s: LAG_MAX_S };
+        Some(match step {
+            // What waited there is refused now, and goes to the new master.
+            Step::Follow { server, master } => (server, vec![Self::Follow(master.clone()), Self::EndPause, need(0)]),
+            // Nobody follows it yet.
+            Step::Promote { server } => (server, vec![need(0), Self::FollowNobody]),
+            Step::Count { server, count, .. } => (server, vec![need(count.ack)]),
+            Step::Pause { server, ms, number } => (server, vec![Self::Pause { ms: *ms, number: *number }]),
+            Step::EndPause { server, .. } => (server, vec![Self::EndPause]),
+            Step::Tell { .. } | Step::Renew { .. } | Step::WriteInSync(_) | Step::Elect { .. } => return None,
+        })
+    }
+}
+
 /// What a keeper knows of a group of Redis servers besides.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RedisState {
@@ -34,8 +80,8 @@ pub enum Wanted {
 }
 
 impl Keeper {
-    /// A Redis is another process than before, with what it had on its disk.
-    pub fn handle_restarted(&mut self, server: &Address, now: u64) {
+    /// The process of a Redis has ended, or is another one than before, with what it had on its disk.
+    pub(super) fn note_redis_began_anew(&mut self, server: &Address, now: u64) {
         if self.redis_master.as_ref() == Some(server) {
             self.redis.began_anew_at.get_or_insert(now);
         }
@@ -216,6 +262,10 @@ mod tests {
     }
 
     fn says(keeper: &mut Keeper, port: u16, at: u64, role: Role, offset: u64) {
+        says_as(keeper, (port, "r"), at, role, offset);
+    }
+
+    fn says_as(keeper: &mut Keeper, (port, run): (u16, &str), at: u64, role: Role, offset: u64) {
         let seen = Observation {
             asked_at: at,
             answered_at: at,
@@ -227,7 +277,7 @@ mod tests {
                 ..Counting::default()
             }),
             followers: Vec::new(),
-            run: "r".into(),
+            run: run.into(),
             serves: true,
             pauses: Vec::new(),
         };
@@ -294,8 +344,7 @@ mod tests {
         let (cluster, mut keeper) = (cluster(), Keeper::new(1, Patience::default(), 0));
         all_well(&mut keeper, 2_000);
         keeper.poll_redis_steps(2_000, &cluster, &in_sync(&[2, 3]), None);
-        keeper.handle_restarted(&address(1), 2_010);
-        says(&mut keeper, 1, 2_010, Role::Master, 0);
+        says_as(&mut keeper, (1, "another"), 2_010, Role::Master, 0);
         keeper.poll_redis_steps(2_010, &cluster, &in_sync(&[2, 3]), None);
         assert_eq!(keeper.wants_hold(), Some(Wanted::GivenUp));
         says(&mut keeper, 2, 2_030, Role::Replica { master: address(1), is_linked: false }, 90);
@@ -305,7 +354,8 @@ mod tests {
         // A group without a replica waits for its master.
         let mut keeper = Keeper::new(1, Patience::default(), 0);
         keeper.poll_redis_steps(2_000, &cluster, &in_sync(&[]), None);
-        keeper.handle_restarted(&address(1), 2_010);
+        says(&mut keeper, 1, 2_005, Role::Master, 0);
+        says_as(&mut keeper, (1, "another"), 2_010, Role::Master, 0);
         keeper.poll_redis_steps(9_000, &cluster, &in_sync(&[]), None);
         assert_eq!(keeper.wants_hold(), None);
     }

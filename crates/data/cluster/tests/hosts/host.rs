@@ -6,11 +6,11 @@ use std::{
 };
 
 use cluster::{
-    Address, GroupId, SlotRange,
+    Address, SlotRange,
     ballot::{VoterReport, Will},
-    controller::{Action, Controller, Exit, Silence},
+    controller::{Action, Controller, CopyNumber, Decision, Exit, Silence},
     fence::Fence,
-    keeper::{Patience, Step},
+    keeper::Patience,
     leading::Leader,
     plan::Move,
     slots::{Phase, SlotEvent},
@@ -18,17 +18,6 @@ use cluster::{
 };
 
 use super::world::{Commit, Guard, Record, name};
-
-/// A unit on its way, as whoever leads has it.
-pub struct UnderWay {
-    pub what: Move,
-    /// What copies it, and what copied it before and has not ended yet.
-    pub copy: Option<usize>,
-    pub ending: Vec<usize>,
-    /// Since when it is being cleared, and whether it is.
-    pub clears_since: Option<u64>,
-    pub is_cleared: bool,
-}
 
 /// How long an answer of the coordinator is waited for.
 pub const COMMIT_MS: u64 = 2_000;
@@ -48,15 +37,7 @@ pub struct Pending {
     pub number: u64,
     pub sent_at: u64,
     /// What is done about it when it is written.
-    pub written: Written,
-}
-
-/// What a commit is about, as far as the controller is to know.
-#[derive(Clone)]
-pub enum Written {
-    Slots(Move, SlotEvent),
-    Master(Address),
-    Other,
+    pub decision: Option<Decision>,
 }
 
 /// What of an agent goes with its process.
@@ -71,7 +52,10 @@ pub struct Agent {
     pub peers: BTreeMap<usize, (SeenView, u64)>,
     pub ended: VecDeque<(usize, Address, String)>,
     pub runs: BTreeMap<Address, String>,
-    pub moves: BTreeMap<u16, UnderWay>,
+    /// What copies units, by the copy's number.
+    pub copies: BTreeMap<CopyNumber, usize>,
+    /// Servers that were told to remove something, and when.
+    pub clearing: BTreeMap<usize, u64>,
     /// What somebody wants of slots.
     pub requests: Vec<(SlotRange, SlotEvent)>,
     moving: (u64, Vec<(Move, Phase)>),
@@ -91,7 +75,8 @@ impl Agent {
             peers: BTreeMap::new(),
             ended: VecDeque::new(),
             runs: BTreeMap::new(),
-            moves: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            clearing: BTreeMap::new(),
             requests: Vec::new(),
             moving: (0, Vec::new()),
         }
@@ -139,7 +124,8 @@ impl Agent {
     pub fn stand(&mut self, host: usize, now: u64) -> Option<Commit> {
         if self.controller.has_lost(self.record.leader.as_ref().map(|leader| &leader.0)) {
             self.controller.handle_lost();
-            self.moves.clear();
+            self.copies.clear();
+            self.clearing.clear();
             self.requests.clear();
             self.will = None;
             self.leader_heard_at = now;
@@ -150,28 +136,23 @@ impl Agent {
         let fresh = self.peers.values().filter(|(_, at)| at + 1_000 >= now);
         let others_ms: Vec<u64> = fresh.map(|(view, at)| view.leader_silent_ms + (now - at)).collect();
         let silence = Silence { own_ms: now.saturating_sub(self.leader_heard_at), others_ms: &others_ms };
-        let term = self.controller.poll_claim(self.record.known(), silence)?;
+        let term = self.controller.poll_claim(self.record.known(&[]), silence)?;
         self.claims = Some(term);
         let seen = self.record.leader.as_ref().map_or(0, |leader| leader.1);
         Some(Commit::Lead { leader: Leader { host: name(host), term, api: String::new() }, seen })
     }
 
     /// A commit has come to an end, or nobody knows.
-    pub fn committed(&mut self, done: bool, written: Written, now: u64) {
+    pub fn committed(&mut self, done: bool, decision: Option<&Decision>, now: u64) {
         let is_led = |term: &u64| done && self.record.leader.as_ref().is_some_and(|(leader, _)| leader.term == *term);
         if let Some(term) = self.claims.take().filter(is_led) {
-            self.moves.clear();
+            self.copies.clear();
             let will = self.controller.handle_claimed(term);
             self.voter.handle_will(&will);
             self.will = Some(will);
         }
-        let cluster = &self.record.cluster;
-        match written {
-            Written::Slots(what, event) if done => {
-                self.controller.handle_slots_written(cluster, (what, event), now);
-            }
-            Written::Master(master) if done => self.controller.tell_first([master], cluster.epoch, now),
-            _ => {}
+        if let Some(decision) = decision.filter(|_| done) {
+            self.controller.handle_written(&self.record.cluster, decision, now);
         }
     }
 
@@ -198,11 +179,10 @@ impl Agent {
         self.controller.handle_told_exit(&self.record.cluster, exit, now);
     }
 
-    /// What is to be done, by group.
-    pub fn poll(&mut self, now: u64) -> Vec<(GroupId, Step)> {
-        let actions = self.controller.poll(now, self.record.known());
-        let step = |action| if let Action::Step(group, step) = action { Some((group, step)) } else { None };
-        actions.into_iter().filter_map(step).collect()
+    /// What is to be done.
+    pub fn poll(&mut self, now: u64) -> Vec<Action> {
+        let moving = self.moving();
+        self.controller.poll(now, self.record.known(&moving))
     }
 
     /// Tells its own voter what it wants; says whether others are to be told.

@@ -12,6 +12,7 @@ mod faults;
 mod host;
 mod log;
 mod moves;
+mod tell;
 mod world;
 
 use std::{
@@ -20,14 +21,16 @@ use std::{
 };
 
 use cluster::{
-    Address, Cluster, GroupId, Server,
+    Address, Cluster, GroupId, Server, SlotRange,
+    controller::{Action, Decision},
     keeper::{Counting, Observation, Patience, Role, Step},
     model::ServerKind,
     voter::{ClockReading, Voter},
 };
-use host::{Agent, COMMIT_MS, Pending, Written};
+use host::{Agent, COMMIT_MS, Pending};
 use log::{UNITS, slots_of};
 use moves::Mover;
+use tell::is_told_of;
 use world::{COORDINATOR, Commit, HOSTS, Message, Network, Planted, Random, Record, Store, name, number_of};
 
 /// How long faults happen, and how long everything has to become well again.
@@ -171,12 +174,12 @@ impl World {
         self.hosts[self.stores[index].host].clock(self.now)
     }
 
-    fn commit(&mut self, host: usize, commit: Commit, written: Written) {
+    fn commit(&mut self, host: usize, commit: Commit, decision: Option<Decision>) {
         self.commits += 1;
         let (number, now) = (self.commits, self.now);
         let run = self.hosts[host].runs;
         if let Some(agent) = &mut self.hosts[host].agent {
-            agent.pending = Some(Pending { number, sent_at: now, written });
+            agent.pending = Some(Pending { number, sent_at: now, decision });
         }
         // What waits in the coordinator may be done much later, when whoever asked has given it up.
         let late = if self.network.slow > 0 && self.random.one_in(8) { self.random.below(4_000) } else { 0 };
@@ -193,7 +196,7 @@ impl World {
                 self.hosts[host].runs += 1;
                 self.hosts[host].is_starting = true;
                 let seen = self.record.voters.get(&name(host)).copied().unwrap_or(0);
-                self.commit(host, Commit::StartVoter { host, seen }, Written::Other);
+                self.commit(host, Commit::StartVoter { host, seen }, None);
                 // Asked again if nothing is heard.
                 self.hosts[host].agent_at = self.now + COMMIT_MS;
             } else if self.hosts[host].is_starting && self.now >= self.hosts[host].agent_at {
@@ -341,7 +344,7 @@ impl World {
         let Some(agent) = &mut self.hosts[host].agent else { return };
         agent.take_record(record);
         if let Some(pending) = agent.pending.take_if(|pending| pending.number == number) {
-            agent.committed(done, pending.written, clock);
+            agent.committed(done, pending.decision.as_ref(), clock);
         }
     }
 
@@ -428,7 +431,7 @@ impl World {
             let Some(agent) = &mut self.hosts[host].agent else { continue };
             if agent.pending.as_ref().is_some_and(|pending| now >= pending.sent_at + COMMIT_MS) {
                 agent.pending = None;
-                agent.committed(false, Written::Other, clock);
+                agent.committed(false, None, clock);
             }
             if now.is_multiple_of(100) {
                 self.ask_masters(host);
@@ -436,7 +439,7 @@ impl World {
             }
             let Some(agent) = &mut self.hosts[host].agent else { continue };
             if let Some(commit) = agent.stand(host, clock) {
-                self.commit(host, commit, Written::Other);
+                self.commit(host, commit, None);
                 continue;
             }
             // The loop waits for the coordinator.
@@ -460,53 +463,37 @@ impl World {
 
     fn lead(&mut self, host: usize, clock: u64) {
         let now = self.now;
-        let Some(agent) = &mut self.hosts[host].agent else { return };
-        let Some(term) = agent.controller.term() else { return };
-        let steps = agent.poll(clock);
-        let cluster = Arc::clone(&agent.record.cluster);
-        let guard = agent.guard();
-        let mut decision = None;
-        for (group, step) in steps {
-            let agent = self.hosts[host].agent.as_ref().unwrap();
-            let is_told_elsewhere =
-                matches!(step, Step::Tell { .. } | Step::Follow { .. } | Step::Promote { .. } | Step::Count { .. });
-            if !is_told_elsewhere && number("TELL").is_some_and(|tell| tell > 1) {
-                eprintln!("{now} {host} wants {step:?} of group {group}");
+        let Some(mut agent) = self.hosts[host].agent.take() else { return };
+        let term = agent.controller.term().unwrap();
+        self.look_at_copies(&mut agent, clock);
+        let (cluster, guard) = (Arc::clone(&agent.record.cluster), agent.guard());
+        let (mut writes, mut cleared) = (Vec::new(), BTreeMap::<Address, Vec<SlotRange>>::new());
+        for action in agent.poll(clock) {
+            if is_told_of(&action) {
+                eprintln!("{now} {host} ({clock}): {action:?}");
             }
-            match step {
-                Step::WriteInSync(in_sync) => {
-                    let seen = agent.record.in_sync.get(&group).map_or(0, |known| known.1);
-                    let commit = Commit::InSync { group, in_sync, seen, guard: guard.clone() };
-                    decision.get_or_insert((commit, Written::Other));
-                }
-                Step::Elect { master, .. } => {
-                    self.elections += 1;
-                    let next = cluster.with_master(group, &master).unwrap();
-                    decision = Some((Commit::State { cluster: next, guard: guard.clone() }, Written::Master(master)));
-                }
-                Step::Renew { .. } => {
-                    let commit = Commit::State { cluster: cluster.renewed(), guard: guard.clone() };
-                    decision.get_or_insert((commit, Written::Other));
-                }
-                step => {
-                    let address = server_of(&step);
-                    let server = self.stores.iter().position(|store| store.server.address == *address).unwrap();
-                    let message = match step {
-                        Step::Pause { ms, number, .. } => {
-                            Message::Pause { from: host, server, term, number, unit: None, ms, asked_at: clock }
-                        }
-                        Step::EndPause { number, .. } => Message::EndPause { server, term, number },
-                        step => Message::Step { server, term, step, cluster: Arc::clone(&cluster) },
-                    };
-                    self.send_in_order((host, server), (host, message));
-                }
+            match action {
+                Action::Write(decision) => writes.push(decision),
+                Action::Step(_, step) => self.send_step(host, term, clock, (step, &cluster)),
+                Action::Clear { server, slots, .. } => cleared.entry(server).or_default().push(slots),
+                action => self.conduct_move((host, &mut agent), clock, action),
             }
         }
-        if let Some(commit) = self.conduct_moves(host, clock) {
-            decision.get_or_insert(commit);
+        for (server, parts) in cleared {
+            self.have_cleared((host, &mut agent), clock, (&server, parts));
         }
-        let agent = self.hosts[host].agent.as_mut().unwrap();
+        // One at a time, as the outcome is waited for.
+        let chosen = writes.first().cloned();
+        self.elections += u64::from(matches!(chosen, Some(Decision::Master { .. })));
+        let mut commit = chosen.map(|decision| (commit_of(&agent, &decision, guard.clone()), Some(decision)));
+        if commit.is_none()
+            && let Some((slots, event)) = agent.requests.pop()
+            && let Ok(next) = cluster.with_slots(slots, event)
+        {
+            commit = Some((Commit::State { cluster: next, guard }, None));
+        }
         let is_news = agent.tell_will(host, clock);
+        self.hosts[host].agent = Some(agent);
         if is_news {
             self.tell_others(host);
         }
@@ -516,9 +503,21 @@ impl World {
                 self.send_in_order((host, server), (host, question));
             }
         }
-        if let Some((commit, written)) = decision {
-            self.commit(host, commit, written);
+        if let Some((commit, decision)) = commit {
+            self.commit(host, commit, decision);
         }
+    }
+
+    fn send_step(&mut self, host: usize, term: u64, clock: u64, (step, cluster): (Step, &Arc<Cluster>)) {
+        let server = self.index_of(server_of(&step));
+        let message = match step {
+            Step::Pause { ms, number, .. } => {
+                Message::Pause { from: host, server, term, number, unit: None, ms, asked_at: clock }
+            }
+            Step::EndPause { number, .. } => Message::EndPause { server, term, number },
+            step => Message::Step { server, term, step, cluster: Arc::clone(cluster) },
+        };
+        self.send_in_order((host, server), (host, message));
     }
 
     fn replicate(&mut self) {
@@ -567,33 +566,6 @@ impl World {
         }
     }
 
-    /// What `TELL=1` shows.
-    fn tell(&self) {
-        let leaders: Vec<usize> = (0..HOSTS)
-            .filter(|host| self.hosts[*host].agent.as_ref().is_some_and(|agent| agent.controller.term().is_some()))
-            .collect();
-        eprintln!(
-            "{} epoch {} leaders {leaders:?} lost {} slow {}",
-            self.now, self.record.cluster.epoch, self.network.lost, self.network.slow
-        );
-        for (group, found) in &self.record.cluster.groups {
-            let in_sync = self.record.in_sync.get(group).map(|known| known.0.of(found).members).unwrap_or_default();
-            eprintln!("  group {group}: {} in sync {in_sync:?}", found.master);
-        }
-        for (index, store) in self.stores.iter().enumerate() {
-            let owned: Vec<usize> = (0..UNITS).filter(|unit| store.owns(*unit)).collect();
-            let serves = store.serves(self.store_clock(index));
-            let (run, epoch, pauses) = (&store.run, store.epoch, &store.pauses);
-            eprintln!(
-                "  {run} in epoch {epoch} owns {owned:?}, serves {serves}, pauses {pauses:?}, log {}",
-                store.log.len()
-            );
-        }
-        for (what, phase) in self.record.cluster.moving() {
-            eprintln!("  slots {} {phase:?} from {} to {}", what.slots, what.from, what.to);
-        }
-    }
-
     fn run(&mut self) {
         self.run_until(FAULTS_MS);
         self.heal();
@@ -605,6 +577,17 @@ impl World {
         }
         let moving = self.record.cluster.moving();
         assert!(moving.is_empty(), "slots are still on their way: {moving:?}");
+    }
+}
+
+fn commit_of(agent: &Agent, decision: &Decision, guard: world::Guard) -> Commit {
+    match (decision, decision.applied(&agent.record.cluster).unwrap()) {
+        (_, Some(cluster)) => Commit::State { cluster, guard },
+        (Decision::InSync(group, in_sync), None) => {
+            let seen = agent.record.in_sync.get(group).map_or(0, |known| known.1);
+            Commit::InSync { group: *group, in_sync: in_sync.clone(), seen, guard }
+        }
+        _ => unreachable!(),
     }
 }
 

@@ -1,22 +1,18 @@
 //! Units of slots on their way: what copies them, and the agent that leads, which has it done as the crate `agent` does.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::collections::VecDeque;
 
 use cluster::{
-    controller::{Action, CopySeen},
-    migration::{CopyProgress, MoveStep},
-    plan::Move,
-    slots::SlotEvent,
+    Address, SlotRange,
+    controller::{Action, CopyNews},
+    migration::CopyProgress,
 };
 
 use super::{
     World,
-    host::{Agent, UnderWay, Written},
-    log::{What, slots_of, unit_of},
-    world::{Commit, HOSTS, Message, Planted},
+    host::Agent,
+    log::{What, unit_of},
+    world::{HOSTS, Message, Planted},
 };
 
 /// A round that takes longer is given up.
@@ -25,6 +21,7 @@ const ROUND_MS: u64 = 400;
 const SENT_AT_ONCE: u64 = 60;
 
 /// What copies a unit from one store to another. It belongs to an agent's process.
+#[derive(Default)]
 pub struct Mover {
     host: usize,
     agent_run: u64,
@@ -191,132 +188,71 @@ impl World {
         }
     }
 
-    /// What is to be done about all that is on its way.
-    pub fn conduct_moves(&mut self, host: usize, clock: u64) -> Option<(Commit, Written)> {
-        let mut agent = self.hosts[host].agent.take()?;
-        let moving = agent.moving();
-        agent.moves.retain(|_, one| {
-            let is_there = moving.iter().any(|(what, _)| one.what == *what);
-            if !is_there {
-                one.copy.iter().chain(&one.ending).for_each(|copy| self.movers[*copy].wants_end = true);
+    pub fn look_at_copies(&mut self, agent: &mut Agent, clock: u64) {
+        let Agent { copies, controller, .. } = agent;
+        copies.retain(|number, copy| {
+            let copy = &self.movers[*copy];
+            let news = match copy.has_failed {
+                true => CopyNews::Failed(String::new()),
+                false => CopyNews::Progress(CopyProgress {
+                    is_following: copy.is_following,
+                    offset: copy.applied as u64,
+                    ..CopyProgress::default()
+                }),
+            };
+            controller.handle_copy(*number, news, clock);
+            if copy.has_ended {
+                controller.handle_copy(*number, CopyNews::Ended, clock);
             }
-            is_there
+            !copy.has_ended
         });
-        let mut seen = BTreeMap::new();
-        for (what, _) in &moving {
-            let copy = self.look_at_copy(&mut agent, *what, clock);
-            seen.insert(what.slots.first, copy);
-        }
-        let cluster = Arc::clone(&agent.record.cluster);
-        let copy_of = |what: Move| seen.remove(&what.slots.first).unwrap();
-        let actions = agent.controller.poll_moves(clock, &cluster, (&moving, true), copy_of);
-        let mut written = None;
-        for action in actions {
-            let Action::Move(what, step) = action else { continue };
-            if crate::number("TELL").is_some_and(|tell| tell > 1) && !matches!(step, MoveStep::Clear { .. }) {
-                eprintln!("{} {host} ({clock}) has slots {}: {step:?}", self.now, what.slots);
-            }
-            let event = self.conduct_step((host, &mut agent), clock, what, step);
-            written = written.or(event.map(|event| (what, event)));
-        }
-        let mut commit = written.and_then(|(what, event)| {
-            let next = cluster.with_slots(what.slots, event).ok()?;
-            Some((Commit::State { cluster: next, guard: agent.guard() }, Written::Slots(what, event)))
-        });
-        if commit.is_none()
-            && let Some((slots, event)) = agent.requests.pop()
-            && let Ok(next) = cluster.with_slots(slots, event)
-        {
-            commit = Some((Commit::State { cluster: next, guard: agent.guard() }, Written::Other));
-        }
-        self.hosts[host].agent = Some(agent);
-        commit
     }
 
-    fn look_at_copy(&mut self, agent: &mut Agent, what: Move, clock: u64) -> CopySeen {
-        let new = || UnderWay { what, copy: None, ending: Vec::new(), clears_since: None, is_cleared: false };
-        let one = agent.moves.entry(what.slots.first).or_insert_with(new);
-        one.ending.retain(|copy| !self.movers[*copy].has_ended);
-        if let Some(copy) = one.copy.filter(|copy| self.movers[*copy].has_failed) {
-            one.copy = None;
-            self.movers[copy].wants_end = true;
-            one.ending.push(copy);
-            agent.controller.handle_copy_failed(what, clock);
-        }
-        let progress = one.copy.map(|copy| {
-            let copy = &self.movers[copy];
-            CopyProgress { is_following: copy.is_following, offset: copy.applied as u64, ..CopyProgress::default() }
-        });
-        CopySeen { progress, is_ending: !one.ending.is_empty() }
+    pub fn index_of(&self, address: &Address) -> usize {
+        self.stores.iter().position(|store| store.server.address == *address).unwrap()
     }
 
-    fn conduct_step(
+    pub fn have_cleared(
         &mut self,
         (host, agent): (usize, &mut Agent),
         clock: u64,
-        what: Move,
-        step: MoveStep,
-    ) -> Option<SlotEvent> {
-        let (term, unit) = (agent.controller.term().unwrap_or(0), unit_of(what.slots.first));
-        let places: Vec<cluster::Address> = self.stores.iter().map(|store| store.server.address.clone()).collect();
-        let index = |address: &cluster::Address| places.iter().position(|place| place == address);
-        let one = agent.moves.get_mut(&what.slots.first).unwrap();
-        match step {
-            MoveStep::Write(event) => return Some(event),
-            MoveStep::StartCopy { source, target } => {
-                one.copy = Some(self.movers.len());
-                self.movers.push(Mover {
-                    host,
-                    agent_run: self.hosts[host].runs,
-                    term,
-                    epoch: agent.record.cluster.epoch,
-                    unit,
-                    source: index(&source).unwrap(),
-                    target: index(&target).unwrap(),
-                    source_run: None,
-                    target_run: None,
-                    is_asked: false,
-                    is_admitted: false,
-                    read: 0,
-                    last: 0,
-                    queue: VecDeque::new(),
-                    in_flight: Vec::new(),
-                    unsafe_: VecDeque::new(),
-                    applied: 0,
-                    is_following: false,
-                    has_failed: false,
-                    wants_end: false,
-                    has_ended: false,
-                });
+        (server, parts): (&Address, Vec<SlotRange>),
+    ) {
+        let (server, term) = (self.index_of(server), agent.controller.term().unwrap_or(0));
+        // One round at a time.
+        if agent.clearing.get(&server).is_some_and(|since| clock < since + ROUND_MS) {
+            return;
+        }
+        agent.clearing.insert(server, clock);
+        let message = Message::Clear { from: host, server, term, parts, asked_at: clock };
+        self.send_in_order((host, server), (host, message));
+    }
+
+    pub fn conduct_move(&mut self, (host, agent): (usize, &mut Agent), clock: u64, action: Action) {
+        let term = agent.controller.term().unwrap_or(0);
+        match action {
+            Action::StartCopy { number, what, source, target } => {
+                agent.copies.insert(number, self.movers.len());
+                let (source, target) = (self.index_of(&source), self.index_of(&target));
+                let (unit, epoch) = (unit_of(what.slots.first), agent.record.cluster.epoch);
+                let agent_run = self.hosts[host].runs;
+                self.movers.push(Mover { host, agent_run, term, epoch, unit, source, target, ..Mover::default() });
             }
-            MoveStep::StopCopy => {
-                if let Some(copy) = one.copy.take() {
-                    self.movers[copy].wants_end = true;
-                    one.ending.push(copy);
-                }
-            }
-            MoveStep::Pause { source, ms, number } => {
-                let server = index(&source).unwrap();
-                let message =
-                    Message::Pause { from: host, server, term, number, unit: Some(unit), ms, asked_at: clock };
+            Action::StopCopy(number) => match agent.copies.get(&number) {
+                Some(copy) => self.movers[*copy].wants_end = true,
+                None => agent.controller.handle_copy(number, CopyNews::Ended, clock),
+            },
+            Action::PauseSlots { server, slots, ms, number } => {
+                let (server, unit) = (self.index_of(&server), Some(unit_of(slots.first)));
+                let message = Message::Pause { from: host, server, term, number, unit, ms, asked_at: clock };
                 self.send_in_order((host, server), (host, message));
             }
-            MoveStep::EndPause { source, number } => {
-                let server = index(&source).unwrap();
+            Action::EndPause { server, number } => {
+                let server = self.index_of(&server);
                 self.send_in_order((host, server), (host, Message::EndPause { server, term, number }));
             }
-            MoveStep::Clear { .. } if !one.ending.is_empty() => {}
-            MoveStep::Clear { .. } if one.is_cleared => return Some(SlotEvent::Cleared),
-            MoveStep::Clear { server } => {
-                if one.clears_since.is_none_or(|since| clock >= since + ROUND_MS) {
-                    one.clears_since = Some(clock);
-                    let server = index(&server).unwrap();
-                    let message = Message::Clear { from: host, server, term, unit, asked_at: clock };
-                    self.send_in_order((host, server), (host, message));
-                }
-            }
+            _ => {}
         }
-        None
     }
 
     /// Slots' orders, at a store.
@@ -340,19 +276,27 @@ impl World {
                     store.pauses.retain(|pause| pause.0 != number);
                 }
             }
-            Message::Clear { from, server, term, unit, asked_at } => {
-                let number = self.next_number();
+            Message::Clear { from, server, term, ref parts, asked_at } => {
                 let store = &mut self.stores[server];
                 if !store.takes_term(term) || store.master.is_some() {
                     return;
                 }
-                store.movers.remove(&unit);
-                if store.owns(unit) {
-                    return;
+                let mut done = Vec::new();
+                for part in parts {
+                    let (number, unit) = (self.next_number(), unit_of(part.first));
+                    let store = &mut self.stores[server];
+                    store.movers.remove(&unit);
+                    if store.owns(unit) {
+                        continue;
+                    }
+                    // With the first part of a unit all of it goes.
+                    if !store.log.state(unit).is_empty() {
+                        store.log.push(number, What::Clear { unit });
+                    }
+                    done.push(*part);
                 }
-                store.log.push(number, What::Clear { unit });
-                let host = store.host;
-                self.send((host, from), Message::Cleared { term, unit, asked_at });
+                let host = self.stores[server].host;
+                self.send((host, from), Message::Cleared { term, server, parts: done, asked_at });
             }
             _ => {}
         }
@@ -371,13 +315,12 @@ impl World {
                 let address = &store.server.address;
                 agent.controller.handle_paused(&agent.record.cluster, address, (number, asked_at, until), clock);
             }
-            Message::Cleared { term, unit, asked_at } => {
-                if agent.controller.term() == Some(term)
-                    && clock <= asked_at + ROUND_MS
-                    && let Some(one) = agent.moves.get_mut(&slots_of(unit).first)
-                    && one.clears_since == Some(asked_at)
-                {
-                    one.is_cleared = true;
+            Message::Cleared { term, server, ref parts, asked_at } => {
+                let is_of_now = agent.controller.term() == Some(term) && clock <= asked_at + ROUND_MS;
+                if is_of_now && agent.clearing.get(&server) == Some(&asked_at) {
+                    agent.clearing.remove(&server);
+                    let address = &self.stores[server].server.address;
+                    parts.iter().for_each(|part| agent.controller.handle_cleared(address, part.first, 0));
                 }
             }
             _ => {}

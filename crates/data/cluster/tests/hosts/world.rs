@@ -13,6 +13,8 @@ use cluster::{
     keeper::{Counting, Observation, Step},
     leading::Leader,
     model::InSync,
+    plan::Move,
+    slots::{Phase, SlotRange},
     voter::Vote,
 };
 
@@ -72,9 +74,10 @@ pub struct Guard {
 
 impl Record {
     /// What decisions are made by.
-    pub fn known(&self) -> controller::Record<'_> {
+    pub fn known<'a>(&'a self, moving: &'a [(Move, Phase)]) -> controller::Record<'a> {
         controller::Record {
             cluster: &self.cluster,
+            moving,
             leader: self.leader.as_ref().map(|leader| &leader.0),
             in_sync: &self.in_sync,
             incarnations: &self.voters,
@@ -203,17 +206,18 @@ pub enum Message {
         term: u64,
         number: u64,
     },
-    /// Remove what there is of a unit that is another one's.
+    /// Remove what there is of slots that are another one's.
     Clear {
         from: usize,
         server: usize,
         term: u64,
-        unit: usize,
+        parts: Vec<SlotRange>,
         asked_at: u64,
     },
     Cleared {
         term: u64,
-        unit: usize,
+        server: usize,
+        parts: Vec<SlotRange>,
         asked_at: u64,
     },
     /// What fills a unit at a store comes for it.

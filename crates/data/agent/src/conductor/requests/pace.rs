@@ -32,7 +32,7 @@ pub(super) const ROUTES: &[Route] = &[
 fn shown(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
     let mut shown = json!(conductor.records.cluster.moves);
     if let Some(fields) = shown.as_object_mut() {
-        fields.insert("longest_pause_ms".into(), conductor.moves.longest_pause_ms.into());
+        fields.insert("longest_pause_ms".into(), conductor.controller.longest_pause_ms().into());
     }
     Ok(shown)
 }

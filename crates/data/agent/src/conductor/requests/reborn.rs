@@ -255,7 +255,7 @@ fn migrate_status(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem
 fn migrate_tasks(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
     let shown = conductor.shown_moves().into_iter().map(|one| {
         let (first, last) = (one.what.slots.first, one.what.slots.last);
-        let status = match (one.phase, &one.problem) {
+        let status = match (one.phase, &one.seen.problem) {
             (_, Some(_)) => "error",
             (cluster::slots::Phase::Planned, None) => "pending",
             _ => "migrating",

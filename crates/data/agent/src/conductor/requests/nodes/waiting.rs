@@ -99,9 +99,9 @@ fn moved(conductor: &Conductor, slot: u16, to: GroupId, wait: &Wait) -> Result<R
             let shown = conductor.shown_moves();
             let mine = shown.iter().find(|one| (one.what.slots.first..=one.what.slots.last).contains(&slot));
             match mine {
-                Some(one) if one.attempts >= ATTEMPTS_MAX => refused(format!(
+                Some(one) if one.seen.attempts >= ATTEMPTS_MAX => refused(format!(
                     "slot {slot} does not move: {} (it is still tried; `CLUSTER SETSLOT {slot} STABLE` ends that)",
-                    one.problem.as_deref().unwrap_or("see the agent's log")
+                    one.seen.problem.as_deref().unwrap_or("see the agent's log")
                 )),
                 _ => Ok(wait.answer()),
             }

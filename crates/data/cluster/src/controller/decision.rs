@@ -1,0 +1,123 @@
+//! What is to be written down of the cluster, and what follows once it is.
+
+use super::Controller;
+use crate::{
+    change::Refusal,
+    model::{Address, Cluster, GroupId, InSync},
+    slots::{Move, SlotEvent},
+};
+
+/// Something that is to be written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Something has happened to slots.
+    Slots(Move, SlotEvent),
+    /// Who of a group is in sync with its master.
+    InSync(GroupId, InSync),
+    /// A group has another master.
+    Master {
+        /// Which group.
+        group: GroupId,
+        /// Who.
+        master: Address,
+        /// Why, for people.
+        reason: String,
+    },
+    /// The same cluster under the next epoch.
+    Renew {
+        /// Whose voters have promised something that is not needed any more.
+        group: GroupId,
+        /// Why, for people.
+        reason: String,
+    },
+}
+
+impl Decision {
+    /// The cluster that it makes of one; nothing if it makes none.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made of this one: somebody was quicker.
+    pub fn applied(&self, cluster: &Cluster) -> Result<Option<Cluster>, Refusal> {
+        match self {
+            Self::Slots(what, event) => cluster.with_slots(what.slots, *event).map(Some),
+            Self::Master { group, master, .. } => cluster.with_master(*group, master).map(Some),
+            Self::Renew { .. } => Ok(Some(cluster.renewed())),
+            Self::InSync(..) => Ok(None),
+        }
+    }
+
+    /// The group that it is about, if it is about one.
+    #[must_use]
+    pub fn group(&self) -> Option<GroupId> {
+        match self {
+            Self::Slots(..) => None,
+            Self::InSync(group, _) | Self::Master { group, .. } | Self::Renew { group, .. } => Some(*group),
+        }
+    }
+
+    /// What it is about, for people.
+    #[must_use]
+    pub fn about(&self) -> String {
+        match (self, self.group()) {
+            (Self::Slots(what, _), _) => format!("slots {}", what.slots),
+            (_, group) => format!("group {}", group.unwrap_or(0)),
+        }
+    }
+
+    /// By what it is done, as the history has it.
+    #[must_use]
+    pub fn cause(&self) -> &'static str {
+        if matches!(self, Self::Slots(..)) { "move" } else { "failover" }
+    }
+
+    /// What it is, for people, of a cluster that it is to be applied to.
+    #[must_use]
+    pub fn text(&self, cluster: &Cluster) -> String {
+        match self {
+            Self::Slots(Move { slots, from, to }, event) => match event {
+                SlotEvent::Start => format!("slots {slots}: the copy from group {from} to group {to} begins"),
+                SlotEvent::Switch => format!("slots {slots} have moved from group {from} to group {to}"),
+                SlotEvent::Cleared => {
+                    let owner = cluster.slots.owner(slots.first);
+                    let other = if owner == Some(*from) { to } else { from };
+                    format!("slots {slots}: group {other} has nothing of them any more")
+                }
+                _ => format!("slots {slots}: {event:?}"),
+            },
+            Self::InSync(group, in_sync) => {
+                let names: Vec<String> = in_sync.members.iter().map(ToString::to_string).collect();
+                let names = if names.is_empty() { "nobody".to_owned() } else { names.join(", ") };
+                format!("group {group}: in sync with its master: {names}")
+            }
+            Self::Master { group, master, reason } => format!("group {group}: {master} is the master: {reason}"),
+            Self::Renew { group, reason } => format!("group {group}: {reason}"),
+        }
+    }
+}
+
+impl Controller {
+    /// A decision was written; this is the cluster after it.
+    pub fn handle_written(&mut self, cluster: &Cluster, decision: &Decision, now: u64) {
+        match decision {
+            Decision::Slots(what, event) => self.handle_slots_written(cluster, (*what, *event), now),
+            // Who hands over sends clients to its successor: that one is to know before.
+            Decision::Master { master, .. } => self.tell_first([master.clone()], cluster.epoch, now),
+            Decision::InSync(..) | Decision::Renew { .. } => {}
+        }
+    }
+
+    /// The coordinator did not answer: others are served for a moment before it is asked again.
+    pub fn handle_unavailable(&mut self, now: u64) {
+        self.writes_from = now + UNAVAILABLE_MS;
+    }
+
+    /// Whether the coordinator is asked to write something now.
+    #[must_use]
+    pub fn may_write(&self, now: u64) -> bool {
+        now >= self.writes_from
+    }
+}
+
+/// How long a coordinator that has not answered is left alone, in milliseconds.
+const UNAVAILABLE_MS: u64 = 500;
