@@ -1,4 +1,4 @@
-# The cache's program; `systemctl reload tidegate-varnish` after changes. The language: man vcl, and /usr/share/doc/tidegate.
+# The program of the cache. After a change: systemctl reload tidegate-varnish. man vcl and /usr/share/doc/tidegate describe the language.
 vcl 4.1;
 
 # Your application.
