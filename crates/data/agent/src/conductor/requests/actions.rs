@@ -18,13 +18,13 @@ pub(super) const ROUTES: &[Route] = &[
     Route::read("/api/actions", Handler::Answer(history)).named(
         TAG,
         "actions",
-        "The changes of the cluster, the first first.",
+        "The changes of the cluster, the oldest first.",
     ),
     Route::change("POST", "/api/actions/gc", Handler::Answer(gc))
-        .named(TAG, "forgetActions", "Forgets all but the last changes.")
-        .takes(&[Parameter::required("keep", Kind::Integer, "How many are kept.")]),
+        .named(TAG, "forgetActions", "Forgets all changes except the latest.")
+        .takes(&[Parameter::required("keep", Kind::Integer, "How many to keep.")]),
     Route::change("POST", "/api/actions/{epoch}/undo", Handler::Answer(take_back))
-        .named(TAG, "undo", "Takes a change back, if that can be done.")
+        .named(TAG, "undo", "Undoes a change, if that is possible.")
         .takes(&[Parameter::required("epoch", Kind::Integer, "The change, by the epoch that it made."), PLAN]),
 ];
 

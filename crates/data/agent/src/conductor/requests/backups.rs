@@ -14,14 +14,14 @@ const NUMBER: Parameter = Parameter::required("number", Kind::Integer, "The numb
 
 pub(super) const ROUTES: &[Route] = &[
     Route::change("POST", PLACE, Handler::Backup(begin))
-        .named(TAG, "beginBackup", "Begins a backup of a store of this host, of a moment that is told later.")
+        .named(TAG, "beginBackup", "Begins a backup of a store of this host. A later request sets its moment.")
         .takes(&[Parameter::required("server", Kind::Text, "The store's address.")]),
     Route::change("POST", "/api/backups/{number}/cut", Handler::Backup(cut))
-        .named(TAG, "cutBackup", "Says up to where the backup goes, as /api/cut has it.")
+        .named(TAG, "cutBackup", "Sets the end of the backup, an offset from /api/cut.")
         .takes(&[
             NUMBER,
             Parameter::required("until", Kind::Integer, "The offset of the store's log."),
-            Parameter::optional("former_end", Kind::Integer, "Where the log of the backup before it ended."),
+            Parameter::optional("former_end", Kind::Integer, "The end of the previous backup's log."),
         ]),
     // These change nothing, but give away all data: the token is needed even on this host.
     Route::change("GET", "/api/backups/{number}", Handler::Backup(describe))
@@ -31,7 +31,7 @@ pub(super) const ROUTES: &[Route] = &[
         .named(TAG, "backupFile", "A file of a backup that was described.")
         .takes(&[NUMBER, Parameter::required("digest", Kind::Text, "Its SHA-256, as the description has it.")]),
     Route::change("DELETE", "/api/backups/{number}", Handler::Backup(end))
-        .named(TAG, "endBackup", "The backup is not needed any more: what it holds of the store's files may go.")
+        .named(TAG, "endBackup", "Ends the backup, and releases the store's files that it holds.")
         .takes(&[NUMBER]),
 ];
 

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 pub(super) const ROUTES: &[Route] = &[Route::change("POST", "/api/cut", Handler::Answer(cut)).named(
     "cluster",
     "cut",
-    "Up to where the groups' logs go at one moment of the cluster, for a backup. Commands wait for some milliseconds.",
+    "The ends of the groups' logs at one moment of the cluster, for a backup. Commands wait for some milliseconds.",
 )];
 
 /// NOTE: the loop does it in one go. So no promotion and no move begins meanwhile, whose pauses this one would shorten.

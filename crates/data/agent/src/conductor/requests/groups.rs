@@ -15,12 +15,9 @@ use crate::{
 
 const TAG: &str = "groups";
 const SERVER: Parameter = Parameter::required("server", Kind::Text, "The server, as host:port.");
-const REDIS: Parameter = Parameter::optional(
-    "redis",
-    Kind::Text,
-    "Redis servers that run already and become the group, as host:port,host:port.",
-);
-const USER: Parameter = Parameter::optional("user", Kind::Text, "As which user they let the agent and the proxies in.");
+const REDIS: Parameter =
+    Parameter::optional("redis", Kind::Text, "Running Redis servers that become the group, as host:port,host:port.");
+const USER: Parameter = Parameter::optional("user", Kind::Text, "The user by which agent and proxies log in to them.");
 const PASSWORD: Parameter = Parameter::optional("password", Kind::Text, "The password of running Redis servers.");
 /// Replicas of a group's master at most, so that a slip of the finger starts no thousand stores.
 const REPLICAS_MAX: u64 = 16;
@@ -34,9 +31,17 @@ pub(super) const ROUTES: &[Route] = &[
     Route::change("POST", "/api/groups", Handler::Answer(add_group))
         .named(TAG, "addGroup", "Adds a group: a master and replicas, which the agent starts. It has no slots yet.")
         .takes(&[
-            Parameter::optional("group", Kind::Integer, "The group's number; the next free one if it is left out."),
-            Parameter::optional("replicas", Kind::Integer, "How many replicas; as many as the other groups have."),
-            Parameter::optional("ack", Kind::Integer, "How many of them must have a write; as in the other groups."),
+            Parameter::optional("group", Kind::Integer, "The group's number; without it, the next free one."),
+            Parameter::optional(
+                "replicas",
+                Kind::Integer,
+                "How many replicas it has; without it, as many as the other groups.",
+            ),
+            Parameter::optional(
+                "ack",
+                Kind::Integer,
+                "How many replicas must have a write; without it, as in the other groups.",
+            ),
             REDIS,
             Parameter::optional(
                 "program",
@@ -48,20 +53,24 @@ pub(super) const ROUTES: &[Route] = &[
             PLAN,
         ]),
     Route::change("DELETE", "/api/groups/{group}", Handler::Answer(remove_group))
-        .named(TAG, "removeGroup", "Removes a group that has no slots; its servers end, their data stays on the disk.")
+        .named(
+            TAG,
+            "removeGroup",
+            "Removes a group that has no slots. The agent ends its servers; their data stays on the disk.",
+        )
         .takes(&[GROUP, PLAN]),
     Route::change("POST", "/api/groups/{group}/servers", Handler::Answer(add_server))
         .named(TAG, "addServer", "Adds a replica to a group: a new store, which the agent starts.")
         .takes(&[
             GROUP,
-            Parameter::optional("address", Kind::Text, "Where it listens; a free port if it is left out."),
-            Parameter::optional("redis", Kind::Flag, "A Redis listens at the address already, and joins."),
+            Parameter::optional("address", Kind::Text, "Its address; without it, a free port."),
+            Parameter::optional("redis", Kind::Flag, "A running Redis at this address joins."),
             USER,
             PASSWORD,
             PLAN,
         ]),
     Route::change("DELETE", "/api/groups/{group}/servers/{server}", Handler::Answer(remove_server))
-        .named(TAG, "removeServer", "Removes a replica; it ends, its data stays on the disk.")
+        .named(TAG, "removeServer", "Removes a replica. The agent ends it; its data stays on the disk.")
         .takes(&[
             GROUP,
             SERVER,
@@ -69,7 +78,7 @@ pub(super) const ROUTES: &[Route] = &[
             PLAN,
         ]),
     Route::change("POST", "/api/groups/{group}/promote", Handler::Answer(promote))
-        .named(TAG, "promote", "Makes a replica the master, without a lost write or a failed command.")
+        .named(TAG, "promote", "Makes a replica the master. No write is lost, and no command fails.")
         .takes(&[GROUP, SERVER, PLAN]),
 ];
 

@@ -159,7 +159,7 @@ pub fn answer(conductor: &mut Conductor, request: &Request) -> Response {
 }
 
 /// Only what would be done is wanted.
-const PLAN: Parameter = Parameter::optional("plan", Kind::Flag, "Only say what would be done.");
+const PLAN: Parameter = Parameter::optional("plan", Kind::Flag, "Return the plan, and change nothing.");
 /// Which group.
 const GROUP: Parameter = Parameter::required("group", Kind::Integer, "The group's number.");
 

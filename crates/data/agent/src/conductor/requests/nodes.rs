@@ -27,7 +27,7 @@ pub(super) const ROUTES: &[Route] = &[Route::change("POST", "/api/nodes/command"
     .takes(&[
         Parameter::required("node", Kind::Text, "The node's name (CLUSTER MYID)."),
         Parameter::required("command", Kind::Text, "The command behind CLUSTER; slots are ranges, as in 0-5460."),
-        Parameter::optional("address", Kind::Text, "Where the node is, if it belongs to no cluster yet."),
+        Parameter::optional("address", Kind::Text, "The address of the node, if it belongs to no cluster yet."),
         Parameter::optional("wait", Kind::Text, "What the last answer said."),
         Parameter::optional("found", Kind::Text, "What a server has said of itself that is to join."),
     ])];

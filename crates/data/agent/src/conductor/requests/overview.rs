@@ -14,12 +14,12 @@ pub(super) const ROUTES: &[Route] = &[
     Route::read("/api/status", Handler::Answer(whole)).named(
         TAG,
         "status",
-        "Groups, servers, proxies, slots on their way.",
+        "Groups, servers, proxies, moves of slots.",
     ),
     Route::read("/api/live", Handler::Answer(live)).named(
         TAG,
         "live",
-        "The same with figures of the last minute, and the last changes: what the page draws.",
+        "The same with figures of the last minute and the last changes, for the page.",
     ),
     Route::read("/api/agents", Handler::Answer(agents)).named(TAG, "agents", "The agents that look after servers."),
     Route::read("/api/processes", Handler::Answer(processes)).named(TAG, "processes", "The programs that agents run."),

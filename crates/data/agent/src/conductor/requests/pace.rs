@@ -10,21 +10,25 @@ pub(super) const ROUTES: &[Route] = &[
     Route::read("/api/migrations/pace", Handler::Answer(shown)).named(
         "slots",
         "pace",
-        "How fast slots may move, and how long commands on slots had to wait at most.",
+        "How fast slots may move, and the longest time that commands on slots had to wait.",
     ),
     Route::change("POST", "/api/migrations/pace", Handler::Answer(set))
         .named(
             "slots",
             "setPace",
-            "Says how fast slots may move, those too that are on their way. What is left out stays.",
+            "Sets how fast slots may move, also those that are moving. Parameters that you leave out stay.",
         )
         .takes(&[
-            Parameter::optional("rate", Kind::Integer, "Bytes a second of all copies together; 0: no bound."),
-            Parameter::optional("parallel", Kind::Integer, "Copies at once, each between two other groups (1 to 64)."),
+            Parameter::optional("rate", Kind::Integer, "Bytes per second of all copies together; 0: no bound."),
+            Parameter::optional(
+                "parallel",
+                Kind::Integer,
+                "How many copies run at once, each between a different pair of groups (1 to 64).",
+            ),
             Parameter::optional(
                 "latency_ms",
                 Kind::Integer,
-                "Copies become slower when a server takes longer to answer, in milliseconds; 0: they do not.",
+                "Slow copies down when a server takes longer than this to answer, in milliseconds; 0: never.",
             ),
         ]),
 ];

@@ -7,16 +7,16 @@ use super::{Conductor, Handler, Problem, Route, change};
 use crate::api::{Input, Kind, Parameter};
 
 const TAG: &str = "policy";
-const NUMBER: Parameter = Parameter::required("number", Kind::Integer, "Its number, as /api/pending has it.");
+const NUMBER: Parameter = Parameter::required("number", Kind::Integer, "Its number, from /api/pending.");
 
 pub(super) const ROUTES: &[Route] = &[
     Route::read("/api/policy", Handler::Answer(show)).named(
         TAG,
         "policy",
-        "Which actions agents do by themselves (auto), which wait for a person (ask), and which a person does (off).",
+        "Which actions agents take by themselves (auto), which wait for a person (ask), and which a person takes (off).",
     ),
     Route::change("POST", "/api/policy", Handler::Answer(set))
-        .named(TAG, "setPolicy", "Says how an action comes about.")
+        .named(TAG, "setPolicy", "Sets who decides about an action.")
         .takes(&[
             Parameter::required("action", Kind::Text, "failover, restart, rejoin or rebalance."),
             Parameter::required("mode", Kind::Text, "auto, ask or off."),
@@ -31,14 +31,14 @@ pub(super) const ROUTES: &[Route] = &[
         "/api/pending/{number}/confirm",
         Handler::Answer(|conductor, input| answer(conductor, input, true)),
     )
-    .named(TAG, "confirm", "Has an action be done that waits.")
+    .named(TAG, "confirm", "Confirms a waiting action: the agent carries it out.")
     .takes(&[NUMBER]),
     Route::change(
         "POST",
         "/api/pending/{number}/refuse",
         Handler::Answer(|conductor, input| answer(conductor, input, false)),
     )
-    .named(TAG, "refuse", "Has an action stay undone, while what it is about lasts.")
+    .named(TAG, "refuse", "Refuses an action for as long as its cause lasts.")
     .takes(&[NUMBER]),
 ];
 

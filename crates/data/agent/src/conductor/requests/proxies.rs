@@ -17,17 +17,17 @@ pub(super) const ROUTES: &[Route] = &[
     Route::change("POST", "/api/proxies", Handler::Answer(add))
         .named(TAG, "addProxy", "Adds a proxy, which the agent starts.")
         .takes(&[
-            Parameter::optional("address", Kind::Text, "Where clients connect; a free port if it is left out."),
+            Parameter::optional("address", Kind::Text, "The address for clients; without it, a free port."),
             PLAN,
         ]),
     Route::change("DELETE", "/api/proxies/{proxy}", Handler::Answer(remove))
-        .named(TAG, "removeProxy", "Removes a proxy; its clients are closed.")
+        .named(TAG, "removeProxy", "Removes a proxy. Its clients lose their connections.")
         .takes(&[PROXY, PLAN]),
     Route::change("POST", "/api/proxies/{proxy}/online", Handler::Answer(online))
-        .named(TAG, "proxyOnline", "Has a proxy run and take clients.")
+        .named(TAG, "proxyOnline", "Starts a proxy: it accepts clients.")
         .takes(&[PROXY, PLAN]),
     Route::change("POST", "/api/proxies/{proxy}/offline", Handler::Answer(offline))
-        .named(TAG, "proxyOffline", "Ends a proxy until it is set online again; its clients are closed.")
+        .named(TAG, "proxyOffline", "Stops a proxy until it is set online again. Its clients lose their connections.")
         .takes(&[PROXY, PLAN]),
 ];
 

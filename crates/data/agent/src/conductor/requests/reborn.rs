@@ -37,7 +37,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::read("/api/overview", Handler::Answer(overview)).named(
         TAG,
         "rebornOverview",
-        "Commands a second, and INFO of all masters in short.",
+        "Commands per second, and a short INFO of all masters.",
     ),
     Route::read("/api/server_groups", Handler::Answer(all_groups)).named(TAG, "rebornGroups", "All groups."),
     Route::read("/api/server_group/{id}", Handler::Answer(one_group))
@@ -45,7 +45,7 @@ pub(super) const ROUTES: &[Route] = &[
         .takes(&[ID]),
     Route::change("PUT", "/api/server_groups", Handler::Answer(add_group))
         .named(TAG, "rebornAddGroup", "Adds a group.")
-        .takes(&[ID, Parameter::optional("product_name", Kind::Text, "Is ignored: an agent has one cluster.")]),
+        .takes(&[ID, Parameter::optional("product_name", Kind::Text, "Ignored: an agent has one cluster.")]),
     Route::change("DELETE", "/api/server_group/{id}", Handler::Answer(remove_group))
         .named(TAG, "rebornRemoveGroup", "Removes a group without slots.")
         .takes(&[ID]),
@@ -61,7 +61,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::read("/api/migrate/status", Handler::Answer(migrate_status)).named(
         TAG,
         "rebornMigrateStatus",
-        "Slots on their way.",
+        "Moves of slots that are under way.",
     ),
     Route::read("/api/migrate/tasks", Handler::Answer(migrate_tasks)).named(
         TAG,
@@ -73,19 +73,19 @@ pub(super) const ROUTES: &[Route] = &[
         .takes(&[
             Parameter::required("from", Kind::Integer, "The first slot."),
             Parameter::required("to", Kind::Integer, "The last slot."),
-            Parameter::required("new_group", Kind::Integer, "Where they go."),
+            Parameter::required("new_group", Kind::Integer, "The group that gets them."),
             Parameter::optional("delay", Kind::Integer, "Only 0: slots move by replication, not key by key."),
         ]),
     Route::change("DELETE", "/api/migrate/pending_task/{id}/remove", Handler::Answer(stop_task))
-        .named(TAG, "rebornRemoveTask", "Lets slots stay whose move waits.")
+        .named(TAG, "rebornRemoveTask", "Cancels a move that waits.")
         .takes(&[TASK]),
     Route::change("DELETE", "/api/migrate/task/{id}/stop", Handler::Answer(stop_task))
-        .named(TAG, "rebornStopTask", "Lets slots stay that are on their way.")
+        .named(TAG, "rebornStopTask", "Cancels a move that is under way.")
         .takes(&[TASK]),
     Route::read("/api/rebalance/status", Handler::Answer(rebalance_status)).named(
         TAG,
         "rebornRebalanceStatus",
-        "Whether slots are on their way.",
+        "Whether slots are moving.",
     ),
     Route::read("/api/slot/list", Handler::Answer(all_slots)).named(TAG, "rebornSlots", "All slots, one by one."),
     Route::read("/api/slot/{slot}", Handler::Answer(one_slot)).named(TAG, "rebornSlot", "A slot.").takes(&[SLOT]),
@@ -106,9 +106,9 @@ pub(super) const ROUTES: &[Route] = &[
         ]),
     // It forgets by GET there, so it does here; a token is needed.
     Route { access: crate::api::Access::Change, ..Route::read("/api/action/gc", Handler::Answer(gc)) }
-        .named(TAG, "rebornGc", "Forgets all but the last changes.")
+        .named(TAG, "rebornGc", "Forgets all changes except the latest.")
         .takes(&[
-            Parameter::optional("keep", Kind::Integer, "How many are kept."),
+            Parameter::optional("keep", Kind::Integer, "How many to keep."),
             Parameter::optional("secs", Kind::Integer, "Not here: say how many to keep."),
         ]),
     Route::read("/api/force_remove_locks", Handler::Answer(no_locks)).named(
@@ -125,10 +125,10 @@ pub(super) const ROUTES: &[Route] = &[
         .named(TAG, "rebornStat", "INFO of a server of the cluster.")
         .takes(&[ADDR]),
     Route::read("/api/redis/{addr}/{slot}/slotinfo", Handler::Ask(slot_info))
-        .named(TAG, "rebornSlotInfo", "How many keys a slot has at a server.")
+        .named(TAG, "rebornSlotInfo", "The number of keys of a slot at a server.")
         .takes(&[ADDR, SLOT]),
     Route::read("/api/redis/group/{group}/{slot}/slotinfo", Handler::Ask(group_slot_info))
-        .named(TAG, "rebornGroupSlotInfo", "How many keys a slot has at a group's master.")
+        .named(TAG, "rebornGroupSlotInfo", "The number of keys of a slot at a group's master.")
         .takes(&[GROUP, SLOT]),
     Route::read("/ping", Handler::Answer(|_, _| Ok(done()))).named(TAG, "rebornPing", "Whether the agent answers."),
     Route::change("POST", "/api/start_redis", Handler::Answer(start_redis))

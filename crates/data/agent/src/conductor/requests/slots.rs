@@ -23,56 +23,62 @@ const FRESH_MS: u64 = 60_000;
 
 const TAG: &str = "slots";
 const FIRST: Parameter = Parameter::required("first", Kind::Integer, "The first slot.");
-const LAST: Parameter = Parameter::required("last", Kind::Integer, "The last slot, which belongs to them.");
+const LAST: Parameter = Parameter::required("last", Kind::Integer, "The last slot (inclusive).");
 const SLOT: Parameter = Parameter::required("slot", Kind::Integer, "The slot, 0 to 16383.");
 
 pub(super) const ROUTES: &[Route] = &[
     Route::read("/api/slots", Handler::Answer(all)).named(
         TAG,
         "slots",
-        "Who has which slots, as ranges with their state.",
+        "Which group has which slots, as ranges with their state.",
     ),
-    Route::read("/api/slots/{slot}", Handler::Answer(one)).named(TAG, "slot", "Who has a slot.").takes(&[SLOT]),
+    Route::read("/api/slots/{slot}", Handler::Answer(one))
+        .named(TAG, "slot", "The group that has a slot.")
+        .takes(&[SLOT]),
     Route::change("POST", "/api/slots/init", Handler::Answer(init)).named(
         TAG,
         "initSlots",
-        "Gives all slots to the groups in equal shares, where nobody has any yet.",
+        "Gives all slots to the groups in equal shares, if no group has any yet.",
     ),
     Route::change("POST", "/api/slots/set", Handler::Answer(set))
-        .named(TAG, "setSlots", "Gives slots that nobody has to a group, or takes slots away from theirs.")
+        .named(TAG, "setSlots", "Gives slots that no group has to a group, or takes slots away from their groups.")
         .takes(&[
             FIRST,
             LAST,
-            Parameter::optional("group", Kind::Integer, "The group; without it nobody serves them any more."),
+            Parameter::optional("group", Kind::Integer, "The group; without it, no group serves the slots any more."),
             PLAN,
         ]),
-    Route::read("/api/migrations", Handler::Answer(moves)).named(TAG, "migrations", "Slots on their way."),
+    Route::read("/api/migrations", Handler::Answer(moves)).named(
+        TAG,
+        "migrations",
+        "Moves of slots that are under way.",
+    ),
     Route::change("POST", "/api/migrations", Handler::Answer(migrate))
-        .named(TAG, "migrate", "Moves slots with all their keys to a group, while they are served.")
-        .takes(&[FIRST, LAST, Parameter::required("group", Kind::Integer, "Where they go."), PLAN]),
+        .named(TAG, "migrate", "Moves slots with all their keys to a group, while clients use them.")
+        .takes(&[FIRST, LAST, Parameter::required("group", Kind::Integer, "The group that gets them."), PLAN]),
     Route::change("DELETE", "/api/migrations", Handler::Answer(cancel)).named(
         TAG,
         "cancelMigrations",
-        "Lets slots stay where they are whose move has not been completed.",
+        "Cancels all moves that have not been completed: their slots stay where they are.",
     ),
     Route::change("POST", "/api/rebalance", Handler::Answer(rebalance))
-        .named(TAG, "rebalance", "Moves slots so that groups have their shares, with few moves.")
+        .named(TAG, "rebalance", "Moves slots until groups have their shares, with few moves.")
         .takes(&[
+            Parameter::optional("drain", Kind::Integer, "A group that gives all its slots to the others."),
             Parameter::optional(
-                "drain",
-                Kind::Integer,
-                "A group that is to have none: its slots are spread over the others.",
+                "by",
+                Kind::Text,
+                "What the groups share equally: slots (the default), keys, bytes, or load.",
             ),
-            Parameter::optional("by", Kind::Text, "What is shared: slots (usual), keys, bytes, or load."),
             Parameter::optional(
                 "weights",
                 Kind::Text,
-                "How much groups are to have beside the others, as 1=2,3=0.5; 1 is usual, 0 is nothing.",
+                "The weights of groups, as 1=2,3=0.5; the default is 1, and 0 is nothing.",
             ),
             Parameter::optional(
                 "tolerance",
                 Kind::Integer,
-                "By how many thousandths a group may miss its share (20, with slots 0).",
+                "How many thousandths a group may differ from its share (20; 0 with slots).",
             ),
             PLAN,
         ]),
