@@ -221,9 +221,8 @@ fn begin(
         side = Rc::try_unwrap(shared).ok()?;
         // What these rules change is the connection's own address, unlike what later rules do.
         side.original_source = side.source.get();
-        if let Some(changed) = side.changed_destination.get() {
-            side.original_destination = OnceCell::from(Some(changed));
-        }
+        let changed = side.changed_destination.get();
+        side.original_destination = changed.map_or(side.original_destination, |changed| Some(changed).into());
     }
     if frontend.accelerator.is_some() {
         varnish_log::session(&worker, &side);
