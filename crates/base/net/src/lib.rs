@@ -25,7 +25,7 @@ pub use memory::MemoryStream;
 pub use namespace::Namespaces;
 pub use source::Source;
 pub use splice::Splice;
-pub use stream::{PlainSocket, Socket, Stream};
+pub use stream::{PlainSocket, SecureStream, Socket, Stream};
 pub use timer::Deadline;
 
 /// The address of `abns@NAME`, as listeners have it: short and long ones are different names.

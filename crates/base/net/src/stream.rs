@@ -1,5 +1,7 @@
 //! A connection to a client or server: TCP, unix, or within the process.
 
+mod secure;
+
 use std::{
     future::poll_fn,
     io::{self, IoSlice},
@@ -16,6 +18,7 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
+pub use self::secure::SecureStream;
 use crate::{
     buffer::Buffer,
     keepalive::{Keepalive, set_keepalive},
@@ -31,6 +34,8 @@ pub enum Stream {
     Unix(UnixStream),
     /// Within the process.
     Memory(MemoryStream),
+    /// TLS over another one.
+    Secure(Box<SecureStream>),
 }
 
 /// A socket that the runtime does not watch.
@@ -52,11 +57,12 @@ impl AsFd for Socket {
 }
 
 macro_rules! each {
-    ($self:expr, $socket:ident => $body:expr, $memory:ident => $other:expr) => {
+    ($self:expr, $socket:ident => $body:expr, $memory:ident => $other:expr, $secure:ident => $over:expr) => {
         match $self {
             Stream::Tcp($socket) => $body,
             Stream::Unix($socket) => $body,
             Stream::Memory($memory) => $other,
+            Stream::Secure($secure) => $over,
         }
     };
 }
@@ -81,27 +87,46 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.into_std().map(Socket::Tcp),
             Self::Unix(stream) => stream.into_std().map(Socket::Unix),
-            Self::Memory(_) => Err(io::ErrorKind::Unsupported.into()),
+            Self::Memory(_) | Self::Secure(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// The same stream, over which TLS may be spoken; so far its bytes are as they were.
+    #[must_use]
+    pub fn securable(self) -> Self {
+        Self::Secure(Box::new(SecureStream::new(self)))
+    }
+
+    /// TLS, if it is spoken here or may be.
+    #[must_use]
+    #[inline]
+    pub fn secure(&self) -> Option<&SecureStream> {
+        match self {
+            Self::Secure(secure) => Some(secure),
+            Self::Tcp(_) | Self::Unix(_) | Self::Memory(_) => None,
         }
     }
 
     /// Ready when a read may get somewhere.
     #[inline]
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, socket => socket.poll_read_ready(context), memory => memory.poll_readable(context))
+        each!(self, socket => socket.poll_read_ready(context), memory => memory.poll_readable(context),
+            secure => secure.poll_readable(context))
     }
 
     /// Whether a read may get somewhere, as far as the runtime knows. Nobody is woken for having asked.
     #[must_use]
     #[inline]
     pub fn may_read(&self) -> bool {
-        each!(self, socket => socket.try_io(Interest::READABLE, || Ok(())).is_ok(), memory => memory.may_read())
+        each!(self, socket => socket.try_io(Interest::READABLE, || Ok(())).is_ok(), memory => memory.may_read(),
+            secure => secure.may_read())
     }
 
     /// Ready when a write may get somewhere.
     #[inline]
     pub fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, socket => socket.poll_write_ready(context), memory => memory.poll_writable(context))
+        each!(self, socket => socket.poll_write_ready(context), memory => memory.poll_writable(context),
+            secure => secure.below().poll_writable(context))
     }
 
     /// Waits until a read may get somewhere.
@@ -109,7 +134,8 @@ impl Stream {
     /// # Errors
     /// Those of the runtime's shutdown.
     pub async fn readable(&self) -> io::Result<()> {
-        each!(self, socket => socket.readable().await, memory => poll_fn(|context| memory.poll_readable(context)).await)
+        each!(self, socket => socket.readable().await, memory => poll_fn(|context| memory.poll_readable(context)).await,
+            _secure => poll_fn(|context| self.poll_readable(context)).await)
     }
 
     /// Waits until the connection has failed, as by a reset, though nobody reads from it or writes to it any more.
@@ -118,7 +144,7 @@ impl Stream {
             let ready = each!(self, socket => socket.ready(Interest::ERROR).await, memory => {
                 poll_fn(|context| memory.poll_abandoned(context)).await;
                 return io::ErrorKind::ConnectionReset.into();
-            });
+            }, secure => return Box::pin(secure.below().failed()).await);
             match ready {
                 Ok(ready) if ready.is_error() => {
                     let pending = self.socket(|socket| socket.take_error().ok().flatten()).flatten();
@@ -144,11 +170,25 @@ impl Stream {
         let count = self.try_read(room)?;
         buffer.fill(count);
         if 0 < count && count < most {
-            // NOTE: a read that leaves room has emptied the socket, so the next one would only be told to wait. Saying so to
-            // the runtime saves that call. What comes from now on raises a new event (edge-triggered), and the end of the
-            // stream is remembered apart.
-            let nothing = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
-            let _ = each!(self, socket => socket.try_io(Interest::READABLE, nothing), _memory => Ok(()));
+            self.is_emptied();
+        }
+        Ok(count)
+    }
+
+    /// Notes that a read has left room, which has emptied the socket, so that the next one would only be told to wait. Saying so to
+    /// the runtime saves that call. What comes from now on raises a new event (edge-triggered), and the end of the stream is
+    /// remembered apart.
+    fn is_emptied(&self) {
+        let nothing = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
+        // A record that was read leaves nothing to be said of the socket below.
+        let _ = each!(self, socket => socket.try_io(Interest::READABLE, nothing), _memory => Ok(()), _secure => Ok(()));
+    }
+
+    /// Reads into `room`, as [`Stream::try_fill`] does into that of a buffer.
+    pub(crate) fn try_receive(&self, room: &mut [u8]) -> io::Result<usize> {
+        let count = self.try_read(room)?;
+        if 0 < count && count < room.len() {
+            self.is_emptied();
         }
         Ok(count)
     }
@@ -163,7 +203,7 @@ impl Stream {
         // thread could be cancelled in them.
         each!(self, socket => socket.try_io(Interest::READABLE, || {
             Ok(rustix::net::recv(socket.as_fd(), room, RecvFlags::empty())?.0)
-        }), memory => memory.try_read(room))
+        }), memory => memory.try_read(room), secure => secure.try_read(room))
     }
 
     /// Writes what the socket takes of `bytes`.
@@ -174,7 +214,7 @@ impl Stream {
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         each!(self, socket => socket.try_io(Interest::WRITABLE, || {
             Ok(rustix::net::send(socket.as_fd(), bytes, SendFlags::NOSIGNAL)?)
-        }), memory => memory.try_write(bytes))
+        }), memory => memory.try_write(bytes), secure => secure.try_write(bytes, &[]))
     }
 
     /// Writes what the socket takes of both pieces.
@@ -194,7 +234,7 @@ impl Stream {
                 }), memory => match memory.try_write(first)? {
                     count if count < first.len() => Ok(count),
                     count => Ok(count + memory.try_write(second).unwrap_or(0)),
-                })
+                }, secure => secure.try_write(first, second))
             }
         }
     }
@@ -207,7 +247,7 @@ impl Stream {
         match self {
             Self::Tcp(socket) => Some(PlainSocket(Plain::Tcp(socket))),
             Self::Unix(socket) => Some(PlainSocket(Plain::Unix(socket))),
-            Self::Memory(_) => None,
+            Self::Memory(_) | Self::Secure(_) => None,
         }
     }
 
@@ -220,13 +260,19 @@ impl Stream {
     /// What both sides have agreed to speak, if they have said so; it is HTTP/1 otherwise.
     #[must_use]
     pub fn protocol(&self) -> Option<&'static str> {
-        each!(self, _socket => None, memory => memory.protocol())
+        each!(self, _socket => None, memory => memory.protocol(), secure => {
+            match secure.handshaken()?.protocol.as_deref()? {
+                b"h2" => Some("h2"),
+                b"http/1.1" => Some("http/1.1"),
+                _ => None,
+            }
+        })
     }
 
     /// The socket, for what is said of it rather than sent on it; `None` where there is none.
     #[inline]
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        each!(self, socket => Some(socket.as_fd()), _memory => None)
+        each!(self, socket => Some(socket.as_fd()), _memory => None, secure => secure.below().descriptor())
     }
 
     /// Does something to the socket, if there is one.
@@ -236,16 +282,26 @@ impl Stream {
 
     /// Says that no more will be written (FIN).
     pub fn shut_write(&self) {
-        if let Self::Memory(memory) = self {
-            memory.shut_write();
+        match self {
+            Self::Memory(memory) => memory.shut_write(),
+            Self::Secure(secure) => {
+                secure.close();
+                return secure.below().shut_write();
+            }
+            Self::Tcp(_) | Self::Unix(_) => {}
         }
         let _ = self.socket(|socket| socket.shutdown(std::net::Shutdown::Write));
     }
 
     /// Ends both directions; what has been received can still be read.
     pub fn shut_both(&self) {
-        if let Self::Memory(memory) = self {
-            memory.shut_both();
+        match self {
+            Self::Memory(memory) => memory.shut_both(),
+            Self::Secure(secure) => {
+                secure.close();
+                return secure.below().shut_both();
+            }
+            Self::Tcp(_) | Self::Unix(_) => {}
         }
         let _ = self.socket(|socket| socket.shutdown(std::net::Shutdown::Both));
     }
@@ -287,6 +343,9 @@ impl Stream {
 
     /// Leaves the other end without any answer, not even a reset: the connection vanishes here and stays open there.
     pub fn vanish(&self) {
+        if let Self::Secure(secure) = self {
+            secure.silence();
+        }
         let Some(descriptor) = self.descriptor() else { return };
         if runtime::set_tcp_repair(descriptor).is_ok() {
             return;
@@ -307,6 +366,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.peer_addr().ok(),
             Self::Unix(_) | Self::Memory(_) => None,
+            Self::Secure(secure) => secure.below().peer_address(),
         }
     }
 
@@ -315,6 +375,7 @@ impl Stream {
     pub fn peer_credentials(&self) -> Option<(u32, u32)> {
         match self {
             Self::Tcp(_) | Self::Memory(_) => None,
+            Self::Secure(secure) => secure.below().peer_credentials(),
             Self::Unix(stream) => stream.peer_cred().ok().map(|credentials| (credentials.uid(), credentials.gid())),
         }
     }
@@ -324,6 +385,7 @@ impl Stream {
     pub fn local_path(&self) -> Option<String> {
         match self {
             Self::Tcp(_) | Self::Memory(_) => None,
+            Self::Secure(secure) => secure.below().local_path(),
             Self::Unix(stream) => {
                 let address = stream.local_addr().ok()?;
                 Some(address.as_pathname()?.to_string_lossy().into_owned())
@@ -337,6 +399,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.local_addr().ok(),
             Self::Unix(_) | Self::Memory(_) => None,
+            Self::Secure(secure) => secure.below().local_address(),
         }
     }
 }

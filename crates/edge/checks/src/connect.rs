@@ -1,6 +1,6 @@
 //! Connections of checks: opened as HAProxy opens them and closed so that they leave nothing behind.
 
-use std::{io, net::SocketAddr};
+use std::{future::poll_fn, io, net::SocketAddr};
 
 use balance::CheckStatus;
 use haproxycfg::model::{CheckConnect, CheckPort, CheckProtocol, Namespace, SendProxy, ServerAddress};
@@ -47,6 +47,8 @@ pub(super) struct Wanted {
     linger: bool,
     /// The other side speaks first, so it is told at once that the connection stands.
     listens_first: bool,
+    /// TLS is spoken.
+    pub(super) tls: bool,
 }
 
 impl Wanted {
@@ -70,8 +72,34 @@ impl Wanted {
             socks4: through(subject, step),
             linger: step.linger,
             listens_first,
+            tls: subject.protocol != CheckProtocol::Agent && step.default && speaks_tls(subject),
         }
     }
+}
+
+/// Whether a server's checks go over TLS.
+fn speaks_tls(subject: &Subject<'_>) -> bool {
+    subject.server.and_then(|server| server.config.tls.as_ref()).is_some_and(|tls| tls.of_checks)
+}
+
+/// Negotiates TLS on a connection that stands. The caller bounds the time.
+pub(super) async fn negotiate(subject: &Subject<'_>, connection: Connection) -> Result<Connection, Refusal> {
+    let refuse =
+        |why: String| Refusal { status: CheckStatus::Layer6Response, info: format!("SSL handshake failure ({why})") };
+    let server = subject.server.ok_or_else(|| refuse("no server".to_owned()))?;
+    let (Some(connector), Some(settings)) = (&server.tls, &server.config.tls) else {
+        return Err(refuse("no settings".to_owned()));
+    };
+    // What is asked of it afterwards is HTTP/1 or something else that no protocol was agreed on for.
+    let protocols = settings.check_protocols.as_deref().unwrap_or_default();
+    let client = tls::Connection::client(connector, settings.check_sni.as_deref(), Some(protocols));
+    let client = client.map_err(|failure| refuse(failure.to_string()))?;
+    let connection = connection.securable();
+    if let Some(secure) = connection.stream.secure() {
+        secure.begin(client, &[]);
+        poll_fn(|context| secure.poll_handshake(context)).await.map_err(|failure| refuse(failure.to_string()))?;
+    }
+    Ok(connection)
 }
 
 fn destination(subject: &Subject<'_>, address: Option<&ServerAddress>, port: Option<u16>) -> Target {

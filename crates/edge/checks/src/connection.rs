@@ -22,6 +22,16 @@ impl Connection {
         Self { stream, linger }
     }
 
+    /// The same, over which TLS may be spoken.
+    pub(super) fn securable(self) -> Self {
+        Self { stream: self.stream.securable(), ..self }
+    }
+
+    /// Whether TLS is spoken.
+    pub(super) fn is_secure(&self) -> bool {
+        self.stream.secure().is_some()
+    }
+
     /// Writes all of `bytes`.
     pub(super) async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
@@ -58,6 +68,7 @@ impl Connection {
 
     /// Closes: with a reset, so that no socket of thousands of checks lingers, unless the server has closed already.
     pub(super) fn close(self) {
+        // One that speaks TLS says so at its end, and leaves it at that.
         if self.linger || !matches!(self.stream, Stream::Tcp(_)) {
             return;
         }

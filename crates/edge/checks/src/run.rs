@@ -13,7 +13,7 @@ use sample::{Context as _, Value, VariableName};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    connect::{self, connect},
+    connect::{self, connect, negotiate},
     connection::Connection,
     context::{CheckContext, OPTIONS},
     expect::{self, status_named},
@@ -244,6 +244,17 @@ impl<'a> Check<'a> {
             Err(_) => Err(self.failure(CheckStatus::Layer4Timeout, "", step).into()),
             Ok(Err(connect::Refusal { status, info })) => Err(self.failure(status, &info, step).into()),
             Ok(Ok(connection)) => {
+                let negotiated = match wanted.tls {
+                    false => Ok(Ok(connection)),
+                    true => timeout_at(self.deadline, negotiate(&self.subject, connection)).await,
+                };
+                let connection = match negotiated {
+                    Err(_) => return Err(self.failure(CheckStatus::Layer6Timeout, "", step).into()),
+                    Ok(Err(connect::Refusal { status, info })) => {
+                        return Err(self.failure(status, &info, step).into());
+                    }
+                    Ok(Ok(connection)) => connection,
+                };
                 if let Some(check) = check {
                     self.deadline = Instant::now() + check;
                 }
@@ -460,10 +471,12 @@ impl<'a> Check<'a> {
     }
 
     fn success(&self, last: Option<&CheckStep>) -> CheckReport {
+        let is_secure = self.connection.as_ref().is_some_and(Connection::is_secure);
+        let connected = if is_secure { CheckStatus::Layer6Ok } else { CheckStatus::Layer4Ok };
         let expect = match last.map(|step| &step.action) {
-            None => return report(CheckStatus::Layer4Ok, 0, ""),
+            None => return report(connected, 0, ""),
             Some(CheckAction::Connect(connect)) => {
-                return report(CheckStatus::Layer4Ok, 0, if connect.implicit { "" } else { "(tcp-check)" });
+                return report(connected, 0, if connect.implicit { "" } else { "(tcp-check)" });
             }
             Some(CheckAction::Expect(expect)) => expect,
             Some(_) => return report(CheckStatus::Layer7Ok, 0, "(tcp-check)"),

@@ -87,6 +87,7 @@ pub fn server(
     if draft.server.check && draft.pending.track.is_some() {
         return Err("unable to enable checks and tracking at the same time!".to_owned());
     }
+    draft.server.tls = crate::keywords::tls::server::finish(&scope, &draft).map_err(|problem| text(&problem))?;
     let mut server = draft.server;
     server.is_id_forced = draft.pending.is_id_forced;
     if let Some(track) = &draft.pending.track {

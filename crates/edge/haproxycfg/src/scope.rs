@@ -102,6 +102,7 @@ pub struct State {
     /// What the rule parsers keep that belongs to no proxy (`http-errors` sections and the like).
     pub rules: rules::Shared,
     pub(crate) simple: keywords::global::Pending,
+    pub(crate) tls: keywords::tls::Defaults,
     /// Proxies by name, in order.
     pub(crate) names: HashMap<Arc<str>, Vec<u32>>,
     /// The servers of large sections by name.

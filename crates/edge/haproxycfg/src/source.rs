@@ -78,6 +78,15 @@ impl Bundle {
         self
     }
 
+    /// Adds what another one has.
+    #[must_use]
+    #[cfg(test)]
+    pub(crate) fn merged(mut self, other: &Self) -> Self {
+        self.files.extend(other.files.iter().map(|(path, contents)| (path.clone(), contents.clone())));
+        self.directories.extend(other.directories.iter().map(|(path, names)| (path.clone(), names.clone())));
+        self
+    }
+
     /// Adds a directory.
     #[must_use]
     pub fn with_directory(mut self, path: &str, names: &[&str]) -> Self {

@@ -29,7 +29,7 @@ use crate::{
     process::Process,
     proxy::{Accelerator, DynamicCookie, Farm, FarmObserver, LiveListener, LiveProxy, Servers, SharedCache},
     resolvers,
-    server::{Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, configured_port, is_relative, target},
+    server::{Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, configured_port, connector, is_relative, target},
     tables::Tables,
     variables,
 };
@@ -173,6 +173,7 @@ impl<'a> Assembly<'a> {
                 name: bind.name.as_deref().map_or_else(|| format!("sock-{number}").into(), Into::into),
                 id: bind.id.unwrap_or(number),
                 side: Arc::new(SideCounters::new(workers)),
+                tls: bind.tls.as_ref().map(|tls| self.acceptor(config, proxy, tls)),
             })
             .collect();
         let side = |pick: fn(&LiveProxy) -> &Arc<SideCounters>| {
@@ -227,12 +228,15 @@ impl<'a> Assembly<'a> {
         let before = before.as_deref();
         let configured = target(server);
         let same_place = before.filter(|before| is_same_place(before, server));
+        // Connections that were opened under other conditions are not for this one.
+        let same_connections = same_place.filter(|before| is_same_tls(&before.config, server));
         let service_host = server.service_host.as_ref().map(|(host, _)| host.as_str());
         let configured_host = || server.fqdn.as_deref().or(service_host).map(Into::into);
         let host = same_place.map_or_else(configured_host, |before| before.host());
         LiveServer {
             process: Arc::clone(self.process),
-            key: same_place.map_or_else(|| self.process.next_server_key.fetch_add(1, Relaxed), |before| before.key),
+            key: same_connections
+                .map_or_else(|| self.process.next_server_key.fetch_add(1, Relaxed), |before| before.key),
             proxy,
             index,
             config: server.clone(),
@@ -245,13 +249,35 @@ impl<'a> Assembly<'a> {
             target_epoch: AtomicU64::new(same_place.map_or(0, |before| before.target_epoch.load(Relaxed))),
             port_map: AtomicI32::new(same_place.map_or(PORT_AS_CONFIGURED, |before| before.port_map.load(Relaxed))),
             side: before.map_or_else(|| Arc::new(SideCounters::new(self.workers)), |before| Arc::clone(&before.side)),
-            connections: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.connections)),
-            idle: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.idle)),
+            connections: same_connections.map_or_else(Arc::default, |before| Arc::clone(&before.connections)),
+            idle: same_connections.map_or_else(Arc::default, |before| Arc::clone(&before.idle)),
             last_session_ms: AtomicU64::new(before.map_or(0, |before| before.last_session_ms.load(Relaxed))),
             shutdown_epoch: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.shutdown_epoch)),
             is_gone: AtomicBool::new(false),
             is_followed: AtomicBool::new(false),
+            tls: same_connections.and_then(|before| before.tls.clone()).or_else(|| connector(server)),
         }
+    }
+
+    /// What the clients of a listener speak TLS with.
+    fn acceptor(&self, config: &Config, proxy: &Proxy, tls: &model::BindTls) -> Arc<tls::Acceptor> {
+        let sessions = self.process.tls_sessions(config.global.tls);
+        let mut entries = tls.entries.clone();
+        if proxy.mode == model::Mode::Http {
+            entries.iter_mut().for_each(without_http2);
+        }
+        // NOTE: that it can be made was seen when the configuration was checked. One that could not would speak with nobody, rather
+        // than in the clear.
+        let acceptor = tls::Acceptor::new(&entries, tls.strict_sni, sessions);
+        Arc::new(acceptor.unwrap_or_else(|_| tls::Acceptor::of_nobody()))
+    }
+}
+
+/// Takes a protocol out that nobody here speaks yet, so that it is not agreed on.
+fn without_http2(entry: &mut tls::Entry) {
+    if entry.options.protocols.iter().any(|protocol| protocol == b"h2") {
+        let options = Arc::make_mut(&mut entry.options);
+        options.protocols.retain(|protocol| protocol != b"h2");
     }
 }
 
@@ -261,6 +287,8 @@ fn share_connections(server: &mut LiveServer, shared: &mut Vec<Arc<LiveServer>>)
         other.target() == server.target()
             && other.config.send_proxy.is_none()
             && server.config.send_proxy.is_none()
+            && other.config.tls.is_none()
+            && server.config.tls.is_none()
             && !other.is_relative
             && !server.is_relative
     };
@@ -320,6 +348,15 @@ fn is_same_place(before: &LiveServer, server: &model::Server) -> bool {
         }
     };
     old.fqdn == server.fqdn && old.service == server.service && (target(old) == wanted || is_found && has_moved_there())
+}
+
+/// Whether a server speaks TLS under the same conditions as before.
+fn is_same_tls(before: &model::Server, now: &model::Server) -> bool {
+    match (&before.tls, &now.tls) {
+        (None, None) => true,
+        (Some(before), Some(now)) => before.fingerprint == now.fingerprint,
+        _ => false,
+    }
 }
 
 /// `tune.vars.*-max-size`; 0 is no limit.

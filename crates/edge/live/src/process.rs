@@ -9,6 +9,7 @@ use std::{
 };
 
 use accelerator::publication::Publication;
+use haproxycfg::model::TlsTune;
 use logs::Outputs;
 use net::Namespaces;
 use telemetry::{Gauge, PerWorker};
@@ -142,6 +143,8 @@ pub struct Process {
     pub room: Notify,
     /// Listeners that wait for room.
     pub waiting_listeners: AtomicU32,
+    /// Sessions of TLS that clients may resume.
+    tls_sessions: OnceLock<Arc<tls::Sessions>>,
 }
 
 impl std::fmt::Debug for Process {
@@ -197,8 +200,17 @@ impl Process {
             transaction_numbers: Arc::new(AtomicU64::new(1)),
             room: Notify::new(),
             waiting_listeners: AtomicU32::new(0),
+            tls_sessions: OnceLock::new(),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         }
+    }
+
+    /// Sessions of TLS that clients may resume. How many are kept is what the first configuration says.
+    #[must_use]
+    pub fn tls_sessions(&self, tune: TlsTune) -> &Arc<tls::Sessions> {
+        let sessions = self.tls_sessions.get_or_init(|| tls::Sessions::new(tune.cached_sessions_max, tune.lifetime));
+        sessions.set_lifetime(tune.lifetime);
+        sessions
     }
 
     /// What is published in Varnish's shared memory, if anything.

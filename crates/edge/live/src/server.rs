@@ -58,6 +58,8 @@ pub struct LiveServer {
     pub is_gone: AtomicBool,
     /// A server that came at run time tracks it, or did.
     pub is_followed: AtomicBool,
+    /// What TLS is spoken with it by.
+    pub tls: Option<Arc<tls::Connector>>,
 }
 
 /// Why the sessions of a server are ended.
@@ -105,6 +107,12 @@ impl Agent {
     }
 }
 
+/// What TLS is spoken with a server by.
+pub(crate) fn connector(server: &model::Server) -> Option<Arc<tls::Connector>> {
+    // That it can be made was seen when the configuration was checked.
+    server.tls.as_ref().and_then(|tls| tls::Connector::new(&tls.options).ok()).map(Arc::new)
+}
+
 impl LiveServer {
     /// A server of which nothing is known yet but its configuration.
     #[must_use]
@@ -135,8 +143,16 @@ impl LiveServer {
             shutdown_epoch: Arc::default(),
             is_gone: AtomicBool::new(false),
             is_followed: AtomicBool::new(false),
+            tls: connector(&config),
             config,
         }
+    }
+
+    /// Whether requests go to it over TLS.
+    #[must_use]
+    #[inline]
+    pub fn speaks_tls(&self) -> bool {
+        self.config.tls.as_ref().is_some_and(|tls| tls.of_requests)
     }
 
     /// Where its checks go now, if not where it is.

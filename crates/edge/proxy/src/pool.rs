@@ -212,13 +212,20 @@ impl ServerPool {
     }
 
     /// Takes an idle connection to `server`, the one used last first, dropping those that have gone stale; to `place`, if it
-    /// is one of several places.
-    pub fn take(&mut self, server: &LiveServer, reuse: Reuse, place: Option<&Target>) -> Option<Box<ServerConnection>> {
+    /// is one of several places, and one that began with `greeting`.
+    pub fn take(
+        &mut self,
+        server: &LiveServer,
+        reuse: Reuse,
+        (place, greeting): (Option<&Target>, u64),
+    ) -> Option<Box<ServerConnection>> {
         let idle = self.by_server.get_mut(&server.key)?;
         loop {
             let at = match reuse {
-                _ if let Some(place) = place => idle.connections.iter().rposition(|connection| {
-                    connection.leads_to(place) && (reuse == Reuse::Any || connection.requests > 1)
+                _ if place.is_some() || greeting != 0 => idle.connections.iter().rposition(|connection| {
+                    place.is_none_or(|place| connection.leads_to(place))
+                        && connection.greeting == greeting
+                        && (reuse == Reuse::Any || connection.requests > 1)
                 })?,
                 Reuse::Any => idle.connections.len().checked_sub(1)?,
                 Reuse::Proven => idle.connections.iter().rposition(|connection| connection.requests > 1)?,

@@ -21,6 +21,7 @@ mod scene;
 mod scripted_master;
 mod site;
 mod store;
+mod tls;
 mod varnish_instance;
 mod wire;
 
@@ -50,6 +51,7 @@ pub use self::{
     scripted_master::ScriptedMaster,
     site::{Site, Varnish},
     store::{RedisClient, Store},
+    tls::{Authority, ClientSettings, SecureWire, Wanted},
     varnish_instance::{VarnishInstance, is_installed, tool_at},
     wire::{Answer, Wire},
 };

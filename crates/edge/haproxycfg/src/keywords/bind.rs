@@ -4,9 +4,12 @@ use crate::{
     address::{Accepts, Host, Port},
     args,
     diagnostics::Problem,
-    keywords::global::THREADS_MAX,
+    keywords::{
+        global::THREADS_MAX,
+        tls::{self, TlsWords},
+    },
     line::Line,
-    model::{AcceptMode, Bind, BindAddress, BindProtocol, CliLevel, Identity, Location, SeverityOutput},
+    model::{AcceptMode, Bind, BindAddress, CliLevel, Identity, Location, SeverityOutput},
     scope::Scope,
     table::{Group, Parse},
     units::Unit,
@@ -30,6 +33,8 @@ pub struct BindDraft {
     pub severity: SeverityOutput,
     /// Whether `thread` named a group, which all or none of them do.
     pub names_thread_group: Option<bool>,
+    /// Words about TLS.
+    pub tls: TlsWords,
 }
 
 /// A line of listening sockets.
@@ -69,6 +74,7 @@ pub fn parse(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<ParsedB
         draft.bind.accept = AcceptMode::Shared;
     }
     words(scope, line, index + 1, &mut draft)?;
+    draft.bind.tls = tls::bind::finish(scope, line, &draft.tls).map_err(|problem| in_bind(scope, line, problem))?;
     let binds = addresses.into_iter().map(|address| Bind { address, ..draft.bind.clone() }).collect();
     Ok(ParsedBinds { binds, expose_fd_listeners: draft.expose_fd_listeners, severity: draft.severity })
 }
@@ -101,8 +107,7 @@ pub(crate) fn words(
                 let message = if is_stats {
                     format!("'stats socket' : {}", problem.message)
                 } else {
-                    let section = scope.section_word();
-                    format!("'bind {}' in section '{section}' : {}", line.word(1), problem.message)
+                    in_bind(scope, line, problem.clone()).message
                 };
                 let word = problem.word.unwrap_or(word);
                 Problem { message, ..problem.at(word) }
@@ -112,6 +117,11 @@ pub(crate) fn words(
         }
     }
     Ok(())
+}
+
+fn in_bind(scope: &Scope<'_>, line: &Line, problem: Problem) -> Problem {
+    let section = scope.section_word();
+    Problem { message: format!("'bind {}' in section '{section}' : {}", line.word(1), problem.message), ..problem }
 }
 
 fn addresses(scope: &mut Scope<'_>, line: &Line, index: usize, prefixed: bool) -> Result<Vec<BindAddress>, Problem> {
@@ -431,13 +441,11 @@ pub fn process(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mu
 }
 
 /// `proto`.
-pub fn proto(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut BindDraft) -> Result<(), Problem> {
+pub fn proto(_: &mut Scope<'_>, line: &Line, index: &mut usize, _: &mut BindDraft) -> Result<(), Problem> {
     let word = *index;
-    draft.bind.protocol = match argument(line, index, "missing value")? {
-        "h1" => Some(BindProtocol::Http1),
-        "h2" => Some(BindProtocol::Http2),
-        "none" => None,
-        value => return Err(Problem::new(format!("'proto' :  unknown MUX protocol '{value}'")).at(word + 1)),
-    };
-    Ok(())
+    match argument(line, index, "missing value")? {
+        "h1" | "none" => Ok(()),
+        "h2" => Err(Problem::new("'proto h2' is not supported yet: comes with HTTP/2.").at(word + 1)),
+        value => Err(Problem::new(format!("'proto' :  unknown MUX protocol '{value}'")).at(word + 1)),
+    }
 }

@@ -13,4 +13,5 @@ pub mod resolvers;
 pub mod sections;
 pub mod server;
 pub mod source;
+pub mod tls;
 pub mod tune;

@@ -11,6 +11,7 @@ use crate::{
     address::{self, Accepts, Family, Host, Port},
     diagnostics::{Prefix, Problem},
     finish,
+    keywords::tls::{self, TlsWords},
     line::Line,
     model::{Location, ProxyOptions, ResolveOptions, Server, ServerAddress, ServerPort},
     parser::is_name_character,
@@ -43,6 +44,8 @@ pub struct Pending {
     pub is_default: bool,
     /// The line.
     pub line: Option<Line>,
+    /// Words about TLS.
+    pub tls: TlsWords,
 }
 
 impl Default for ServerDraft {
@@ -110,6 +113,7 @@ impl Default for ServerDraft {
             is_id_forced: false,
             octet_count: false,
             accept_legacy_http_response: false,
+            tls: None,
         };
         Self { server, pending: Pending::default() }
     }
@@ -193,6 +197,7 @@ fn add(scope: &mut Scope<'_>, line: &Line, index: usize, names: &[String]) -> Re
         if let Some(message) = finish::missing_agent_port(&draft.server) {
             return Err(Problem::new(message).expected("'agent-port <port>'"));
         }
+        draft.server.tls = tls::server::finish(scope, &draft)?;
         Ok(())
     });
     if outcome.is_err() {

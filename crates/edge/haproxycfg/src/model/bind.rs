@@ -1,8 +1,8 @@
 //! Listening sockets.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use super::{CliLevel, Identity, Location};
+use super::{BindTls, CliLevel, Identity, Location};
 
 /// A listening socket.
 #[derive(Clone, Debug, Default)]
@@ -23,8 +23,6 @@ pub struct Bind {
     pub netscaler_magic: Option<u32>,
     /// `namespace`.
     pub namespace: Option<String>,
-    /// `proto`: which HTTP it speaks; none is what clients begin with.
-    pub protocol: Option<BindProtocol>,
     /// `maxconn`.
     pub maxconn: Option<u32>,
     /// `backlog`.
@@ -49,15 +47,8 @@ pub struct Bind {
     pub level: Option<CliLevel>,
     /// `process`/`thread`: workers that serve it; empty is all.
     pub threads: Vec<u32>,
-}
-
-/// Which HTTP a listening socket speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BindProtocol {
-    /// `h1`
-    Http1,
-    /// `h2`
-    Http2,
+    /// `ssl`.
+    pub tls: Option<Arc<BindTls>>,
 }
 
 /// Ownership and mode of a unix socket.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use accelerator::publication::Publication;
 
-use super::{Location, LogTarget, SetVariable, StatsSocket, Tune, UnixOptions};
+use super::{Location, LogTarget, SetVariable, StatsSocket, TlsTune, Tune, UnixOptions};
 
 /// Process-wide settings.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +75,8 @@ pub struct Global {
     pub environment: BTreeMap<String, String>,
     /// The `tune.*` settings.
     pub tune: Tune,
+    /// `tune.ssl.*`.
+    pub tls: TlsTune,
     /// `external-check`.
     pub external_check: bool,
     /// `insecure-fork-wanted`.

@@ -34,6 +34,7 @@ mod stream_action;
 mod switching;
 mod tcp_action;
 mod timeouts;
+mod tls;
 mod tune;
 mod users;
 mod variable;
@@ -42,7 +43,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 pub use self::{
     balance::{Algorithm, Balance},
-    bind::{AcceptMode, Bind, BindAddress, BindProtocol, UnixOptions},
+    bind::{AcceptMode, Bind, BindAddress, UnixOptions},
     capture::{Capture, CaptureCookie},
     check::{
         CheckAction, CheckConfig, CheckConnect, CheckExpect, CheckExpectation, CheckMessage, CheckPort, CheckProtocol,
@@ -73,6 +74,7 @@ pub use self::{
     switching::{BackendTarget, PersistRule, ServerTarget, UseBackend, UseServer},
     tcp_action::TcpAction,
     timeouts::Timeouts,
+    tls::{BindTls, ServerTls, TlsTune},
     tune::Tune,
     users::{Password, User, Userlist},
     variable::{SetVariable, VariableValue},

@@ -8,7 +8,7 @@ use std::{
 
 use balance::{Observe, OnError};
 
-use super::{Location, ProxyIndex, ResolveOptions, ResolversIndex, ServerIndex, SourceAddress};
+use super::{Location, ProxyIndex, ResolveOptions, ResolversIndex, ServerIndex, ServerTls, SourceAddress};
 
 /// A `server` line, `default-server` applied.
 #[derive(Clone, Debug)]
@@ -136,6 +136,8 @@ pub struct Server {
     pub octet_count: bool,
     /// Tidegate's: `accept-legacy-http-response`, heads that break the rules without a doubt about their end pass.
     pub accept_legacy_http_response: bool,
+    /// `ssl`, `check-ssl`.
+    pub tls: Option<Arc<ServerTls>>,
 }
 
 /// Address of a server, without the port.

@@ -84,7 +84,9 @@ pub(super) fn connect(scope: &mut Scope<'_>, line: &Line) -> Result<(CheckConnec
                 comment = Some(argument(line, index, "a string")?.to_owned());
                 index += 1;
             }
-            "ssl" | "sni" | "alpn" => return Err(not_yet(word, index, "it comes with TLS")),
+            "ssl" | "sni" | "alpn" => {
+                return Err(not_yet(word, index, "'connect default' of a server with 'check-ssl' speaks TLS"));
+            }
             "via-socks4" => connect.via_socks4 = true,
             "proto" => {
                 check_protocol(line, index)?;

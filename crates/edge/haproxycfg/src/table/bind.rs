@@ -1,16 +1,17 @@
 //! Words of `bind` lines and of `stats socket`.
 
 use super::{Group, Keyword};
-use crate::keywords::bind;
+use crate::keywords::{bind, tls::bind as secure};
 
-const TLS: &str = "comes with TLS";
+const GENERATED: &str = "certificates are not made on the way yet; name a file with 'crt'";
+const OCSP: &str = "responses are not renewed by the program yet; a file '.ocsp' beside the certificate is sent along";
 
 const fn word(name: &'static str, arguments: &'static str) -> Keyword {
     Keyword::new(Group::Bind, name, arguments, "5.1")
 }
 
 const fn tls(name: &'static str, arguments: &'static str, doc: &'static str, example: &'static str) -> Keyword {
-    word(name, arguments).doc(doc, example).not_yet(TLS)
+    word(name, arguments).doc(doc, example).bind(secure::word)
 }
 
 /// The table.
@@ -45,13 +46,12 @@ pub const KEYWORDS: &[Keyword] = &[
         "Errors of CAs that are ignored.",
         "bind :443 ssl crt site.pem ca-ignore-err all",
     ),
-    tls(
-        "ca-sign-file",
-        "<file>",
-        "CA that generated certificates are signed with.",
-        "bind :443 ssl ca-sign-file ca.pem",
-    ),
-    tls("ca-sign-pass", "<passphrase>", "Passphrase of the CA's key.", "bind :443 ssl ca-sign-pass secret"),
+    word("ca-sign-file", "<file>")
+        .doc("CA that generated certificates are signed with.", "bind :443 ssl ca-sign-file ca.pem")
+        .not_yet(GENERATED),
+    word("ca-sign-pass", "<passphrase>")
+        .doc("Passphrase of the CA's key.", "bind :443 ssl ca-sign-pass secret")
+        .not_yet(GENERATED),
     tls(
         "ca-verify-file",
         "<file>",
@@ -85,17 +85,20 @@ pub const KEYWORDS: &[Keyword] = &[
             "stats socket /run/haproxy/admin.sock expose-fd listeners",
         )
         .bind(bind::expose_fd),
-    tls("force-sslv3", "", "Only SSL 3.0.", "bind :443 ssl crt site.pem force-sslv3"),
-    tls("force-tlsv10", "", "Only TLS 1.0.", "bind :443 ssl crt site.pem force-tlsv10"),
-    tls("force-tlsv11", "", "Only TLS 1.1.", "bind :443 ssl crt site.pem force-tlsv11"),
+    word("force-sslv3", "")
+        .doc("Only SSL 3.0.", "bind :443 ssl crt site.pem force-sslv3")
+        .removed("'force-sslv3' : SSL 3.0 is never spoken: it is broken, and left out on purpose. Write 'ssl-min-ver TLSv1.2' instead."),
+    word("force-tlsv10", "")
+        .doc("Only TLS 1.0.", "bind :443 ssl crt site.pem force-tlsv10")
+        .removed("'force-tlsv10' : TLS 1.0 is never spoken: it is broken, and left out on purpose. Write 'ssl-min-ver TLSv1.2' instead."),
+    word("force-tlsv11", "")
+        .doc("Only TLS 1.1.", "bind :443 ssl crt site.pem force-tlsv11")
+        .removed("'force-tlsv11' : TLS 1.1 is never spoken: it is broken, and left out on purpose. Write 'ssl-min-ver TLSv1.2' instead."),
     tls("force-tlsv12", "", "Only TLS 1.2.", "bind :443 ssl crt site.pem force-tlsv12"),
     tls("force-tlsv13", "", "Only TLS 1.3.", "bind :443 ssl crt site.pem force-tlsv13"),
-    tls(
-        "generate-certificates",
-        "",
-        "Makes a certificate for each name.",
-        "bind :443 ssl generate-certificates ca-sign-file ca.pem",
-    ),
+    word("generate-certificates", "")
+        .doc("Makes a certificate for each name.", "bind :443 ssl generate-certificates ca-sign-file ca.pem")
+        .not_yet(GENERATED),
     word("gid", "<number>").doc("Group of a unix socket, by number.", "bind /run/web.sock gid 99").bind(bind::unix),
     word("group", "<name>").doc("Group of a unix socket, by name.", "bind /run/web.sock group www").bind(bind::unix),
     word("id", "<number>").doc("Number of the socket in statistics.", "bind :80 id 5").bind(bind::id),
@@ -127,7 +130,9 @@ pub const KEYWORDS: &[Keyword] = &[
         "Protocols that TLS negotiates, in the old way.",
         "bind :443 ssl crt site.pem npn http/1.1",
     ),
-    tls("ocsp-update", "[off|on]", "Renews OCSP responses.", "bind :443 ssl crt site.pem ocsp-update on"),
+    word("ocsp-update", "[off|on]")
+        .doc("Renews OCSP responses.", "bind :443 ssl crt site.pem ocsp-update on")
+        .not_yet(OCSP),
     tls(
         "prefer-client-ciphers",
         "",
@@ -138,10 +143,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("Workers that serve the socket, by the old word.", "bind :80 process 1/1")
         .bind(bind::process),
     word("proto", "<name>")
-        .doc(
-            "Protocol of connections: h1, h2, or none in TCP mode; h2 without TLS is HTTP/2 with prior knowledge.",
-            "bind :80 proto h2",
-        )
+        .doc("Protocol of connections: h1, or none in TCP mode.", "bind :80 proto h1")
         .bind(bind::proto),
     word("quic-force-retry", "")
         .doc("Verifies addresses of QUIC clients.", "bind quic4@:443 ssl crt site.pem quic-force-retry")

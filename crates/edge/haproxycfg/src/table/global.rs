@@ -1,13 +1,13 @@
 //! The `global` section.
 
 use super::{Group, Keyword};
-use crate::keywords::{global, tune};
+use crate::keywords::{global, tls::global as secure, tune};
 
-const TLS: &str = "TLS is not there yet";
+const DH: &str = "keys are exchanged by elliptic curves alone";
 const LUA: &str = "there is no Lua here, so nothing depends on it";
 const ZLIB: &str = "compression does not use zlib";
 const POLLER: &str = "the runtime polls with epoll and needs no choice";
-const HTTP2: &str = "WebSockets over HTTP/2 are not offered yet";
+const HTTP2: &str = "HTTP/2 is not there yet";
 const QUIC: &str = "QUIC is not there yet";
 const DEVICES: &str = "device detection is a commercial library that HAProxy has to be built with";
 
@@ -33,7 +33,7 @@ pub const KEYWORDS: &[Keyword] = &[
     global("51degrees-property-separator", "<char>")
         .doc("Separator of the properties of 51Degrees.", "51degrees-property-separator ,")
         .not_yet(DEVICES),
-    global("ca-base", "<dir>").doc("Directory of relative paths of CA files.", "ca-base /etc/ssl/certs").harmless(TLS),
+    global("ca-base", "<dir>").doc("Directory of relative paths of CA files.", "ca-base /etc/ssl/certs").line(secure::base),
     global("chroot", "<dir>")
         .doc("Directory that the process locks itself into after start.", "chroot /var/lib/haproxy")
         .line(global::path),
@@ -48,7 +48,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .line(global::cpu_map),
     global("crt-base", "<dir>")
         .doc("Directory of relative paths of certificates.", "crt-base /etc/ssl/private")
-        .harmless(TLS),
+        .line(secure::base),
     global("daemon", "").doc("Goes to the background after start.", "daemon").line(global::daemon),
     global("default-path", "{ current | config | parent | origin <path> }")
         .doc("What relative paths in the configuration are relative to.", "default-path config")
@@ -123,7 +123,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .line(global::switch),
     global("issuers-chain-path", "<dir>")
         .doc("Directory of certificates of issuers.", "issuers-chain-path /etc/ssl/issuers")
-        .harmless(TLS),
+        .not_yet("chains are not looked up; put the issuers' certificates behind the certificate in its file, or into '.issuer' beside it"),
     global("localpeer", "<name>")
         .doc("Name of this instance among its peers.", "localpeer front1")
         .line(global::localpeer),
@@ -187,49 +187,49 @@ pub const KEYWORDS: &[Keyword] = &[
         .line(global::environment),
     global("ssl-default-bind-ciphers", "<ciphers>")
         .doc("Ciphers of bind lines up to TLS 1.2.", "ssl-default-bind-ciphers ECDHE+AESGCM")
-        .harmless(TLS),
+        .line(secure::list),
     global("ssl-default-bind-ciphersuites", "<ciphersuites>")
         .doc("Cipher suites of bind lines from TLS 1.3.", "ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256")
-        .harmless(TLS),
+        .line(secure::list),
     global("ssl-default-bind-curves", "<curves>")
         .doc("Curves of bind lines.", "ssl-default-bind-curves X25519:P-256")
-        .harmless(TLS),
+        .line(secure::list),
     global("ssl-default-bind-options", "<option>...")
         .doc("TLS options of bind lines.", "ssl-default-bind-options ssl-min-ver TLSv1.2")
-        .harmless(TLS),
+        .line(secure::options),
     global("ssl-default-server-ciphers", "<ciphers>")
         .doc("Ciphers of server lines up to TLS 1.2.", "ssl-default-server-ciphers ECDHE+AESGCM")
-        .harmless(TLS),
+        .line(secure::list),
     global("ssl-default-server-ciphersuites", "<ciphersuites>")
         .doc("Cipher suites of server lines from TLS 1.3.", "ssl-default-server-ciphersuites TLS_AES_128_GCM_SHA256")
-        .harmless(TLS),
+        .line(secure::list),
     global("ssl-default-server-options", "<option>...")
         .doc("TLS options of server lines.", "ssl-default-server-options ssl-min-ver TLSv1.2")
-        .harmless(TLS),
+        .line(secure::options),
     global("ssl-dh-param-file", "<file>")
         .doc("Diffie-Hellman parameters.", "ssl-dh-param-file /etc/ssl/dh.pem")
-        .harmless(TLS),
-    global("ssl-engine", "<name> [algo <list>]").doc("OpenSSL engine.", "ssl-engine rdrand").not_yet("comes with TLS"),
+        .harmless(DH),
+    global("ssl-engine", "<name> [algo <list>]").doc("OpenSSL engine.", "ssl-engine rdrand").not_yet("there is no OpenSSL in this program; leave it out"),
     global("ssl-load-extra-del-ext", "")
         .doc("Removes the extension before looking for files beside a certificate.", "ssl-load-extra-del-ext")
-        .harmless(TLS),
+        .line(secure::removes_extension),
     global("ssl-load-extra-files", "<type>...")
         .doc("Which files beside a certificate are loaded.", "ssl-load-extra-files bundle")
-        .harmless(TLS),
-    global("ssl-mode-async", "").doc("Asynchronous TLS engines.", "ssl-mode-async").not_yet("comes with TLS"),
+        .line(secure::extra_files),
+    global("ssl-mode-async", "").doc("Asynchronous TLS engines.", "ssl-mode-async").not_yet("there is no OpenSSL in this program; leave it out"),
     global("ssl-propquery", "<query>")
         .doc("Property query of OpenSSL providers.", "ssl-propquery provider=default")
-        .not_yet("comes with TLS"),
-    global("ssl-provider", "<name>").doc("OpenSSL provider.", "ssl-provider default").not_yet("comes with TLS"),
+        .not_yet("there is no OpenSSL in this program; leave it out"),
+    global("ssl-provider", "<name>").doc("OpenSSL provider.", "ssl-provider default").not_yet("there is no OpenSSL in this program; leave it out"),
     global("ssl-provider-path", "<path>")
         .doc("Directory of OpenSSL providers.", "ssl-provider-path /usr/lib/ssl-modules")
-        .not_yet("comes with TLS"),
+        .not_yet("there is no OpenSSL in this program; leave it out"),
     global("ssl-server-verify", "[none|required]")
         .doc("Whether certificates of servers are verified.", "ssl-server-verify required")
-        .harmless(TLS),
+        .line(secure::server_verify),
     global("ssl-skip-self-issued-ca", "")
         .doc("Does not send the certificate of a self-issued CA.", "ssl-skip-self-issued-ca")
-        .harmless(TLS),
+        .harmless("a chain is sent as it stands in its file; leave the root out of it"),
     global("stats", "{ socket | timeout | maxconn } ...")
         .doc("The statistics socket.", "stats socket /run/haproxy/admin.sock mode 660 level admin")
         .line(global::stats),
@@ -281,8 +281,8 @@ pub const KEYWORDS: &[Keyword] = &[
     tune("maxsessrate", "<number>")
         .doc("New sessions a second of the whole process.", "maxsessrate 1000")
         .line(global::number),
-    tune("maxsslconn", "<number>").doc("TLS connections of the whole process.", "maxsslconn 1000").harmless(TLS),
-    tune("maxsslrate", "<number>").doc("New TLS sessions a second.", "maxsslrate 1000").harmless(TLS),
+    tune("maxsslconn", "<number>").doc("TLS connections of the whole process.", "maxsslconn 1000").not_yet("TLS connections count as all others; use 'maxconn'"),
+    tune("maxsslrate", "<number>").doc("New TLS sessions a second.", "maxsslrate 1000").not_yet("TLS sessions count as all others; use 'maxsessrate' or 'rate-limit sessions'"),
     tune("noepoll", "").doc("Does not use epoll.", "noepoll").harmless(POLLER),
     tune("noevports", "").doc("Does not use event ports.", "noevports").harmless(POLLER),
     tune("nogetaddrinfo", "")
@@ -324,16 +324,16 @@ pub const KEYWORDS: &[Keyword] = &[
         .experimental(),
     tune("tune.h2.header-table-size", "<number>")
         .doc("Table of HPACK, bytes.", "tune.h2.header-table-size 4096")
-        .line(tune::http2),
+        .harmless(HTTP2),
     tune("tune.h2.initial-window-size", "<number>")
         .doc("Window of HTTP/2 streams, bytes.", "tune.h2.initial-window-size 65535")
-        .line(tune::http2),
+        .harmless(HTTP2),
     tune("tune.h2.max-concurrent-streams", "<number>")
         .doc("Streams of an HTTP/2 connection.", "tune.h2.max-concurrent-streams 100")
-        .line(tune::http2),
+        .harmless(HTTP2),
     tune("tune.h2.max-frame-size", "<number>")
         .doc("Frames of HTTP/2, bytes.", "tune.h2.max-frame-size 16384")
-        .line(tune::http2),
+        .harmless(HTTP2),
     tune("tune.http.cookielen", "<bytes>")
         .doc("Captured part of a cookie.", "tune.http.cookielen 63")
         .line(tune::number),
@@ -452,28 +452,28 @@ pub const KEYWORDS: &[Keyword] = &[
         .line(tune::size),
     tune("tune.ssl.cachesize", "<number>")
         .doc("Entries of the cache of TLS sessions.", "tune.ssl.cachesize 20000")
-        .harmless(TLS),
+        .line(secure::cache_size),
     tune("tune.ssl.capture-buffer-size", "<bytes>")
         .doc("Captured part of the ClientHello.", "tune.ssl.capture-buffer-size 0")
-        .harmless(TLS),
+        .harmless("what a client offers is not kept yet"),
     tune("tune.ssl.capture-cipherlist-size", "<bytes>")
         .doc("Captured list of ciphers.", "tune.ssl.capture-cipherlist-size 0")
-        .harmless(TLS),
+        .harmless("what a client offers is not kept yet"),
     tune("tune.ssl.default-dh-param", "<bits>")
         .doc("Bits of the default Diffie-Hellman parameters.", "tune.ssl.default-dh-param 2048")
-        .harmless(TLS),
+        .harmless(DH),
     tune("tune.ssl.force-private-cache", "")
         .doc("A cache of TLS sessions for each process.", "tune.ssl.force-private-cache")
-        .harmless(TLS),
-    tune("tune.ssl.hard-maxrecord", "<bytes>").doc("Largest TLS record.", "tune.ssl.hard-maxrecord 0").harmless(TLS),
-    tune("tune.ssl.keylog", "{ on | off }").doc("Keeps TLS keys for logs.", "tune.ssl.keylog off").harmless(TLS),
-    tune("tune.ssl.lifetime", "<time>").doc("Age of TLS sessions.", "tune.ssl.lifetime 300s").harmless(TLS),
+        .harmless("there is one process, whose workers share sessions"),
+    tune("tune.ssl.hard-maxrecord", "<bytes>").doc("Largest TLS record.", "tune.ssl.hard-maxrecord 0").harmless("records are as long as what is at hand, 16 KiB at most"),
+    tune("tune.ssl.keylog", "{ on | off }").doc("Keeps TLS keys for logs.", "tune.ssl.keylog off").harmless("keys are not kept yet"),
+    tune("tune.ssl.lifetime", "<time>").doc("Age of TLS sessions.", "tune.ssl.lifetime 300s").line(secure::lifetime),
     tune("tune.ssl.maxrecord", "<bytes>")
         .doc("Largest TLS record at the beginning of a transfer.", "tune.ssl.maxrecord 0")
-        .harmless(TLS),
+        .harmless("records are as long as what is at hand, 16 KiB at most"),
     tune("tune.ssl.ssl-ctx-cache-size", "<number>")
         .doc("Entries of the cache of generated certificates.", "tune.ssl.ssl-ctx-cache-size 1000")
-        .harmless(TLS),
+        .harmless("certificates are not made on the way yet"),
     Keyword::new(Group::Global, "tune.stick-table.handover", "<size>", "")
         .doc(
             "Bytes of stick tables that a worker process hands over to the one that takes its place; 0 is nothing.",

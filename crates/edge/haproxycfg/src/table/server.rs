@@ -1,16 +1,18 @@
 //! Words of `server` and `default-server` lines.
 
 use super::{Group, Keyword};
-use crate::keywords::server;
+use crate::keywords::{server, tls::server as secure};
 
-const TLS: &str = "comes with TLS";
+const NO_VERIFY_HOST: &str = "leave out 'verifyhost' of default-server";
+const NO_FIELDS: &str =
+    "fields about the client's TLS are not sent to servers yet; 'send-proxy-v2' sends the addresses";
 
 const fn word(name: &'static str, arguments: &'static str) -> Keyword {
     Keyword::new(Group::Server, name, arguments, "5.2")
 }
 
 const fn tls(name: &'static str, arguments: &'static str, doc: &'static str, example: &'static str) -> Keyword {
-    word(name, arguments).doc(doc, example).not_yet(TLS)
+    word(name, arguments).doc(doc, example).server(secure::word)
 }
 
 /// The table.
@@ -127,9 +129,15 @@ pub const KEYWORDS: &[Keyword] = &[
             "server web1 192.0.2.1:80 check fastinter 500",
         )
         .server(server::time),
-    tls("force-sslv3", "", "Only SSL 3.0.", "server web1 192.0.2.1:443 ssl force-sslv3"),
-    tls("force-tlsv10", "", "Only TLS 1.0.", "server web1 192.0.2.1:443 ssl force-tlsv10"),
-    tls("force-tlsv11", "", "Only TLS 1.1.", "server web1 192.0.2.1:443 ssl force-tlsv11"),
+    word("force-sslv3", "")
+        .doc("Only SSL 3.0.", "server web1 192.0.2.1:443 ssl force-sslv3")
+        .removed("'force-sslv3' : SSL 3.0 is never spoken: it is broken, and left out on purpose. Write 'ssl-min-ver TLSv1.2' instead."),
+    word("force-tlsv10", "")
+        .doc("Only TLS 1.0.", "server web1 192.0.2.1:443 ssl force-tlsv10")
+        .removed("'force-tlsv10' : TLS 1.0 is never spoken: it is broken, and left out on purpose. Write 'ssl-min-ver TLSv1.2' instead."),
+    word("force-tlsv11", "")
+        .doc("Only TLS 1.1.", "server web1 192.0.2.1:443 ssl force-tlsv11")
+        .removed("'force-tlsv11' : TLS 1.1 is never spoken: it is broken, and left out on purpose. Write 'ssl-min-ver TLSv1.2' instead."),
     tls("force-tlsv12", "", "Only TLS 1.2.", "server web1 192.0.2.1:443 ssl force-tlsv12"),
     tls("force-tlsv13", "", "Only TLS 1.3.", "server web1 192.0.2.1:443 ssl force-tlsv13"),
     word("id", "<number>")
@@ -197,7 +205,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .server(server::flag),
     word("no-check-ssl", "")
         .doc("Checks use no TLS, whatever default-server says.", "server web1 192.0.2.1:80 no-check-ssl")
-        .server(server::flag),
+        .server(secure::word),
     word("no-send-proxy", "")
         .doc("Sends no PROXY header version 1, whatever default-server says.", "server web1 192.0.2.1:80 no-send-proxy")
         .server(server::flag),
@@ -218,7 +226,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .server(server::flag),
     word("no-ssl", "")
         .doc("Uses no TLS, whatever default-server says.", "server web1 192.0.2.1:80 no-ssl")
-        .server(server::flag),
+        .server(secure::word),
     tls("no-ssl-reuse", "", "Does not resume TLS sessions.", "server web1 192.0.2.1:443 ssl no-ssl-reuse"),
     tls("no-sslv3", "", "No SSL 3.0.", "server web1 192.0.2.1:443 ssl no-sslv3"),
     tls("no-tls-tickets", "", "No TLS session tickets.", "server web1 192.0.2.1:443 ssl no-tls-tickets"),
@@ -231,7 +239,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .server(server::flag),
     word("no-verifyhost", "")
         .doc("Verifies no name in the certificate.", "server web1 192.0.2.1:443 no-verifyhost")
-        .not_yet(TLS),
+        .not_yet(NO_VERIFY_HOST),
     word("non-stick", "")
         .doc("Is not remembered in stick tables.", "server web1 192.0.2.1:80 non-stick")
         .server(server::flag),
@@ -325,18 +333,18 @@ pub const KEYWORDS: &[Keyword] = &[
     word("send-proxy-v2", "")
         .doc("Begins connections with a PROXY header version 2.", "server web1 192.0.2.1:80 send-proxy-v2")
         .server(server::flag),
-    tls(
-        "send-proxy-v2-ssl",
-        "",
-        "PROXY header version 2 with what is known of TLS.",
-        "server web1 192.0.2.1:80 send-proxy-v2-ssl",
-    ),
-    tls(
-        "send-proxy-v2-ssl-cn",
-        "",
-        "PROXY header version 2 with the name of the client's certificate.",
-        "server web1 192.0.2.1:80 send-proxy-v2-ssl-cn",
-    ),
+    word("send-proxy-v2-ssl", "")
+        .doc(
+            "PROXY header version 2 with what is known of TLS.",
+            "server web1 192.0.2.1:80 send-proxy-v2-ssl",
+        )
+        .not_yet(NO_FIELDS),
+    word("send-proxy-v2-ssl-cn", "")
+        .doc(
+            "PROXY header version 2 with the name of the client's certificate.",
+            "server web1 192.0.2.1:80 send-proxy-v2-ssl-cn",
+        )
+        .not_yet(NO_FIELDS),
     word("shard", "<number>")
         .doc("Part of the keys that a peer gets.", "server peer1 192.0.2.1:1024 shard 1")
         .not_yet("every peer gets every key; HAProxy has it from 2.7 on"),

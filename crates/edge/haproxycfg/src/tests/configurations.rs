@@ -45,17 +45,7 @@ fn what_a_distribution_installs_loads() {
     let parsed = read_with(DISTRIBUTION, with_pages(), &[]);
     assert_eq!(messages(&parsed, Severity::Alert), Vec::<String>::new());
     let warnings = messages(&parsed, Severity::Warning);
-    let keywords = [
-        "ca-base",
-        "crt-base",
-        "ssl-default-bind-ciphers",
-        "ssl-default-bind-ciphersuites",
-        "ssl-default-bind-options",
-    ];
-    assert_eq!(warnings.len(), keywords.len(), "{warnings:#?}");
-    for (warning, keyword) in warnings.iter().zip(keywords) {
-        assert!(warning.contains(&format!("'{keyword}' has no effect: TLS is not there yet.")), "{warning}");
-    }
+    assert_eq!(warnings, Vec::<String>::new());
     // The statistics socket is something to listen on.
     assert_eq!(parsed.verdict(), Verdict::Valid);
     let global = parsed.config.unwrap().global;
@@ -85,11 +75,21 @@ fn the_installed_file_itself_loads() {
 }
 
 #[test]
-fn tls_where_it_matters_is_refused() {
+fn certificates_are_read_below_the_base() {
     let text = format!("{DISTRIBUTION}frontend www\n\tbind :443 ssl crt site.pem\n");
     let parsed = read_with(&text, with_pages(), &[]);
     let alerts = messages(&parsed, Severity::Alert);
-    assert_eq!(alerts, ["parsing [t.cfg:28] : 'ssl' is not supported yet: comes with TLS."]);
+    let place = "parsing [t.cfg:28] : 'bind :443' in section 'frontend'";
+    let file = "'/etc/ssl/private/site.pem' : No such file or directory.";
+    assert_eq!(alerts, [format!("{place} : unable to stat SSL certificate from file {file}")]);
+    let files = with_pages().with("/etc/ssl/private/site.pem", super::tls::site("www.example.com").as_bytes());
+    let parsed = read_with(&text, files, &[]);
+    assert_eq!(messages(&parsed, Severity::Alert), Vec::<String>::new());
+    let config = parsed.config.unwrap();
+    let tls = config.proxies[0].binds[0].tls.clone().unwrap();
+    let options = &tls.entries[0].options;
+    assert_eq!((options.tickets, options.versions.tls12, tls.strict_sni), (false, true, false));
+    assert_eq!(tls.entries[0].identity.names()[0], "www.example.com");
 }
 
 /// A farm of web servers with its statistics, in spellings of long ago.

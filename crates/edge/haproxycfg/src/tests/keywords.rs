@@ -37,7 +37,7 @@ fn a_keyword_without_parser_is_not_supported() {
 /// A configuration around the example of a keyword.
 fn around(keyword: &Keyword) -> Option<String> {
     let example = keyword.example;
-    let backend = "backend b\n  timeout connect 1s\n  timeout server 1s\n";
+    let backend = "global\n  ssl-server-verify none\nbackend b\n  timeout connect 1s\n  timeout server 1s\n";
     let text = match keyword.group {
         Group::Section if example.starts_with("global") => "global\n".to_owned(),
         Group::Section if example.starts_with("program") => format!("{example}\n  command /bin/true\n"),
@@ -109,6 +109,7 @@ fn surroundings(text: &str) -> (String, Bundle) {
             if path.ends_with(".http") { b"HTTP/1.0 503 x\r\n\r\nx" } else { b"content-type Content-Type\n" };
         files = files.with(path, contents);
     }
+    files = super::tls::with_examples(files);
     if text.starts_with("backend app") || text.starts_with("http-errors") {
         return (text.to_owned(), files);
     }

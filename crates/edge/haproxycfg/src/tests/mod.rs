@@ -6,6 +6,7 @@ mod facts;
 mod keywords;
 mod rendering;
 mod settings;
+mod tls;
 
 use std::collections::BTreeMap;
 

@@ -133,6 +133,8 @@ pub struct LiveListener {
     pub id: u32,
     /// Its numbers.
     pub side: Arc<SideCounters>,
+    /// What its clients speak TLS with.
+    pub tls: Option<Arc<tls::Acceptor>>,
 }
 
 impl LiveProxy {

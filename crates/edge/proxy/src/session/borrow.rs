@@ -69,7 +69,7 @@ impl IdleConnectionRequest {
         if self.is_granted.load(Relaxed) || self.answer.is_closed() {
             return;
         }
-        let Some(connection) = pool.take(&self.server, self.reuse, self.place.as_ref()) else { return };
+        let Some(connection) = pool.take(&self.server, self.reuse, (self.place.as_ref(), 0)) else { return };
         if self.is_granted.swap(true, AcqRel) {
             return pool.give(connection);
         }

@@ -16,7 +16,6 @@ use sample::{
     TcpInformation, Value, VariableName,
 };
 
-use super::protocol::Protocol;
 use super::proxy_protocol::Refused;
 use super::transaction::{ProxyFields, RawHead, SeenBody, SeenBytes, Transaction};
 
@@ -122,7 +121,7 @@ impl Context for Transaction {
             received_proxy: self.client.received_proxy,
             proxy_authority: self.proxy_fields().and_then(|fields| fields.authority.as_deref()),
             proxy_unique_id: self.proxy_fields().and_then(|fields| fields.unique_id.as_deref()),
-            ..Connection::default()
+            encrypted: self.client.stream.as_ref().is_some_and(|stream| stream.secure().is_some()),
         })
     }
 
@@ -147,6 +146,7 @@ impl Context for Transaction {
             source: self.route.source.map(Address::Inet),
             destination: self.route.destination.or_else(|| self.server_address()).map(Address::Inet),
             http_major: self.route.protocol.major(),
+            encrypted: self.route.server.as_ref().is_some_and(|server| server.speaks_tls()),
             ..Connection::default()
         })
     }
@@ -192,11 +192,7 @@ impl Context for Transaction {
         (self.asked.is_complete() || self.asked.raw_head == RawHead::Request).then(|| Request {
             method: self.request.method(),
             uri: self.request.target(),
-            uri_prefix: &self.asked.url_prefix,
-            version: match self.client.protocol {
-                Protocol::Http1 => digits(self.request.version_bytes()),
-                Protocol::Http2 => (2, 0),
-            },
+            version: digits(self.request.version_bytes()),
             headers: &self.request.headers,
             body: self.asked.body.shown(),
             first: !self.asked.is_follower,

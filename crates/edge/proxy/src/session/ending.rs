@@ -168,7 +168,7 @@ impl Unreachable {
     pub fn ending(&self, has_server: bool) -> Ending {
         match self {
             Self::NoServer => Ending::NoServer,
-            Self::Refused(_) => Ending::NotConnected,
+            Self::Refused(_) | Self::Handshake(_) => Ending::NotConnected,
             Self::QueueFull => Ending::QueueFull,
             Self::QueueTimeout => Ending::QueueTimedOut,
             Self::ConnectTimeout => Ending::ConnectTimedOut,

@@ -9,7 +9,7 @@ use ::http::{
 use accelerator::{log::CloseReason, proxy_header};
 use telemetry::vsl::VslTag;
 
-use super::{Expected, http::Session, transaction::ProxyFields, varnish_log};
+use super::{Expected, handshake::TlsRefused, http::Session, transaction::ProxyFields, varnish_log};
 
 /// How long the headers may take where no timeout is configured.
 const HEADER_TIME: Duration = Duration::from_secs(10);
@@ -33,6 +33,8 @@ pub enum Refused {
     Netscaler(NetscalerRefused),
     /// It speaks of a protocol that is not known.
     Protocol,
+    /// It and this end speak no TLS with each other.
+    Tls(TlsRefused),
 }
 
 impl Refused {
@@ -48,6 +50,7 @@ impl Refused {
             Self::Protocol => "Received an unhandled protocol in the PROXY protocol header",
             Self::Malformed => "Received an invalid PROXY protocol header",
             Self::Netscaler(why) => why.text(),
+            Self::Tls(why) => why.text(),
         }
     }
 
@@ -64,13 +67,20 @@ impl Refused {
             Self::Protocol => 17,
             // They follow in the order of the words.
             Self::Netscaler(why) => 18 + why as u8,
+            Self::Tls(why) => why.code(),
         }
     }
 
     /// Whether nothing was to be learnt from the client, which `option dontlognull` keeps out of the log.
     #[must_use]
     pub fn is_silent(self) -> bool {
-        matches!(self, Self::Closed | Self::Reset | Self::Netscaler(NetscalerRefused::Closed | NetscalerRefused::Reset))
+        matches!(
+            self,
+            Self::Closed
+                | Self::Reset
+                | Self::Netscaler(NetscalerRefused::Closed | NetscalerRefused::Reset)
+                | Self::Tls(TlsRefused::Closed)
+        )
     }
 }
 

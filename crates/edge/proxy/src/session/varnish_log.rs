@@ -232,7 +232,9 @@ pub fn left_alone(
             log.backend_opened(connection, wall_clock_at(worker, connected));
             return Account { response_head: 0, ..account_of(exchange) };
         }
-        Unfetched::Unreachable(Unreachable::Refused(_) | Unreachable::ConnectTimeout) => log.count(Main::backend_fail),
+        Unfetched::Unreachable(Unreachable::Refused(_) | Unreachable::Handshake(_) | Unreachable::ConnectTimeout) => {
+            log.count(Main::backend_fail)
+        }
         Unfetched::Unreachable(Unreachable::QueueFull | Unreachable::QueueTimeout) => log.count(Main::backend_busy),
         Unfetched::Unreachable(Unreachable::NoServer) => log.count(Main::backend_unhealthy),
         _ => {}
@@ -246,6 +248,7 @@ fn count_unreachable(counters: &Counters<Vbe>, why: &Unreachable) {
         Unreachable::NoServer => Vbe::unhealthy,
         Unreachable::QueueFull | Unreachable::QueueTimeout => Vbe::busy,
         Unreachable::ConnectTimeout => Vbe::fail_etimedout,
+        Unreachable::Handshake(_) => Vbe::fail_other,
         Unreachable::Refused(error) => match rustix::io::Errno::from_io_error(error) {
             Some(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => Vbe::fail_eacces,
             Some(rustix::io::Errno::ADDRNOTAVAIL) => Vbe::fail_eaddrnotavail,
@@ -341,6 +344,7 @@ pub fn words(name: &str, why: &Unfetched) -> String {
                 format!("backend {name}: fail errno {number} ({text})")
             }
             Unreachable::ConnectTimeout => format!("backend {name}: fail errno 110 (Connection timed out)"),
+            Unreachable::Handshake(failure) => format!("backend {name}: fail TLS ({failure})"),
             other => format!("backend {name}: {other:?}"),
         },
         Unfetched::NoResponse { end, .. } => match end {

@@ -199,7 +199,6 @@ impl Context for Stream {
             to_proxy: false,
             method: self.method.as_bytes(),
             uri: self.uri.as_bytes(),
-            uri_prefix: b"",
             version: self.version,
             headers: &self.headers,
             body: self.body(),

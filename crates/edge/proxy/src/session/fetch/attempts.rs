@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     pool::ServerConnection,
-    session::{descriptors, pinned::PinnedConnections, transaction::Transaction, wire::Wire},
+    session::{descriptors, handshake::server_name, pinned::PinnedConnections, transaction::Transaction, wire::Wire},
     worker::Worker,
 };
 
@@ -243,6 +243,8 @@ impl<'a, 'c> Attempts<'a, 'c> {
         if let Some(version) = connection.server.config.send_proxy.filter(|_| self.is_http) {
             let options = connection.server.config.proxy_options;
             connection.greeting = greeting(&proxy_header(transaction, version, options));
+        } else if let Some(name) = server_name(transaction, &connection.server) {
+            connection.greeting = greeting(name.as_bytes());
         }
         connection
     }

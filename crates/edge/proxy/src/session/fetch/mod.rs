@@ -268,6 +268,8 @@ pub enum Unreachable {
     Killed,
     /// The last attempt failed.
     Refused(io::Error),
+    /// The last attempt ended in the handshake of TLS.
+    Handshake(tls::Failure),
     /// The last attempt took too long.
     ConnectTimeout,
     /// The request has not the source address that it is to come from (`usesrc hdr_ip`).

@@ -15,7 +15,11 @@ use net::{Deadline, Namespaces, Stream, Target, connect::ConnectOptions};
 
 use super::{Requester, Unreachable};
 use crate::{
-    session::{descriptors, transaction::Transaction},
+    session::{
+        descriptors,
+        handshake::{self, server_name},
+        transaction::Transaction,
+    },
     worker::Worker,
 };
 
@@ -87,7 +91,13 @@ pub(super) async fn open(
             Err(error) => return Err(Unreachable::Refused(error)),
         }
     }
-    Ok(stream)
+    match server.tls.as_deref().filter(|_| server.speaks_tls()) {
+        None => Ok(stream),
+        Some(connector) => {
+            let name = server_name(transaction, server);
+            Box::pin(handshake::connect(stream, (connector, name.as_deref()), &mut deadline, requester)).await
+        }
+    }
 }
 
 /// Opens a connection, unless whoever wants it leaves or the time is over.

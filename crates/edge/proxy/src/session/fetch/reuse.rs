@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     pool::{Reuse, ServerConnection},
-    session::{body::Sink as _, borrow::borrow, descriptors, transaction::Transaction},
+    session::{body::Sink as _, borrow::borrow, descriptors, handshake::server_name, transaction::Transaction},
     worker::Worker,
 };
 
@@ -44,8 +44,10 @@ pub(super) fn idle_connection(
     let place = server.leads_elsewhere().then(|| destination(transaction, server));
     let source = server.config.source.as_ref().or(proxy.settings().source.as_ref());
     let usesrc = source.and_then(|source| source.usesrc.as_ref());
+    let greeting = server_name(transaction, server).map_or(0, |name| greeting(name.as_bytes()));
     let kept = attempts.kept.take_to(server.key, |kept| {
         usesrc.is_none_or(|usesrc| comes_from(transaction, usesrc, kept))
+            && kept.greeting == greeting
             && place.as_ref().is_none_or(|place| kept.leads_to(place))
     });
     if kept.is_some() {
@@ -55,7 +57,7 @@ pub(super) fn idle_connection(
         return None;
     }
     let reuse = reuse?;
-    worker.servers.borrow_mut().take(server, reuse, place.as_ref())
+    worker.servers.borrow_mut().take(server, reuse, (place.as_ref(), greeting))
 }
 
 /// Which connections of others `http-reuse` allows for this request; `can_repeat` if it can be sent again whatever becomes of it.
@@ -80,6 +82,7 @@ pub(super) async fn borrow_connection(
     if attempts.failed > 0
         || attempts.fresh
         || server.config.send_proxy.is_some()
+        || server.speaks_tls()
         || source.is_some_and(|source| source.usesrc.is_some())
         || server.idle.value() < u64::from(server.config.pool_low_conn)
     {

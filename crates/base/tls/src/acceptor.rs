@@ -1,0 +1,460 @@
+//! What connections of clients are accepted with: certificates by name, each with its options.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, Error as TlsError, ServerConfig, SignatureScheme,
+    crypto::{verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, UnixTime},
+    server::{
+        ClientHello as OfferedHello, NoServerSessionStorage, ResolvesServerCert,
+        danger::{ClientCertVerified, ClientCertVerifier},
+    },
+    sign::CertifiedKey,
+};
+use thiserror::Error;
+
+use crate::{
+    ciphers::{CipherList, Curves, Suites, Versions, crypto_provider},
+    failure::Distrust,
+    hello::ClientHello,
+    identity::{Identity, KeyKind},
+    sessions::{CachedSessions, Sessions, TicketKey, Tickets, context},
+    verify::{Purpose, RevocationLists, TrustAnchors, Verification, algorithms},
+    x509::Certificate,
+};
+
+/// What clients are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// Nothing.
+    #[default]
+    None,
+    /// A certificate, if they have one.
+    Optional,
+    /// A certificate.
+    Required,
+}
+
+/// How certificates of clients are verified.
+#[derive(Clone, Debug, Default)]
+pub struct ClientVerification {
+    /// Whether.
+    pub verify: Verify,
+    /// Who is trusted.
+    pub anchors: TrustAnchors,
+    /// Whose names clients are told, so that they know which certificate to show.
+    pub announced: TrustAnchors,
+    /// What was revoked.
+    pub revocation: RevocationLists,
+    /// Errors of a client's certificate that are let pass, by OpenSSL's numbers.
+    pub ignored: IgnoredErrors,
+    /// Errors of its issuers that are let pass.
+    pub ignored_of_issuers: IgnoredErrors,
+}
+
+/// Errors of certificates that are let pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum IgnoredErrors {
+    /// None.
+    #[default]
+    None,
+    /// All.
+    All,
+    /// Those of these numbers.
+    Some(Vec<u8>),
+}
+
+impl IgnoredErrors {
+    fn contains(&self, distrust: Distrust) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::Some(codes) => codes.contains(&distrust.code()),
+        }
+    }
+}
+
+/// The options of a certificate, or of all of a listener.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Versions.
+    pub versions: Versions,
+    /// Ciphers up to TLS 1.2.
+    pub ciphers: CipherList,
+    /// Cipher suites of TLS 1.3.
+    pub suites: Suites,
+    /// Curves.
+    pub curves: Curves,
+    /// Protocols by preference.
+    pub protocols: Vec<Vec<u8>>,
+    /// Certificates of clients.
+    pub clients: ClientVerification,
+    /// Whether sessions are resumed by tickets.
+    pub tickets: bool,
+    /// `tls-ticket-keys`.
+    pub ticket_keys: Vec<TicketKey>,
+    /// The client's order of ciphers counts.
+    pub prefers_client_order: bool,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            versions: Versions::default(),
+            ciphers: CipherList::all(),
+            suites: Suites::all(),
+            curves: Curves::all(),
+            protocols: Vec::new(),
+            clients: ClientVerification::default(),
+            tickets: true,
+            ticket_keys: Vec::new(),
+            prefers_client_order: false,
+        }
+    }
+}
+
+impl ServerOptions {
+    /// Whether they go together.
+    ///
+    /// # Errors
+    /// When they contradict each other.
+    pub fn check(&self) -> Result<(), AcceptorError> {
+        let provider = Arc::new(crypto_provider(&self.ciphers, &self.suites, &self.curves));
+        let builder = ServerConfig::builder_with_provider(provider);
+        builder.with_protocol_versions(&self.versions.list()).map(drop).map_err(wrong)
+    }
+}
+
+/// A certificate of a listener.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The certificate.
+    pub identity: Arc<Identity>,
+    /// Its options.
+    pub options: Arc<ServerOptions>,
+    /// The names that it is used for, instead of its own; one that begins with `!` is left out of a wildcard's.
+    pub filters: Vec<String>,
+}
+
+/// Why a listener cannot be served.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AcceptorError {
+    /// Options contradict each other.
+    #[error("{0}")]
+    Options(String),
+    /// There is no certificate.
+    #[error("no certificate")]
+    NoCertificate,
+}
+
+/// What connections of a listener are accepted with.
+pub struct Acceptor {
+    served: Vec<Served>,
+    exact: HashMap<String, Vec<usize>>,
+    /// By what follows the star.
+    wildcards: HashMap<String, Vec<usize>>,
+    excluded: HashMap<String, Vec<usize>>,
+    /// Certificates of the first one's names: whoever asks for none that is known gets one of them.
+    default: Vec<usize>,
+    is_strict: bool,
+}
+
+impl fmt::Debug for Acceptor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Acceptor").field("certificates", &self.served.len()).finish_non_exhaustive()
+    }
+}
+
+/// A certificate that is ready for use.
+pub struct Served {
+    config: Arc<ServerConfig>,
+    /// The same, for clients that offer none of its protocols.
+    without_protocols: Arc<ServerConfig>,
+    /// The certificate.
+    pub identity: Arc<Identity>,
+    /// How clients are verified.
+    pub verifier: Arc<Verifier>,
+}
+
+/// What a client's hello leads to.
+pub enum Choice<'a> {
+    /// This certificate, under these settings.
+    Certificate(&'a Served, Arc<ServerConfig>),
+    /// None: the name is not known.
+    Refused,
+}
+
+impl Acceptor {
+    /// That of a listener, whose first certificate is that of clients that ask for no name that is known; they get none if it is
+    /// `strict-sni`.
+    ///
+    /// # Errors
+    /// When options contradict each other, or when there is no certificate though not every client is refused.
+    pub fn new(entries: &[Entry], is_strict: bool, sessions: &Arc<Sessions>) -> Result<Self, AcceptorError> {
+        if entries.is_empty() && !is_strict {
+            return Err(AcceptorError::NoCertificate);
+        }
+        let mut acceptor = Self { is_strict, ..Self::of_nobody() };
+        let mut shared: Vec<(Arc<ServerOptions>, Shared)> = Vec::new();
+        for entry in entries {
+            let index = acceptor.served.len();
+            let known = shared.iter().position(|(options, _)| Arc::ptr_eq(options, &entry.options));
+            let place = known.unwrap_or_else(|| {
+                shared.push((Arc::clone(&entry.options), Shared::new(&entry.options, sessions)));
+                shared.len() - 1
+            });
+            let Some((options, common)) = shared.get(place) else { continue };
+            acceptor.served.push(common.serve(options, &entry.identity)?);
+            acceptor.name(index, entry);
+        }
+        Ok(acceptor)
+    }
+
+    /// One that refuses every client.
+    #[must_use]
+    pub fn of_nobody() -> Self {
+        Self {
+            served: Vec::new(),
+            exact: HashMap::new(),
+            wildcards: HashMap::new(),
+            excluded: HashMap::new(),
+            default: Vec::new(),
+            is_strict: true,
+        }
+    }
+
+    fn name(&mut self, index: usize, entry: &Entry) {
+        let names = if entry.filters.is_empty() { entry.identity.names() } else { &entry.filters };
+        for name in names {
+            let name = name.to_ascii_lowercase();
+            let (map, name) = match (name.strip_prefix('!'), name.strip_prefix('*')) {
+                (Some(excluded), _) => (&mut self.excluded, excluded),
+                (None, Some(rest)) => (&mut self.wildcards, rest),
+                (None, None) => (&mut self.exact, name.as_str()),
+            };
+            map.entry(name.to_owned()).or_default().push(index);
+        }
+        let kind = entry.identity.kind();
+        let is_of_default = match self.default.first().and_then(|first| self.served.get(*first)) {
+            None => true,
+            // Another kind of key for the very same names.
+            Some(first) => {
+                first.identity.names() == entry.identity.names()
+                    && entry.filters.is_empty()
+                    && self.default.iter().all(|other| self.kind(*other) != Some(kind))
+            }
+        };
+        if is_of_default {
+            self.default.push(index);
+        }
+    }
+
+    fn kind(&self, index: usize) -> Option<KeyKind> {
+        self.served.get(index).map(|served| served.identity.kind())
+    }
+
+    /// The certificate for a client.
+    pub(crate) fn choose(&self, hello: &ClientHello) -> Choice<'_> {
+        let named = hello.server_name.as_deref().and_then(|name| {
+            let exact = self.exact.get(name).and_then(|known| self.fitting(known, hello, &[]));
+            exact.or_else(|| {
+                let rest = name.get(name.find('.')?..)?;
+                let excluded = self.excluded.get(name).map(Vec::as_slice).unwrap_or_default();
+                self.wildcards.get(rest).and_then(|known| self.fitting(known, hello, excluded))
+            })
+        });
+        let chosen = named.or_else(|| if self.is_strict { None } else { self.fitting(&self.default, hello, &[]) });
+        let Some(served) = chosen.and_then(|index| self.served.get(index)) else { return Choice::Refused };
+        let speaks = served.config.alpn_protocols.iter().any(|ours| hello.protocols.contains(ours));
+        let config = if speaks { &served.config } else { &served.without_protocols };
+        Choice::Certificate(served, Arc::clone(config))
+    }
+
+    /// The best of these that the client takes: one of elliptic curves, or of RSA, or else the first.
+    fn fitting(&self, known: &[usize], hello: &ClientHello, excluded: &[usize]) -> Option<usize> {
+        let mut allowed = known.iter().copied().filter(|index| !excluded.contains(index));
+        let of = |wanted: KeyKind| {
+            known.iter().copied().find(|index| !excluded.contains(index) && self.kind(*index) == Some(wanted))
+        };
+        let ecdsa = of(KeyKind::Ecdsa).filter(|_| hello.takes_ecdsa);
+        let rsa = || of(KeyKind::Rsa).filter(|_| hello.takes_rsa);
+        ecdsa.or_else(rsa).or_else(|| allowed.next())
+    }
+
+    /// That of anybody, for a handshake that is going to fail.
+    pub(crate) fn any(&self) -> Option<(&Served, Arc<ServerConfig>)> {
+        let index = self.default.first().copied().unwrap_or(0);
+        self.served.get(index).map(|served| (served, Arc::clone(&served.config)))
+    }
+}
+
+/// What certificates of the same options have in common.
+struct Shared {
+    provider: Arc<rustls::crypto::CryptoProvider>,
+    verifier: Arc<Verifier>,
+    tickets: Option<Arc<Tickets>>,
+    cache: Arc<CachedSessions>,
+}
+
+impl Shared {
+    fn new(options: &ServerOptions, sessions: &Arc<Sessions>) -> Self {
+        let clients = &options.clients;
+        let verifier = Arc::new(Verifier {
+            verify: clients.verify,
+            verification: Verification { anchors: clients.anchors.clone(), revocation: clients.revocation.clone() },
+            hints: clients.announced.subjects(),
+            ignored: clients.ignored.clone(),
+            ignored_of_issuers: clients.ignored_of_issuers.clone(),
+        });
+        let context = options.clients.context();
+        let tickets = options.tickets.then(|| {
+            Arc::new(Tickets { sessions: Arc::clone(sessions), context, shared: options.ticket_keys.clone() })
+        });
+        Self {
+            provider: Arc::new(crypto_provider(&options.ciphers, &options.suites, &options.curves)),
+            verifier,
+            tickets,
+            cache: Arc::new(CachedSessions { sessions: Arc::clone(sessions), context }),
+        }
+    }
+
+    fn serve(&self, options: &ServerOptions, identity: &Arc<Identity>) -> Result<Served, AcceptorError> {
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&self.provider));
+        let builder = builder.with_protocol_versions(&options.versions.list()).map_err(wrong)?;
+        let builder = match options.clients.verify {
+            Verify::None => builder.with_no_client_auth(),
+            Verify::Optional | Verify::Required => {
+                builder.with_client_cert_verifier(Arc::clone(&self.verifier) as Arc<dyn ClientCertVerifier>)
+            }
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(Single(Arc::clone(&identity.certified))));
+        config.enable_secret_extraction = true;
+        config.ignore_client_order = !options.prefers_client_order;
+        config.session_storage = Arc::clone(&self.cache) as Arc<_>;
+        if let Some(tickets) = &self.tickets {
+            config.ticketer = Arc::clone(tickets) as Arc<_>;
+            // What a ticket has, nobody need remember.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            if options.versions.tls12 {
+                config.session_storage = Arc::clone(&self.cache) as Arc<_>;
+            }
+        }
+        let mut without_protocols = config.clone();
+        config.alpn_protocols.clone_from(&options.protocols);
+        without_protocols.alpn_protocols.clear();
+        Ok(Served {
+            config: Arc::new(config),
+            without_protocols: Arc::new(without_protocols),
+            identity: Arc::clone(identity),
+            verifier: Arc::clone(&self.verifier),
+        })
+    }
+}
+
+fn wrong(error: TlsError) -> AcceptorError {
+    AcceptorError::Options(error.to_string())
+}
+
+impl ClientVerification {
+    /// What a session was begun under: another one is resumed under none of it.
+    fn context(&self) -> [u8; 32] {
+        let verify = [match self.verify {
+            Verify::None => 0,
+            Verify::Optional => 1,
+            Verify::Required => 2,
+        }];
+        let subjects = self.anchors.digests();
+        let ignored = format!("{:?} {:?}", self.ignored, self.ignored_of_issuers);
+        let revocation = self.revocation.digests();
+        context(&[&verify, &subjects, ignored.as_bytes(), &revocation])
+    }
+}
+
+/// Always the same certificate.
+#[derive(Debug)]
+struct Single(Arc<CertifiedKey>);
+
+impl ResolvesServerCert for Single {
+    fn resolve(&self, _: OfferedHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0))
+    }
+}
+
+/// Verifies certificates of clients.
+#[derive(Debug)]
+pub struct Verifier {
+    verify: Verify,
+    verification: Verification,
+    hints: Vec<DistinguishedName>,
+    ignored: IgnoredErrors,
+    ignored_of_issuers: IgnoredErrors,
+}
+
+impl Verifier {
+    /// What is wrong with a client's certificates, whether it is let pass or not; for an issuer's error also where it is.
+    pub fn judge(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<(), (Distrust, bool)> {
+        let Some((certificate, issuers)) = chain.split_first() else { return Ok(()) };
+        let Err(distrust) = self.verification.verify(certificate, issuers, Purpose::Client, now) else { return Ok(()) };
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        let is_of_issuer = match (distrust, Certificate::read(certificate)) {
+            (Distrust::Expired, Some(read)) => read.ends_at().is_some_and(|ends| ends >= now),
+            (Distrust::NotYetValid, Some(read)) => read.begins_at().is_some_and(|begins| begins <= now),
+            (Distrust::NoAuthority, _) => true,
+            _ => false,
+        };
+        Err((distrust, is_of_issuer))
+    }
+
+    /// Whether anything is let pass.
+    pub fn lets_errors_pass(&self) -> bool {
+        self.ignored != IgnoredErrors::None || self.ignored_of_issuers != IgnoredErrors::None
+    }
+}
+
+impl ClientCertVerifier for Verifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &self.hints
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.verify == Verify::Required
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, TlsError> {
+        let chain: Vec<CertificateDer<'_>> =
+            std::iter::once(end_entity).chain(intermediates).map(|der| CertificateDer::from(der.as_ref())).collect();
+        match self.judge(&chain, now) {
+            Err((distrust, true)) if !self.ignored_of_issuers.contains(distrust) => Err(distrust.into_error()),
+            Err((distrust, false)) if !self.ignored.contains(distrust) => Err(distrust.into_error()),
+            _ => Ok(ClientCertVerified::assertion()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, TlsError> {
+        verify_tls12_signature(message, cert, dss, &algorithms())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, TlsError> {
+        verify_tls13_signature(message, cert, dss, &algorithms())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        algorithms().supported_schemes()
+    }
+}

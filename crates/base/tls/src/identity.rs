@@ -1,0 +1,120 @@
+//! A certificate with its chain and its key: what one end of a connection shows to the other.
+
+use std::sync::Arc;
+
+use rustls::{crypto::aws_lc_rs, pki_types::CertificateDer, sign::CertifiedKey};
+use thiserror::Error;
+
+use crate::{pem::Pem, x509::Certificate};
+
+/// A certificate, its chain and its key.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    pub(crate) certified: Arc<CertifiedKey>,
+    kind: KeyKind,
+    names: Vec<String>,
+}
+
+/// What a key signs with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyKind {
+    /// Elliptic curves.
+    Ecdsa,
+    /// Ed25519.
+    Ed25519,
+    /// RSA.
+    Rsa,
+}
+
+/// Why a certificate cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum IdentityError {
+    /// There is none.
+    #[error("no certificate is in it")]
+    NoCertificate,
+    /// It is malformed.
+    #[error("its certificate is malformed")]
+    Malformed,
+    /// There is no key.
+    #[error("no private key is in it")]
+    NoKey,
+    /// The key is under a passphrase.
+    #[error("its private key is encrypted")]
+    EncryptedKey,
+    /// The key is of a kind that is not known, or malformed.
+    #[error("its private key cannot be used: {0}")]
+    Key(String),
+    /// The key is that of another certificate.
+    #[error("certificate and private key do not belong together")]
+    Mismatch,
+}
+
+impl Identity {
+    /// That of a file, or of a file and those beside it. The first certificate is that of the key; the others are its chain.
+    ///
+    /// # Errors
+    /// What is missing, or does not belong together.
+    pub fn new(pem: &Pem) -> Result<Self, IdentityError> {
+        let first = pem.certificates.first().ok_or(IdentityError::NoCertificate)?;
+        let certificate = Certificate::read(first).ok_or(IdentityError::Malformed)?;
+        let key = match &pem.key {
+            Some(key) => key,
+            None if pem.has_encrypted_key => return Err(IdentityError::EncryptedKey),
+            None => return Err(IdentityError::NoKey),
+        };
+        let key = aws_lc_rs::sign::any_supported_type(key).map_err(|error| match error {
+            rustls::Error::General(why) => IdentityError::Key(why),
+            other => IdentityError::Key(other.to_string()),
+        })?;
+        let kind = match key.algorithm() {
+            rustls::SignatureAlgorithm::RSA => KeyKind::Rsa,
+            rustls::SignatureAlgorithm::ED25519 => KeyKind::Ed25519,
+            _ => KeyKind::Ecdsa,
+        };
+        let certified = CertifiedKey::new(pem.certificates.clone(), key);
+        if matches!(certified.keys_match(), Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)))
+        {
+            return Err(IdentityError::Mismatch);
+        }
+        // As HAProxy does: names of SAN and the common name.
+        let mut names: Vec<String> = certificate.dns_names().map(str::to_ascii_lowercase).collect();
+        if let Some(name) = certificate.common_name().map(|name| name.to_ascii_lowercase())
+            && !names.contains(&name)
+        {
+            names.push(name);
+        }
+        Ok(Self { certified: Arc::new(certified), kind, names })
+    }
+
+    /// The same with an OCSP response that goes along.
+    #[must_use]
+    pub fn with_ocsp_response(mut self, response: Vec<u8>) -> Self {
+        let mut certified = CertifiedKey::clone(&self.certified);
+        certified.ocsp = Some(response);
+        self.certified = Arc::new(certified);
+        self
+    }
+
+    /// What the key signs with.
+    #[must_use]
+    pub fn kind(&self) -> KeyKind {
+        self.kind
+    }
+
+    /// The host names that it is for, in lower case.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The certificate itself.
+    #[must_use]
+    pub fn certificate(&self) -> &[u8] {
+        self.certified.cert.first().map(CertificateDer::as_ref).unwrap_or_default()
+    }
+
+    /// The certificate and its chain.
+    pub fn chain(&self) -> impl Iterator<Item = &[u8]> {
+        self.certified.cert.iter().map(CertificateDer::as_ref)
+    }
+}

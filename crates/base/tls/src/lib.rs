@@ -1,0 +1,35 @@
+//! TLS, without sockets, files and settings of anybody else: bytes of certificates become [`Identity`], identities with their
+//! [`ServerOptions`] an [`Acceptor`], what is wanted of a server a [`Connector`], and either makes [`Connection`]s, which are
+//! fed with what was received and give what is to be sent.
+//!
+//! Handshakes are those of rustls with the cryptography of aws-lc. Nothing outside of this crate names a type of either. Once a
+//! handshake is done, its keys go to our own record layer (`records`), which seals and opens in place, in blocks that a
+//! connection holds only while it has something in them.
+//!
+//! Names of ciphers, versions, curves and errors are OpenSSL's, as configurations of HAProxy have them.
+
+mod acceptor;
+mod blocks;
+mod ciphers;
+mod connection;
+mod connector;
+mod failure;
+mod hello;
+mod identity;
+mod names;
+mod pem;
+mod records;
+mod sessions;
+mod verify;
+mod x509;
+
+pub use acceptor::{Acceptor, AcceptorError, ClientVerification, Entry, IgnoredErrors, ServerOptions, Verify};
+pub use ciphers::{CipherList, Curves, OptionsError, Suites, UnknownNames, Version, Versions};
+pub use connection::{Connection, Handshaken, Peer, ReadOutcome};
+pub use connector::{ClientOptions, Connector, ServerVerification};
+pub use failure::{Distrust, Failure};
+pub use identity::{Identity, IdentityError, KeyKind};
+pub use pem::{Pem, PemError};
+pub use sessions::{Sessions, TicketKey};
+pub use verify::{RevocationLists, TrustAnchors, TrustError};
+pub use x509::Certificate;

@@ -1,0 +1,136 @@
+//! Files of certificates and keys.
+
+use rustls::pki_types::{
+    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer,
+    PrivateSec1KeyDer,
+    pem::{self, SectionKind},
+};
+use thiserror::Error;
+
+/// What a file holds.
+#[derive(Debug, Default)]
+pub struct Pem {
+    pub(crate) certificates: Vec<CertificateDer<'static>>,
+    pub(crate) key: Option<PrivateKeyDer<'static>>,
+    pub(crate) revocation_lists: Vec<CertificateRevocationListDer<'static>>,
+    /// A key is there, under a passphrase.
+    pub(crate) has_encrypted_key: bool,
+    /// `DH PARAMETERS` are there.
+    pub has_dh_parameters: bool,
+}
+
+/// Why a file is none of certificates and keys.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PemError {
+    /// A block of it is malformed.
+    #[error("a PEM block is malformed: {0}")]
+    Malformed(String),
+}
+
+impl Pem {
+    /// Reads a file. What else is between blocks is left out, as are blocks of other kinds.
+    ///
+    /// # Errors
+    /// When a block is malformed.
+    pub fn read(bytes: &[u8]) -> Result<Self, PemError> {
+        let mut read = Self {
+            has_encrypted_key: contains(bytes, b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
+                || contains(bytes, b"Proc-Type: 4,ENCRYPTED"),
+            has_dh_parameters: contains(bytes, b"-----BEGIN DH PARAMETERS-----"),
+            ..Self::default()
+        };
+        if contains(bytes, b"Proc-Type: 4,ENCRYPTED") {
+            // Its key is no key before it is decrypted, and its headers are no base64.
+            read.certificates = Self::certificates_alone(bytes);
+            return Ok(read);
+        }
+        let mut reader = bytes;
+        loop {
+            let section = pem::from_buf(&mut reader).map_err(|error| PemError::Malformed(reason(&error)))?;
+            let Some((kind, der)) = section else { return Ok(read) };
+            // Of several keys the first one counts.
+            let key = match kind {
+                SectionKind::Certificate => {
+                    read.certificates.push(CertificateDer::from(der));
+                    continue;
+                }
+                SectionKind::Crl => {
+                    read.revocation_lists.push(CertificateRevocationListDer::from(der));
+                    continue;
+                }
+                SectionKind::PrivateKey => PrivateKeyDer::from(PrivatePkcs8KeyDer::from(der)),
+                SectionKind::RsaPrivateKey => PrivateKeyDer::from(PrivatePkcs1KeyDer::from(der)),
+                SectionKind::EcPrivateKey => PrivateKeyDer::from(PrivateSec1KeyDer::from(der)),
+                _ => continue,
+            };
+            read.key.get_or_insert(key);
+        }
+    }
+
+    fn certificates_alone(bytes: &[u8]) -> Vec<CertificateDer<'static>> {
+        let text = String::from_utf8_lossy(bytes);
+        let (begin, end) = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----");
+        let blocks = text.split(begin).skip(1).filter_map(|block| block.split_once(end));
+        let blocks = blocks.map(|(block, _)| format!("{begin}{block}{end}\n"));
+        blocks
+            .filter_map(|block| match pem::from_buf(&mut block.as_bytes()) {
+                Ok(Some((SectionKind::Certificate, der))) => Some(CertificateDer::from(der)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Whether there is a certificate.
+    #[must_use]
+    pub fn has_certificate(&self) -> bool {
+        !self.certificates.is_empty()
+    }
+
+    /// Whether there is a key, be it under a passphrase.
+    #[must_use]
+    pub fn has_key(&self) -> bool {
+        self.key.is_some() || self.has_encrypted_key
+    }
+
+    /// Takes the key of another file, if this one has none.
+    pub fn add_key(&mut self, other: Self) {
+        if self.key.is_none() {
+            self.key = other.key;
+            self.has_encrypted_key |= other.has_encrypted_key;
+        }
+    }
+
+    /// Adds the certificates of another file behind its own: those of issuers.
+    pub fn add_chain(&mut self, other: Self) {
+        self.certificates.extend(other.certificates);
+    }
+
+    /// How many certificates there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.certificates.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.certificates.is_empty()
+    }
+}
+
+fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|window| window == wanted)
+}
+
+fn reason(error: &pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { end_marker } => {
+            format!("'{}' is missing", String::from_utf8_lossy(end_marker).trim_end())
+        }
+        pem::Error::IllegalSectionStart { line } => {
+            format!("'{}' is no beginning of a block", String::from_utf8_lossy(line).trim_end())
+        }
+        pem::Error::Base64Decode(_) => "what is in it is no base64".to_owned(),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,263 @@
+//! Whether the certificate of the other end is to be trusted.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use rustls::{
+    DistinguishedName,
+    crypto::WebPkiSupportedAlgorithms,
+    pki_types::{CertificateDer, TrustAnchor, UnixTime},
+};
+use thiserror::Error;
+use webpki::{
+    CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, OwnedCertRevocationList, RevocationCheckDepth,
+    RevocationOptionsBuilder,
+};
+
+use crate::{failure::Distrust, pem::Pem, x509::Certificate};
+
+/// Certificates that are trusted, of a `ca-file`.
+#[derive(Clone, Debug, Default)]
+pub struct TrustAnchors {
+    anchors: Arc<Vec<TrustAnchor<'static>>>,
+    /// The certificates themselves: one of them may be that of the other end.
+    certificates: Arc<HashSet<Vec<u8>>>,
+}
+
+/// Why a file has no certificates to trust.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TrustError {
+    /// There is none in it.
+    #[error("no certificate is in it")]
+    Empty,
+    /// None of them can be used.
+    #[error("none of its certificates can be used: {0}")]
+    Unusable(String),
+    /// A list of revoked certificates is malformed.
+    #[error("a list of revoked certificates in it is malformed: {0}")]
+    RevocationList(String),
+    /// There is no list of revoked certificates.
+    #[error("no list of revoked certificates (X509 CRL) is in it")]
+    NoRevocationList,
+}
+
+impl TrustAnchors {
+    /// Those of some files.
+    ///
+    /// # Errors
+    /// When no certificate is there that could be used.
+    pub fn new<'a>(files: impl IntoIterator<Item = &'a Pem>) -> Result<Self, TrustError> {
+        let (mut anchors, mut certificates, mut why) = (Vec::new(), HashSet::new(), None);
+        for der in files.into_iter().flat_map(|pem| &pem.certificates) {
+            match webpki::anchor_from_trusted_cert(der) {
+                Ok(anchor) => {
+                    anchors.push(anchor.to_owned());
+                    certificates.insert(der.to_vec());
+                }
+                Err(error) => why = Some(error.to_string()),
+            }
+        }
+        match (anchors.is_empty(), why) {
+            (false, _) => Ok(Self { anchors: Arc::new(anchors), certificates: Arc::new(certificates) }),
+            (true, Some(why)) => Err(TrustError::Unusable(why)),
+            (true, None) => Err(TrustError::Empty),
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.anchors.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.anchors.is_empty()
+    }
+
+    /// The names of those who are trusted.
+    pub(crate) fn subjects(&self) -> Vec<DistinguishedName> {
+        self.anchors.iter().map(|anchor| DistinguishedName::in_sequence(&anchor.subject)).collect()
+    }
+
+    /// What tells them from others.
+    pub(crate) fn digests(&self) -> Vec<u8> {
+        let digests = self.certificates.iter().map(|der| digest(&SHA256, der));
+        let mut digests: Vec<_> = digests.map(|digest| digest.as_ref().to_vec()).collect();
+        digests.sort_unstable();
+        digests.concat()
+    }
+}
+
+/// Lists of revoked certificates, of a `crl-file`.
+#[derive(Clone, Debug, Default)]
+pub struct RevocationLists {
+    lists: Arc<Vec<CertRevocationList<'static>>>,
+    digests: Vec<u8>,
+}
+
+impl RevocationLists {
+    /// Those of a file.
+    ///
+    /// # Errors
+    /// When one is malformed, or none is there.
+    pub fn new(pem: &Pem) -> Result<Self, TrustError> {
+        let read = |der: &rustls::pki_types::CertificateRevocationListDer<'_>| {
+            OwnedCertRevocationList::from_der(der)
+                .map(CertRevocationList::from)
+                .map_err(|error| TrustError::RevocationList(error.to_string()))
+        };
+        let lists = pem.revocation_lists.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        if lists.is_empty() {
+            return Err(TrustError::NoRevocationList);
+        }
+        let digests = pem.revocation_lists.iter().flat_map(|der| digest(&SHA256, der).as_ref().to_vec()).collect();
+        Ok(Self { lists: Arc::new(lists), digests })
+    }
+
+    /// What tells them from others.
+    pub(crate) fn digests(&self) -> Vec<u8> {
+        self.digests.clone()
+    }
+}
+
+/// What certificates of the other end are verified against.
+#[derive(Clone, Debug, Default)]
+pub struct Verification {
+    pub anchors: TrustAnchors,
+    pub revocation: RevocationLists,
+}
+
+/// What a certificate is shown for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Server,
+    Client,
+}
+
+impl Verification {
+    /// Whether a certificate is to be trusted now.
+    pub fn verify(
+        &self,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        purpose: Purpose,
+        now: UnixTime,
+    ) -> Result<(), Distrust> {
+        // NOTE: one that is trusted itself is no authority that made it, so it is compared. OpenSSL takes it too.
+        if self.anchors.certificates.contains(certificate.as_ref()) {
+            return self.verify_itself(certificate, now);
+        }
+        let end_entity = EndEntityCert::try_from(certificate).map_err(|_| Distrust::Other)?;
+        let usage = match purpose {
+            Purpose::Server => KeyUsage::server_auth(),
+            Purpose::Client => KeyUsage::client_auth(),
+        };
+        let lists: Vec<&CertRevocationList<'_>> = self.revocation.lists.iter().collect();
+        let revocation = RevocationOptionsBuilder::new(&lists).ok().map(|builder| {
+            // As OpenSSL's X509_V_FLAG_CRL_CHECK_ALL, which HAProxy sets: of each certificate it has to be known.
+            let builder = builder.with_depth(RevocationCheckDepth::Chain);
+            builder.with_expiration_policy(ExpirationPolicy::Enforce).build()
+        });
+        let verified =
+            end_entity.verify_for_usage(algorithms().all, &self.anchors.anchors, chain, now, usage, revocation, None);
+        match verified {
+            Ok(_) => Ok(()),
+            Err(error) => Err(distrust(&error, certificate)),
+        }
+    }
+
+    fn verify_itself(&self, certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Distrust> {
+        let read = Certificate::read(certificate).ok_or(Distrust::Other)?;
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        if read.ends_at().ok_or(Distrust::Other)? < now {
+            return Err(Distrust::Expired);
+        }
+        if read.begins_at().ok_or(Distrust::Other)? > now {
+            return Err(Distrust::NotYetValid);
+        }
+        Ok(())
+    }
+}
+
+/// Those of signatures.
+pub fn algorithms() -> WebPkiSupportedAlgorithms {
+    rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms
+}
+
+fn distrust(error: &webpki::Error, certificate: &CertificateDer<'_>) -> Distrust {
+    use webpki::Error;
+    let is_self_issued = || Certificate::read(certificate).is_some_and(|read| read.is_self_issued());
+    match error {
+        Error::CertExpired { .. } => Distrust::Expired,
+        Error::CertNotValidYet { .. } => Distrust::NotYetValid,
+        Error::UnknownIssuer | Error::CaUsedAsEndEntity if is_self_issued() => Distrust::SelfSigned,
+        Error::UnknownIssuer => Distrust::UnknownIssuer,
+        Error::CertRevoked => Distrust::Revoked,
+        Error::UnknownRevocationStatus => Distrust::NoRevocationList,
+        Error::CrlExpired { .. } => Distrust::RevocationListExpired,
+        Error::RequiredEkuNotFoundContext(_) | Error::CaUsedAsEndEntity => Distrust::Purpose,
+        Error::EndEntityUsedAsCa => Distrust::NoAuthority,
+        Error::InvalidSignatureForPublicKey => Distrust::Signature,
+        _ => Distrust::Other,
+    }
+}
+
+/// Whether a certificate is for a host: by its alternative names or its common name, as HAProxy looks at them, or by its addresses.
+pub fn is_for_host(certificate: &Certificate<'_>, host: &str) -> bool {
+    if let Ok(address) = host.parse::<std::net::IpAddr>() {
+        let wanted = match address {
+            std::net::IpAddr::V4(address) => address.octets().to_vec(),
+            std::net::IpAddr::V6(address) => address.octets().to_vec(),
+        };
+        if certificate.addresses().any(|address| address == wanted) {
+            return true;
+        }
+    }
+    certificate.dns_names().any(|name| matches_host(name, host))
+        || certificate.common_name().is_some_and(|name| matches_host(&name, host))
+}
+
+/// Whether a name of a certificate is that of a host; a star in its first label stands for a part of a label.
+fn matches_host(pattern: &str, host: &str) -> bool {
+    if pattern.eq_ignore_ascii_case(host) {
+        return true;
+    }
+    let (Some((first, rest)), Some((label, domain))) = (pattern.split_once('.'), host.split_once('.')) else {
+        return false;
+    };
+    let Some((before, behind)) = first.split_once('*') else { return false };
+    rest.eq_ignore_ascii_case(domain)
+        && !rest.is_empty()
+        && label.len() > before.len() + behind.len()
+        && label.get(..before.len()).is_some_and(|start| start.eq_ignore_ascii_case(before))
+        && label.get(label.len() - behind.len()..).is_some_and(|end| end.eq_ignore_ascii_case(behind))
+}
+
+/// Now, as certificates have it.
+pub fn now() -> UnixTime {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    UnixTime::since_unix_epoch(since.unwrap_or(Duration::ZERO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stars_stand_for_one_label() {
+        for (pattern, host, matches) in [
+            ("www.example.com", "WWW.example.com", true),
+            ("*.example.com", "www.example.com", true),
+            ("*.example.com", "a.b.example.com", false),
+            ("*.example.com", "example.com", false),
+            ("w*w.example.com", "wxw.example.com", true),
+            ("w*w.example.com", "ww.example.com", false),
+            ("*", "localhost", false),
+            ("www.*.com", "www.example.com", false),
+        ] {
+            assert_eq!(matches_host(pattern, host), matches, "{pattern} {host}");
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! What is read of a certificate: names, dates, keys. A reader of DER for the few fields that configurations ask for; whether a
+//! certificate is to be trusted is not decided by what stands here.
+
+use std::fmt::Write as _;
+
+/// Kinds of values in DER.
+mod tag {
+    pub const BOOLEAN: u8 = 0x01;
+    pub const INTEGER: u8 = 0x02;
+    pub const BIT_STRING: u8 = 0x03;
+    pub const OCTET_STRING: u8 = 0x04;
+    pub const OID: u8 = 0x06;
+    pub const UTC_TIME: u8 = 0x17;
+    pub const GENERALIZED_TIME: u8 = 0x18;
+    pub const SEQUENCE: u8 = 0x30;
+    pub const SET: u8 = 0x31;
+    /// `[0]` of a certificate: its version. In the names of SAN: something else.
+    pub const VERSION: u8 = 0xa0;
+    /// `[3]`: extensions.
+    pub const EXTENSIONS: u8 = 0xa3;
+    /// `[2]` of SAN: a DNS name.
+    pub const DNS_NAME: u8 = 0x82;
+    /// `[7]` of SAN: an address.
+    pub const IP_ADDRESS: u8 = 0x87;
+}
+
+/// Bytes of DER, value by value.
+#[derive(Clone, Copy, Debug)]
+struct Der<'a>(&'a [u8]);
+
+impl<'a> Der<'a> {
+    /// The next value: its tag, its contents, and all of it.
+    fn next(&mut self) -> Option<(u8, &'a [u8], &'a [u8])> {
+        let (&tag, rest) = self.0.split_first()?;
+        let (&first, rest) = rest.split_first()?;
+        let (length, rest) = match first {
+            0..=0x7f => (usize::from(first), rest),
+            0x81..=0x84 => {
+                let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+                (bytes.iter().fold(0, |length, byte| (length << 8) | usize::from(*byte)), rest)
+            }
+            _ => return None,
+        };
+        let (contents, rest) = rest.split_at_checked(length)?;
+        let whole = self.0.get(..self.0.len() - rest.len())?;
+        self.0 = rest;
+        Some((tag, contents, whole))
+    }
+
+    fn expect(&mut self, wanted: u8) -> Option<&'a [u8]> {
+        self.next().filter(|(tag, ..)| *tag == wanted).map(|(_, contents, _)| contents)
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.0.first().copied()
+    }
+}
+
+/// The fields of a certificate.
+#[derive(Clone, Copy, Debug)]
+pub struct Certificate<'a> {
+    der: &'a [u8],
+    version: u8,
+    serial: &'a [u8],
+    signature_algorithm: &'a [u8],
+    issuer: &'a [u8],
+    not_before: (u8, &'a [u8]),
+    not_after: (u8, &'a [u8]),
+    subject: &'a [u8],
+    key: &'a [u8],
+    extensions: &'a [u8],
+}
+
+/// `2.5.29.17`: subjectAltName.
+const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
+/// `2.5.4.3`: commonName.
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+
+impl<'a> Certificate<'a> {
+    /// Reads one; `None` for what is none.
+    #[must_use]
+    pub fn read(der: &'a [u8]) -> Option<Self> {
+        let mut certificate = Der(Der(der).expect(tag::SEQUENCE)?);
+        let mut signed = Der(certificate.expect(tag::SEQUENCE)?);
+        let version = match signed.peek()? {
+            tag::VERSION => {
+                let number = Der(signed.expect(tag::VERSION)?).expect(tag::INTEGER)?;
+                number.last()?.checked_add(1)?
+            }
+            _ => 1,
+        };
+        let serial = signed.expect(tag::INTEGER)?;
+        signed.expect(tag::SEQUENCE)?;
+        let issuer = signed.expect(tag::SEQUENCE)?;
+        let mut validity = Der(signed.expect(tag::SEQUENCE)?);
+        let time = |(tag, contents, _)| (tag, contents);
+        let (not_before, not_after) = (validity.next().map(time)?, validity.next().map(time)?);
+        let subject = signed.expect(tag::SEQUENCE)?;
+        let key = signed.expect(tag::SEQUENCE)?;
+        let mut extensions: &[u8] = &[];
+        while let Some((tag, contents, _)) = signed.next() {
+            if tag == tag::EXTENSIONS {
+                extensions = Der(contents).expect(tag::SEQUENCE)?;
+            }
+        }
+        let signature_algorithm = Der(certificate.expect(tag::SEQUENCE)?).expect(tag::OID)?;
+        Some(Self {
+            der,
+            version,
+            serial,
+            signature_algorithm,
+            issuer,
+            not_before,
+            not_after,
+            subject,
+            key,
+            extensions,
+        })
+    }
+
+    /// The bytes that it was read from.
+    #[must_use]
+    pub fn der(&self) -> &'a [u8] {
+        self.der
+    }
+
+    /// Its version, from 1.
+    #[must_use]
+    pub fn version(&self) -> u8 {
+        self.version
+    }
+
+    /// Its serial number's bytes.
+    #[must_use]
+    pub fn serial(&self) -> &'a [u8] {
+        self.serial
+    }
+
+    /// When it begins, as OpenSSL has it: `YYMMDDhhmmssZ`, with a century where the certificate has one.
+    #[must_use]
+    pub fn not_before(&self) -> &'a [u8] {
+        self.not_before.1
+    }
+
+    /// When it ends.
+    #[must_use]
+    pub fn not_after(&self) -> &'a [u8] {
+        self.not_after.1
+    }
+
+    /// When it ends, in seconds since 1970.
+    #[must_use]
+    pub fn ends_at(&self) -> Option<i64> {
+        seconds(self.not_after)
+    }
+
+    /// When it begins, in seconds since 1970.
+    #[must_use]
+    pub fn begins_at(&self) -> Option<i64> {
+        seconds(self.not_before)
+    }
+
+    /// Whom it is for, part by part.
+    #[must_use]
+    pub fn subject(&self) -> DistinguishedName<'a> {
+        DistinguishedName(self.subject)
+    }
+
+    /// Who has made it, part by part.
+    #[must_use]
+    pub fn issuer(&self) -> DistinguishedName<'a> {
+        DistinguishedName(self.issuer)
+    }
+
+    /// Whether it names itself as its maker.
+    #[must_use]
+    pub fn is_self_issued(&self) -> bool {
+        self.subject == self.issuer
+    }
+
+    /// The algorithm of its key, by OpenSSL's name.
+    #[must_use]
+    pub fn key_algorithm(&self) -> String {
+        let oid = Der(self.key).expect(tag::SEQUENCE).and_then(|algorithm| Der(algorithm).expect(tag::OID));
+        crate::names::of_oid(oid.unwrap_or_default())
+    }
+
+    /// The algorithm of its signature, by OpenSSL's name.
+    #[must_use]
+    pub fn signature_algorithm(&self) -> String {
+        crate::names::of_oid(self.signature_algorithm)
+    }
+
+    /// The bits of its key.
+    #[must_use]
+    pub fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// The common name, if there is one.
+    #[must_use]
+    pub fn common_name(&self) -> Option<String> {
+        let found = self.subject().parts().find(|part| part.oid == COMMON_NAME)?;
+        Some(String::from_utf8_lossy(found.value).into_owned())
+    }
+
+    /// The host names that it is for, by subjectAltName.
+    pub fn dns_names(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.alternative_names(tag::DNS_NAME).filter_map(|name| std::str::from_utf8(name).ok())
+    }
+
+    /// The addresses that it is for: four or sixteen bytes each.
+    pub fn addresses(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.alternative_names(tag::IP_ADDRESS)
+    }
+
+    fn alternative_names(&self, kind: u8) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let mut names = Der(self.extension(ALTERNATIVE_NAMES).unwrap_or_default());
+        std::iter::from_fn(move || names.next()).filter(move |(tag, ..)| *tag == kind).map(|(_, contents, _)| contents)
+    }
+
+    /// What an extension holds, without the sequence around it.
+    fn extension(&self, oid: &[u8]) -> Option<&'a [u8]> {
+        let mut extensions = Der(self.extensions);
+        while let Some(extension) = extensions.expect(tag::SEQUENCE) {
+            let mut extension = Der(extension);
+            let name = extension.expect(tag::OID)?;
+            if extension.peek() == Some(tag::BOOLEAN) {
+                extension.next()?;
+            }
+            if name == oid {
+                return Der(extension.expect(tag::OCTET_STRING)?).expect(tag::SEQUENCE);
+            }
+        }
+        None
+    }
+
+    /// The public key's own bits.
+    #[must_use]
+    pub fn public_key(&self) -> Option<&'a [u8]> {
+        let mut key = Der(self.key);
+        key.expect(tag::SEQUENCE)?;
+        key.expect(tag::BIT_STRING)
+    }
+}
+
+/// A name in parts.
+#[derive(Clone, Copy, Debug)]
+pub struct DistinguishedName<'a>(&'a [u8]);
+
+/// A part of a name.
+#[derive(Clone, Copy, Debug)]
+pub struct NamePart<'a> {
+    /// What it is, as DER has it.
+    pub oid: &'a [u8],
+    /// What it says.
+    pub value: &'a [u8],
+}
+
+impl<'a> DistinguishedName<'a> {
+    /// Its parts, in order.
+    pub fn parts(self) -> impl Iterator<Item = NamePart<'a>> {
+        let mut sets = Der(self.0);
+        let mut within = Der(&[]);
+        std::iter::from_fn(move || {
+            loop {
+                if let Some((_, part, _)) = within.next() {
+                    let mut part = Der(part);
+                    let oid = part.expect(tag::OID)?;
+                    let (_, value, _) = part.next()?;
+                    return Some(NamePart { oid, value });
+                }
+                within = Der(sets.expect(tag::SET)?);
+            }
+        })
+    }
+
+    /// As OpenSSL writes it in one line: `/C=FR/O=Example/CN=www`.
+    #[must_use]
+    pub fn one_line(self) -> String {
+        let mut line = String::new();
+        for part in self.parts() {
+            let _ = write!(line, "/{}={}", crate::names::short(part.oid), String::from_utf8_lossy(part.value));
+        }
+        line
+    }
+
+    /// The part of this name, by OpenSSL's short name: the `occurrence`th, from the end where it is negative.
+    #[must_use]
+    pub fn part(self, name: &str, occurrence: i64) -> Option<&'a [u8]> {
+        let mut found: Vec<&'a [u8]> =
+            self.parts().filter(|part| crate::names::short(part.oid) == name).map(|part| part.value).collect();
+        if occurrence < 0 {
+            found.reverse();
+        }
+        let index = usize::try_from(occurrence.unsigned_abs().max(1) - 1).ok()?;
+        found.get(index).copied()
+    }
+}
+
+/// A time of a certificate, in seconds since 1970.
+fn seconds((kind, text): (u8, &[u8])) -> Option<i64> {
+    let text = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
+    let (year, rest) = match kind {
+        tag::UTC_TIME => {
+            let (year, rest) = text.split_at_checked(2)?;
+            let year: i64 = year.parse().ok()?;
+            (if year < 50 { 2000 + year } else { 1900 + year }, rest)
+        }
+        tag::GENERALIZED_TIME => {
+            let (year, rest) = text.split_at_checked(4)?;
+            (year.parse().ok()?, rest)
+        }
+        _ => return None,
+    };
+    let number = |place: usize| -> Option<i64> { rest.get(place * 2..place * 2 + 2)?.parse().ok() };
+    let (month, day) = (number(0)?, number(1)?);
+    let (hour, minute, second) = (number(2)?, number(3)?, number(4).unwrap_or(0));
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // Days since 1970 of a date of the Gregorian calendar, with years that begin in March.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year - 719_468;
+    Some(((days * 24 + hour) * 60 + minute) * 60 + second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_seconds() {
+        assert_eq!(seconds((tag::UTC_TIME, b"700101000000Z")), Some(0));
+        assert_eq!(seconds((tag::UTC_TIME, b"240229120000Z")), Some(1_709_208_000));
+        assert_eq!(seconds((tag::GENERALIZED_TIME, b"20500101000000Z")), Some(2_524_608_000));
+        assert_eq!(seconds((tag::UTC_TIME, b"24")), None);
+        assert_eq!(seconds((tag::UTC_TIME, b"241301000000Z")), None);
+    }
+
+    #[test]
+    fn what_is_cut_off_is_nothing() {
+        assert!(Certificate::read(b"").is_none());
+        assert!(Certificate::read(&[0x30, 0x84, 0xff, 0xff, 0xff, 0xff]).is_none());
+        assert!(Certificate::read(&[0x30, 0x80]).is_none());
+    }
+}
