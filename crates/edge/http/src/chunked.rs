@@ -349,7 +349,7 @@ impl Extension {
 
 /// Fields that decide framing, routing or the connection come too late in trailers (RFC 9110 section 6.5.1): somebody
 /// who merges trailers into the head would read another message.
-fn may_not_trail(id: HeaderId) -> bool {
+pub(crate) fn may_not_trail(id: HeaderId) -> bool {
     matches!(
         id,
         HeaderId::ContentLength

@@ -522,6 +522,30 @@ impl Headers {
         self.fields.push(Field { name, value, id, line });
     }
 
+    /// Appends a field that came by itself, and was found to be one that may stand in a line.
+    #[inline]
+    pub(crate) fn lay_received(&mut self, name: &[u8], value: &[u8], id: HeaderId) {
+        let field = self.lay_clean(name, value, id);
+        self.fields.push(field);
+    }
+
+    /// Puts such a field before all others.
+    #[inline]
+    pub(crate) fn lay_received_first(&mut self, name: &[u8], value: &[u8], id: HeaderId) {
+        let field = self.lay_clean(name, value, id);
+        self.fields.insert(0, field);
+    }
+
+    fn lay_clean(&mut self, name: &[u8], value: &[u8], id: HeaderId) -> Field {
+        self.seen |= bit(id);
+        self.arena.reserve(name.len() + value.len() + 4);
+        let name = self.intern(name);
+        self.arena.extend_from_slice(b": ");
+        let value = self.intern(value);
+        self.arena.extend_from_slice(b"\r\n");
+        Field { name, value, id, line: true }
+    }
+
     /// The field that was pushed last goes on up to `end`: its id, and how long its line is now.
     #[cold]
     pub(crate) fn fold_last(&mut self, end: usize) -> Option<(HeaderId, usize)> {

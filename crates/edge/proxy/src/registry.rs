@@ -169,6 +169,8 @@ pub struct Registry {
 pub struct Registered {
     registry: Rc<Registry>,
     slot: usize,
+    /// Whether the ring is told of its end, as of its beginning.
+    is_recorded: bool,
     /// What was registered.
     pub handle: Rc<Handle>,
 }
@@ -190,6 +192,23 @@ impl Registry {
         frontend: Arc<LiveProxy>,
         listener: usize,
     ) -> Registered {
+        if let Some(ring) = &self.ring {
+            ring.session_begins(id, source, &frontend, listener);
+        }
+        let mut registered = self.register_stream(id, since, source, frontend);
+        registered.is_recorded = true;
+        registered
+    }
+
+    /// Registers an exchange of a connection that has several at a time, and is registered itself.
+    #[must_use]
+    pub fn register_stream(
+        self: &Rc<Self>,
+        id: u64,
+        since: Instant,
+        source: Option<SocketAddr>,
+        frontend: Arc<LiveProxy>,
+    ) -> Registered {
         let handle = Rc::new(Handle {
             id,
             since,
@@ -203,11 +222,8 @@ impl Registry {
             order: Cell::new(Order::Continue),
             waker: RefCell::new(None),
         });
-        if let Some(ring) = &self.ring {
-            ring.session_begins(id, source, &handle.frontend.borrow(), listener);
-        }
         let slot = self.handles.borrow_mut().insert(Rc::clone(&handle));
-        Registered { registry: Rc::clone(self), slot, handle }
+        Registered { registry: Rc::clone(self), slot, is_recorded: false, handle }
     }
 
     /// Number of connections.
@@ -234,7 +250,7 @@ impl Registry {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        if let Some(ring) = &self.registry.ring {
+        if let Some(ring) = self.registry.ring.as_ref().filter(|_| self.is_recorded) {
             let reason = match self.handle.order() {
                 Order::Continue => "closed",
                 Order::Finish => "drained",

@@ -210,6 +210,8 @@ pub struct Request<'a> {
     pub method: &'a [u8],
     /// The target as written: a path, a complete address or `*`.
     pub uri: &'a [u8],
+    /// Scheme and authority, which stand before a path where the protocol names them apart.
+    pub uri_prefix: &'a [u8],
     /// Major and minor version.
     pub version: (u8, u8),
     /// The fields.

@@ -9,7 +9,7 @@ use crate::{
         tls::{self, TlsWords},
     },
     line::Line,
-    model::{AcceptMode, Bind, BindAddress, CliLevel, Identity, Location, SeverityOutput},
+    model::{AcceptMode, Bind, BindAddress, BindProtocol, CliLevel, Identity, Location, SeverityOutput},
     scope::Scope,
     table::{Group, Parse},
     units::Unit,
@@ -441,11 +441,13 @@ pub fn process(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mu
 }
 
 /// `proto`.
-pub fn proto(_: &mut Scope<'_>, line: &Line, index: &mut usize, _: &mut BindDraft) -> Result<(), Problem> {
+pub fn proto(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut BindDraft) -> Result<(), Problem> {
     let word = *index;
-    match argument(line, index, "missing value")? {
-        "h1" | "none" => Ok(()),
-        "h2" => Err(Problem::new("'proto h2' is not supported yet: comes with HTTP/2.").at(word + 1)),
-        value => Err(Problem::new(format!("'proto' :  unknown MUX protocol '{value}'")).at(word + 1)),
-    }
+    draft.bind.protocol = match argument(line, index, "missing value")? {
+        "h1" => Some(BindProtocol::Http1),
+        "h2" => Some(BindProtocol::Http2),
+        "none" => None,
+        value => return Err(Problem::new(format!("'proto' :  unknown MUX protocol '{value}'")).at(word + 1)),
+    };
+    Ok(())
 }

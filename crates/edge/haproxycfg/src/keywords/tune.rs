@@ -34,6 +34,29 @@ pub fn number(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Streams of a connection where `tune.h2.max-concurrent-streams 0` says that there is no limit: each of them takes memory.
+const STREAMS_MAX: u32 = 10_000;
+
+/// `tune.h2.*`.
+pub fn http2(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    let keyword = line.word(0);
+    let value = args::lenient(scope, line, 1, 0..=i32::MAX.unsigned_abs())?;
+    let problem = |message: &str| Err(Problem::new(format!("'{keyword}' expects a numeric value {message}.")).at(1));
+    let h2 = &mut scope.state.global.tune.h2;
+    match keyword {
+        "tune.h2.header-table-size" if value > 65_536 => return problem("between 0 and 65536"),
+        "tune.h2.header-table-size" => h2.header_table_size = value,
+        "tune.h2.initial-window-size" => h2.initial_window_size = value,
+        "tune.h2.max-concurrent-streams" => {
+            h2.max_concurrent_streams = if value == 0 { STREAMS_MAX } else { value.min(STREAMS_MAX) };
+        }
+        _ if !(16_384..=16_777_215).contains(&value) => return problem("between 16384 and 16777215"),
+        _ => h2.max_frame_size = value,
+    }
+    Ok(())
+}
+
 /// `tune.maxaccept`: -1 is no limit.
 pub fn maxaccept(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 1)?;

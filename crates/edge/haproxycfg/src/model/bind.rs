@@ -23,6 +23,8 @@ pub struct Bind {
     pub netscaler_magic: Option<u32>,
     /// `namespace`.
     pub namespace: Option<String>,
+    /// `proto`: which HTTP it speaks; none is what clients begin with.
+    pub protocol: Option<BindProtocol>,
     /// `maxconn`.
     pub maxconn: Option<u32>,
     /// `backlog`.
@@ -49,6 +51,15 @@ pub struct Bind {
     pub threads: Vec<u32>,
     /// `ssl`.
     pub tls: Option<Arc<BindTls>>,
+}
+
+/// Which HTTP a listening socket speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BindProtocol {
+    /// `h1`
+    Http1,
+    /// `h2`
+    Http2,
 }
 
 /// Ownership and mode of a unix socket.

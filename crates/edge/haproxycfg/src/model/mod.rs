@@ -43,7 +43,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 pub use self::{
     balance::{Algorithm, Balance},
-    bind::{AcceptMode, Bind, BindAddress, UnixOptions},
+    bind::{AcceptMode, Bind, BindAddress, BindProtocol, UnixOptions},
     capture::{Capture, CaptureCookie},
     check::{
         CheckAction, CheckConfig, CheckConnect, CheckExpect, CheckExpectation, CheckMessage, CheckPort, CheckProtocol,

@@ -25,6 +25,8 @@ pub struct Tune {
     pub sndbuf_client: usize,
     /// See above.
     pub sndbuf_server: usize,
+    /// `tune.h2.*`.
+    pub h2: TuneHttp2,
     /// `tune.vars.*-max-size`: bytes; 0 is no limit. Order: global, proc, sess, txn, reqres.
     pub vars_max_size: [usize; 5],
     /// `maxcomprate`: bytes a second; 0 is no limit.
@@ -51,6 +53,30 @@ pub struct Tune {
     pub splice_min: u64,
 }
 
+/// `tune.h2.*`.
+#[derive(Clone, Copy, Debug)]
+pub struct TuneHttp2 {
+    /// `tune.h2.header-table-size`: bytes.
+    pub header_table_size: u32,
+    /// `tune.h2.initial-window-size`: bytes.
+    pub initial_window_size: u32,
+    /// `tune.h2.max-concurrent-streams`.
+    pub max_concurrent_streams: u32,
+    /// `tune.h2.max-frame-size`: bytes.
+    pub max_frame_size: u32,
+}
+
+impl Default for TuneHttp2 {
+    fn default() -> Self {
+        Self {
+            header_table_size: 4_096,
+            initial_window_size: 65_535,
+            max_concurrent_streams: 100,
+            max_frame_size: 16_384,
+        }
+    }
+}
+
 impl Default for Tune {
     fn default() -> Self {
         Self {
@@ -66,6 +92,7 @@ impl Default for Tune {
             rcvbuf_server: 0,
             sndbuf_client: 0,
             sndbuf_server: 0,
+            h2: TuneHttp2::default(),
             vars_max_size: [0; 5],
             compression_rate_max: 0,
             compression_cpu_max: 100,

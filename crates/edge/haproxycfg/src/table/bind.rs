@@ -143,7 +143,10 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("Workers that serve the socket, by the old word.", "bind :80 process 1/1")
         .bind(bind::process),
     word("proto", "<name>")
-        .doc("Protocol of connections: h1, or none in TCP mode.", "bind :80 proto h1")
+        .doc(
+            "Protocol of connections: h1, h2, or none in TCP mode; h2 without TLS is HTTP/2 with prior knowledge.",
+            "bind :80 proto h2",
+        )
         .bind(bind::proto),
     word("quic-force-retry", "")
         .doc("Verifies addresses of QUIC clients.", "bind quic4@:443 ssl crt site.pem quic-force-retry")

@@ -7,7 +7,7 @@ const DH: &str = "keys are exchanged by elliptic curves alone";
 const LUA: &str = "there is no Lua here, so nothing depends on it";
 const ZLIB: &str = "compression does not use zlib";
 const POLLER: &str = "the runtime polls with epoll and needs no choice";
-const HTTP2: &str = "HTTP/2 is not there yet";
+const HTTP2: &str = "WebSockets over HTTP/2 are not offered yet";
 const QUIC: &str = "QUIC is not there yet";
 const DEVICES: &str = "device detection is a commercial library that HAProxy has to be built with";
 
@@ -324,16 +324,16 @@ pub const KEYWORDS: &[Keyword] = &[
         .experimental(),
     tune("tune.h2.header-table-size", "<number>")
         .doc("Table of HPACK, bytes.", "tune.h2.header-table-size 4096")
-        .harmless(HTTP2),
+        .line(tune::http2),
     tune("tune.h2.initial-window-size", "<number>")
         .doc("Window of HTTP/2 streams, bytes.", "tune.h2.initial-window-size 65535")
-        .harmless(HTTP2),
+        .line(tune::http2),
     tune("tune.h2.max-concurrent-streams", "<number>")
         .doc("Streams of an HTTP/2 connection.", "tune.h2.max-concurrent-streams 100")
-        .harmless(HTTP2),
+        .line(tune::http2),
     tune("tune.h2.max-frame-size", "<number>")
         .doc("Frames of HTTP/2, bytes.", "tune.h2.max-frame-size 16384")
-        .harmless(HTTP2),
+        .line(tune::http2),
     tune("tune.http.cookielen", "<bytes>")
         .doc("Captured part of a cookie.", "tune.http.cookielen 63")
         .line(tune::number),

@@ -37,8 +37,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("Counts bytes while they pass rather than at the end.", "option contstats")
         .without_effect("what passes is counted when its transfer ends"),
     switch("disable-h2-upgrade", FRONTEND)
-        .doc("A connection that begins with HTTP/2's preface stays HTTP/1.", "option disable-h2-upgrade")
-        .without_effect("HTTP/2 is not there yet, so nothing is upgraded to it"),
+        .doc("A connection that begins with HTTP/2's preface stays HTTP/1.", "option disable-h2-upgrade"),
     word("forwardfor", "[ except <network> ] [ header <name> ] [ if-none ]", ALL)
         .doc("Adds the client's address to requests in X-Forwarded-For.", "option forwardfor except 127.0.0.0/8")
         .line(option::forwarded),

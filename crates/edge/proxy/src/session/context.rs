@@ -16,6 +16,7 @@ use sample::{
     TcpInformation, Value, VariableName,
 };
 
+use super::protocol::Protocol;
 use super::proxy_protocol::Refused;
 use super::transaction::{ProxyFields, RawHead, SeenBody, SeenBytes, Transaction};
 
@@ -192,7 +193,11 @@ impl Context for Transaction {
         (self.asked.is_complete() || self.asked.raw_head == RawHead::Request).then(|| Request {
             method: self.request.method(),
             uri: self.request.target(),
-            version: digits(self.request.version_bytes()),
+            uri_prefix: &self.asked.url_prefix,
+            version: match self.client.protocol {
+                Protocol::Http1 => digits(self.request.version_bytes()),
+                Protocol::Http2 => (2, 0),
+            },
             headers: &self.request.headers,
             body: self.asked.body.shown(),
             first: !self.asked.is_follower,

@@ -16,6 +16,7 @@ mod exchange;
 pub mod fetch;
 pub mod filter;
 mod finish;
+mod h2;
 mod handshake;
 mod heads;
 mod http;
@@ -50,7 +51,7 @@ use std::{
     sync::Arc,
 };
 
-use haproxycfg::model::{Mode, Proxy, Tune};
+use haproxycfg::model::{Bind, BindProtocol, Mode, Proxy, Tune};
 use live::{Instance, LiveProxy, sockets};
 use net::{Deadline, Stream};
 use runtime::ConnectionGuard;
@@ -100,15 +101,24 @@ pub async fn serve(
     let settings = session.side.frontend.settings();
     session.held.not_to_linger = settings.options.nolinger.then(|| Rc::clone(&session.client.stream));
     match settings.mode {
-        Mode::Http => http::serve(session, false).await,
+        Mode::Http if session.side.protocol == Protocol::Http2 => Box::pin(h2::serve(session)).await,
+        Mode::Http => serve_http(session, false).await,
         Mode::Tcp => Box::pin(tcp::serve(session)).await,
+    }
+}
+
+/// Serves a connection in HTTP mode whose client begins with HTTP/1, or has not begun.
+async fn serve_http(session: Box<HttpSession>, speaks: bool) {
+    if let Some(mut session) = http::serve(session, speaks).await {
+        session.speaks_http2();
+        Box::pin(h2::serve(session)).await;
     }
 }
 
 /// Serves a connection that was parked; `speaks` says that its socket has something.
 pub fn resume(session: Box<HttpSession>, speaks: bool) -> impl Future<Output = ()> {
     let worker = Rc::clone(&session.worker);
-    worker.clocked(http::serve(session, speaks))
+    worker.clocked(serve_http(session, speaks))
 }
 
 /// An accepted connection.
@@ -175,6 +185,7 @@ fn begin(
     let id = instance.process.next_session_id.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let accepted = worker.now();
     let client = Wire::new(Rc::clone(&stream), worker.buffers.clone());
+    let bind = settings.binds.get(listener);
     let mut side = ClientSide {
         source: Cell::new(source),
         original_source: source,
@@ -182,7 +193,7 @@ fn begin(
         original_destination: OnceCell::new(),
         received_proxy: false,
         more: OnceCell::new(),
-        protocol: Protocol::default(),
+        protocol: protocol_of(bind, &stream),
         stream: Some(stream),
         variables: RefCell::new(instance.stream_variables()),
         frontend: Arc::clone(&frontend),
@@ -192,7 +203,6 @@ fn begin(
         id,
         session_log: OnceCell::new(),
     };
-    let bind = settings.binds.get(listener);
     let mut expected =
         bind.map(|bind| Expected { proxy: bind.accept_proxy, netscaler: bind.netscaler_magic }).unwrap_or_default();
     if !settings.tcp_request_connection.is_empty() {
@@ -216,9 +226,8 @@ fn begin(
         side = Rc::try_unwrap(shared).ok()?;
         // What these rules change is the connection's own address, unlike what later rules do.
         side.original_source = side.source.get();
-        if let Some(changed) = side.changed_destination.get() {
-            side.original_destination = OnceCell::from(Some(changed));
-        }
+        let changed = side.changed_destination.get();
+        side.original_destination = changed.map_or(side.original_destination, |changed| Some(changed).into());
     }
     if frontend.accelerator.is_some() {
         varnish_log::session(&worker, &side);
@@ -233,12 +242,22 @@ fn begin(
         deadline: Deadline::default(),
         first: true,
         stays_awake: false,
+        begins_http2: false,
         idle_since: accepted,
         idle_wish: None,
         kept: PinnedConnections::default(),
         held,
     });
     Some((session, expected))
+}
+
+/// What is spoken from the first byte on: what the configuration says, or else what both sides have agreed on.
+fn protocol_of(bind: Option<&Bind>, stream: &Stream) -> Protocol {
+    let is_http2 = match bind.and_then(|bind| bind.protocol) {
+        Some(protocol) => protocol == BindProtocol::Http2,
+        None => stream.protocol() == Some("h2"),
+    };
+    if is_http2 { Protocol::Http2 } else { Protocol::Http1 }
 }
 
 /// Ends a connection before there is a session on it; `None` stands for a rule, which has counted it.

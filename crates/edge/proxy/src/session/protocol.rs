@@ -6,6 +6,8 @@ pub enum Protocol {
     /// HTTP/1.0 and HTTP/1.1, or bytes that are no HTTP at all.
     #[default]
     Http1,
+    /// HTTP/2.
+    Http2,
 }
 
 impl Protocol {
@@ -14,6 +16,7 @@ impl Protocol {
     pub fn major(self) -> u8 {
         match self {
             Self::Http1 => 1,
+            Self::Http2 => 2,
         }
     }
 }

@@ -412,7 +412,7 @@ fn change_request_line(transaction: &mut Transaction, action: &HttpAction) -> Re
             replaced(transaction, regex, format, &path)
         }
         HttpAction::ReplaceUri(regex, format) => {
-            let target = transaction.request.target().to_vec();
+            let target = [&transaction.asked.url_prefix, transaction.request.target()].concat();
             replaced(transaction, regex, format, &target)
         }
         _ => None,
@@ -434,6 +434,7 @@ fn change_request_line(transaction: &mut Transaction, action: &HttpAction) -> Re
         HttpAction::SetPathq(_) | HttpAction::ReplacePathq(..) => request.set_path_and_query(&text),
         HttpAction::SetQuery(_) => request.set_query(text.strip_prefix(b"?").unwrap_or(&text)),
         _ => {
+            transaction.asked.url_prefix.clear();
             request.set_target(&text);
             // As in HAProxy, an absolute target has the last word on the host.
             let authority = request.authority().to_vec();

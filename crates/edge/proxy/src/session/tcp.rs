@@ -19,7 +19,7 @@ use super::{
     ending::{Ending, Stage},
     exchange::{InBackend, WaitingClient, hash_key},
     fetch::{Attempts, Codec, ServerCodec as _, Wanted},
-    http::{self, Session},
+    http::Session,
     logging, persistence,
     pinned::PinnedConnections,
     resolving::{Patience, resolve},
@@ -148,7 +148,7 @@ pub async fn serve(mut session: Box<Session>) {
     if to_http {
         transaction.keep_addresses();
         worker.heads.give(transaction.take_heads());
-        return Box::pin(http::serve(session, false)).await;
+        return Box::pin(super::serve_http(session, false)).await;
     }
     transaction.finish(&worker);
     session.registered.handle.rests();

@@ -262,6 +262,8 @@ pub struct Asked {
     pub stage: RequestStage,
     /// Whether it is not the first on its connection.
     pub is_follower: bool,
+    /// Scheme and authority, where the protocol names them apart, as long as no rule has made another target.
+    pub url_prefix: Vec<u8>,
     /// The version in which the client spoke.
     pub version: http::Version,
     /// Whether the client's connection may be kept, as far as the client is concerned.
@@ -568,6 +570,17 @@ impl Transaction {
     /// connection has none.
     pub fn take_number(&mut self) {
         self.number = self.instance.process.next_stream_id.fetch_add(1, Relaxed);
+    }
+
+    /// Notes the request line for the log.
+    pub fn note_line(&mut self, version: &[u8]) {
+        let Self { request, line, asked, .. } = self;
+        line.clear();
+        line.text.extend_from_slice(request.method());
+        line.method_len = line.text.len();
+        for part in [&b" "[..], &asked.url_prefix, request.target(), b" ", version] {
+            line.text.extend_from_slice(part);
+        }
     }
 
     /// Gives back what the next transaction can use again.

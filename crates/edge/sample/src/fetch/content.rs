@@ -107,7 +107,11 @@ fn message_len(call: &Call<'_>) -> Option<usize> {
     let (line, headers, body) = match call.options.direction {
         Direction::Request => {
             let request = call.context.request()?;
-            (request.method.len() + request.uri.len() + VERSION_BYTES, request.headers, request.body)
+            (
+                request.method.len() + request.uri_prefix.len() + request.uri.len() + VERSION_BYTES,
+                request.headers,
+                request.body,
+            )
         }
         Direction::Response => {
             let response = call.context.response()?;

@@ -133,14 +133,14 @@ pub(super) const FETCHES: &[Fetch] = &[
     .doc("The status code of the response.", "http-response set-header X-Error yes if { status ge 500 }"),
     Fetch::new("unique-id", Type::Str, ANYWHERE, |call, _| call.context.unique_id().map(Value::Str).into())
         .doc("The unique id of the stream, if unique-id-format is set.", "http-request set-header X-Id %[unique-id]"),
-    Fetch::new("url", Type::Str, HEADERS, |call, _| request(call, |request| Some(Value::str(request.uri))))
+    Fetch::new("url", Type::Str, HEADERS, |call, _| request(call, |request| Some(Value::Str(whole_uri(request)))))
         .doc("The target of the request as it came.", "acl proxied url_beg http://"),
     Fetch::new("url_ip", Type::Ipv4, HEADERS, |call, _| {
-        request(call, |request| url_address(request.uri).map(|(address, _)| Value::Ipv4(address)))
+        request(call, |request| url_address(&whole_uri(request)).map(|(address, _)| Value::Ipv4(address)))
     })
     .doc("The IPv4 address in an absolute target.", "acl internal url_ip 10.0.0.0/8"),
     Fetch::new("url_port", Type::Sint, HEADERS, |call, _| {
-        request(call, |request| url_address(request.uri).map(|(_, port)| Value::Sint(i64::from(port))))
+        request(call, |request| url_address(&whole_uri(request)).map(|(_, port)| Value::Sint(i64::from(port))))
     })
     .doc("The port in an absolute target whose host is an IPv4 address.", "acl standard url_port 80 443"),
     Fetch::new("urlp", Type::Str, HEADERS, parameter)
@@ -254,6 +254,14 @@ fn with_source<'a>(call: &Call<'a>, with_query: bool) -> Fetched<'a> {
         }
         Some(Value::bin(bytes))
     })
+}
+
+/// The target with its scheme and its authority, if it has any.
+fn whole_uri<'a>(request: &Request<'a>) -> Bytes<'a> {
+    match request.uri_prefix {
+        [] => Bytes::Borrowed(request.uri),
+        prefix => Bytes::Owned([prefix, request.uri].concat()),
+    }
 }
 
 /// The IPv4 address and the port of an absolute target.

@@ -199,6 +199,7 @@ impl Context for Stream {
             to_proxy: false,
             method: self.method.as_bytes(),
             uri: self.uri.as_bytes(),
+            uri_prefix: b"",
             version: self.version,
             headers: &self.headers,
             body: self.body(),

@@ -38,6 +38,7 @@ use super::{
     fetch::{Fetch, Unfetched, Wanted},
     filter,
     pinned::PinnedConnections,
+    protocol::Protocol,
     transaction::{ClientSide, RequestStage, Transaction},
 };
 use crate::{registry::Handle, worker::Worker};
@@ -99,14 +100,10 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
         transaction.take_number();
         transaction.timeline.request = Some(self.worker.now());
         transaction.asked.version = transaction.request.version();
-        let Transaction { request, line, .. } = transaction;
-        line.clear();
-        line.text.extend_from_slice(request.method());
-        line.method_len = line.text.len();
-        line.text.push(b' ');
-        line.text.extend_from_slice(request.target());
-        line.text.push(b' ');
-        line.text.extend_from_slice(request.version_bytes());
+        if self.side.protocol == Protocol::Http1 {
+            transaction.note_line(transaction.request.version().as_bytes());
+        }
+        let Transaction { line, .. } = transaction;
         // The method stays: more than the log asks for it.
         let most = self.instance.config.global.tune.http_logurilen;
         line.text.truncate(most.max(line.method_len));

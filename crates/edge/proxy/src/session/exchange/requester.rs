@@ -48,7 +48,7 @@ impl<C: ClientStream> Requester for WaitingClient<'_, C> {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        let leaves = self.abort_on_close || self.is_tcp && self.stream.received().is_empty();
+        let leaves = self.abort_on_close || self.stream.is_gone() || self.is_tcp && self.stream.received().is_empty();
         if leaves { Poll::Ready(Unreachable::ClientGone) } else { Poll::Pending }
     }
 
@@ -156,6 +156,9 @@ impl<C: ClientStream> HttpRequester for WaitingRequest<'_, C> {
     #[inline]
     fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<HeadEnd> {
         let client = &mut self.client;
+        if client.stream.is_gone() {
+            return Poll::Ready(HeadEnd::ClientCutOff);
+        }
         if client.stream.has_ended() {
             return Poll::Pending;
         }

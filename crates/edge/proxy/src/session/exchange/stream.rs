@@ -14,6 +14,11 @@ pub trait ClientStream: Duplex {
     /// Takes the client for one that can send no more: its connection has failed on that side.
     fn give_up_receiving(&mut self);
 
+    /// Whether nobody reads what is answered, so that there is no use in going on.
+    fn is_gone(&self) -> bool {
+        false
+    }
+
     /// Puts an interim response (RFC 9110 section 15.2) behind what waits to be sent.
     fn write_interim(&mut self, head: &ResponseHead);
 

@@ -79,6 +79,9 @@ impl<C: ClientStream> Exchange<'_, C> {
             if handle.order() == Order::Abort {
                 return Poll::Ready(Transfer::Killed(ShutCause::Administrator));
             }
+            if client.is_gone() {
+                return Poll::Ready(Transfer::Client);
+            }
             if let Some(cause) = body.shut_cause(shut_mark) {
                 return Poll::Ready(Transfer::Killed(cause));
             }

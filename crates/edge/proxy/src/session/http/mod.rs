@@ -31,11 +31,13 @@ use http::Limits;
 use live::{ConnectionSettings, ConnectionTimeouts, Instance, counters::Traffic};
 use net::Deadline;
 
+use self::receive::Failure;
 use super::{
     ConnectionGuards,
     ending::{Ending, Stage},
     exchange::{Exchange, Next},
     pinned::PinnedConnections,
+    protocol::Protocol,
     transaction::{ClientSide, Transaction},
     varnish_log,
     wire::Wire,
@@ -63,6 +65,8 @@ pub struct Session {
     pub first: bool,
     /// Whether it could not be parked in this silence.
     pub stays_awake: bool,
+    /// Whether the client has begun with HTTP/2's preface, and is to be served so.
+    pub begins_http2: bool,
     /// When the wait for the next request began.
     pub idle_since: Instant,
     /// How long it may be silent, if a program has said so.
@@ -84,23 +88,26 @@ const WARM_MAX: usize = 512;
 
 /// How long an idle connection that is to end waits for a request that may be on its way, which is answered with
 /// `connection: close`: closing at once would lose it.
-const LAST_REQUEST_TIME: Duration = Duration::from_secs(1);
+pub const LAST_REQUEST_TIME: Duration = Duration::from_secs(1);
 
 /// Serves a client until its connection ends, or until it is so silent that it can be parked. `speaks` says that its
-/// socket is known to have something.
-pub async fn serve(mut session: Box<Session>, speaks: bool) {
+/// socket is known to have something. A connection whose client begins with HTTP/2 is given back.
+pub async fn serve(mut session: Box<Session>, speaks: bool) -> Option<Box<Session>> {
     session.client.readable |= speaks;
     let mut wait = if speaks { Wait::Request } else { session.wait_for_request().await };
     loop {
         match wait {
             Wait::Request => match Box::pin(session.requests()).await {
                 Next::KeepAlive => {}
-                Next::Close => return,
-                Next::Linger => return Box::pin(session.linger()).await,
+                Next::Close => return Some(session).filter(|session| session.begins_http2),
+                Next::Linger => {
+                    Box::pin(session.linger()).await;
+                    return None;
+                }
             },
-            Wait::Over => return,
+            Wait::Over => return None,
             Wait::Silence => match session.park() {
-                Ok(()) => return,
+                Ok(()) => return None,
                 Err(unparked) => session = unparked,
             },
         }
@@ -155,8 +162,15 @@ impl Session {
         }
     }
 
+    /// From now on the client speaks HTTP/2.
+    pub fn speaks_http2(&mut self) {
+        let variables = self.instance.stream_variables();
+        let side = self.side.under(Arc::clone(&self.side.frontend), variables);
+        self.side = Rc::new(ClientSide { protocol: Protocol::Http2, ..side });
+    }
+
     /// What a request may be.
-    fn limits(&self) -> Limits {
+    pub fn limits(&self) -> Limits {
         self.side.request_limits(&self.instance)
     }
 
@@ -167,12 +181,12 @@ impl Session {
     }
 
     /// Whether the connection should end as soon as nothing is in flight.
-    fn is_leaving(&self) -> bool {
+    pub fn is_leaving(&self) -> bool {
         self.worker.lets_go_of(&self.registered.handle)
     }
 
     /// Goes on under the configuration that runs now, if it still has this frontend and listener.
-    fn adopt_instance(&mut self) {
+    pub fn adopt_instance(&mut self) {
         if self.worker.runs(&self.instance) {
             return;
         }
@@ -312,6 +326,10 @@ impl Session {
         transaction.timeline.idle_since = Some(self.idle_since);
         let next = match self.receive(transaction).await {
             Ok(body) => self.exchange().answer(transaction, body).await,
+            Err(Failure::BeginsHttp2) => {
+                self.begins_http2 = true;
+                return Next::Close;
+            }
             Err(failure) => Box::pin(self.no_request(transaction, &failure)).await,
         };
         match transaction.ending {
@@ -327,7 +345,7 @@ impl Session {
 
     /// Lets the client read what it was sent although it has not finished sending: closing with unread bytes would reset
     /// the connection and lose the response (RFC 9112 section 9.6).
-    async fn linger(mut self: Box<Self>) {
+    pub async fn linger(mut self: Box<Self>) {
         const LINGER_TIME: Duration = Duration::from_secs(2);
         const LINGER_BYTES_MAX: usize = 4 * 1024 * 1024;
         self.client.stream.shut_write();

@@ -26,6 +26,8 @@ pub(super) enum Failure {
     Malformed(u16),
     /// It is larger than varnishd's parameters allow.
     Overflow,
+    /// It is HTTP/2, which this connection goes on with.
+    BeginsHttp2,
     /// It is HTTP/2, which varnishd does not speak unless it is told to.
     Http2,
 }
@@ -86,6 +88,13 @@ impl Session {
         self.side.frontend.has_cache() || self.instance.proxies.iter().any(|proxy| proxy.has_cache())
     }
 
+    /// Whether a client may begin with HTTP/2's preface although nothing has been agreed on.
+    fn may_turn_to_http2(&self) -> bool {
+        let settings = self.side.frontend.settings();
+        let bind = settings.binds.get(self.side.listener);
+        self.first && !settings.options.disable_h2_upgrade && bind.is_none_or(|bind| bind.protocol.is_none())
+    }
+
     async fn receive_head(&mut self, transaction: &mut Transaction) -> Result<usize, Failure> {
         let timeouts = &self.side.frontend.settings().timeouts;
         let first_byte = transaction.timeline.first_byte.unwrap_or(self.idle_since);
@@ -99,9 +108,10 @@ impl Session {
         let limit = self.connection_timeouts().map(|timeouts| timeouts.idle).or(limit);
         self.deadline.set(limit.map(|limit| began + limit));
         let (limits, mut parser) = (self.limits(), RequestParser::new());
-        let (client, deadline) = (&mut self.client, &mut self.deadline);
         let request = &mut transaction.request;
         let is_varnishd = limits.as_varnish;
+        let may_turn = self.may_turn_to_http2();
+        let (client, deadline) = (&mut self.client, &mut self.deadline);
         poll_fn(|context| {
             loop {
                 if is_varnishd && client.received.bytes().starts_with(HTTP2_PREFACE) {
@@ -120,6 +130,9 @@ impl Session {
                             }));
                         }
                         Ok(Parsed::Incomplete) => {}
+                        Err(error) if error.kind == ParseErrorKind::Http2Preface && may_turn => {
+                            return Poll::Ready(Err(Failure::BeginsHttp2));
+                        }
                         Err(error)
                             if is_varnishd
                                 && matches!(
@@ -234,7 +247,7 @@ impl Session {
                 self.count_bad_request(transaction);
                 Next::Linger
             }
-            Failure::Http2 => self.end_http2(transaction),
+            Failure::Http2 | Failure::BeginsHttp2 => self.end_http2(transaction),
             Failure::Closed | Failure::Reset => {
                 transaction.end(Ending::ClientLeft(Stage::Request));
                 self.count_unreadable(transaction, silent);

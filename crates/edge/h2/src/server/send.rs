@@ -1,0 +1,278 @@
+//! What this side sends.
+
+use http::{HeaderId, ResponseHead};
+
+use super::{LastFrame, ServerConnection};
+use crate::{
+    frame::{self, FrameHeader, HEADER_LEN, flag, kind},
+    hpack::Indexing,
+    settings::WINDOW_MAX,
+    streams::{Receiving, Sending, StreamKey},
+};
+
+/// Where a frame's flags stand in it.
+const FLAGS_AT: usize = 4;
+
+/// Points that work of use gives back.
+const EARNED_BY_DATA: u32 = 2;
+/// The same for a whole answer.
+const EARNED_BY_ANSWER: u32 = 5;
+
+impl ServerConnection {
+    /// Moves what waits to be sent to `into`, which is empty, and leaves its memory here.
+    pub fn take_output(&mut self, into: &mut Vec<u8>) {
+        std::mem::swap(&mut self.out, into);
+        self.last_frame = None;
+    }
+
+    /// Bytes that wait here to be taken.
+    #[must_use]
+    pub fn output_len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Says how much of what was taken has not been sent.
+    pub fn note_unsent(&mut self, unsent: usize) {
+        self.unsent = unsent;
+    }
+
+    /// Puts a head behind what waits to be sent; the number of its bytes. Fields about the connection are left out. `ends` says
+    /// that no body follows. Nothing happens on a stream that has had its final head, or is over.
+    pub fn send_head(&mut self, key: StreamKey, head: &ResponseHead, ends: bool) -> usize {
+        let Some(stream) = self.streams.get_mut(key) else { return 0 };
+        if stream.reset.is_some() || stream.sending != Sending::Awaited {
+            return 0;
+        }
+        let is_final = head.status() >= 200;
+        let ends = ends && is_final;
+        if is_final {
+            stream.sending = if ends { Sending::Ended } else { Sending::Body };
+        }
+        let start = self.begin_block();
+        let status = head.status();
+        let digit = |number: u16| b'0' + u8::try_from(number % 10).unwrap_or(0);
+        let status = [digit(status / 100), digit(status / 10), digit(status)];
+        self.encoder.field(&mut self.out, b":status", &status, Indexing::Index);
+        for (id, name, value) in head.headers.iter_known() {
+            self.encode_field(id, name, value);
+        }
+        let flags = if ends { flag::END_STREAM } else { 0 };
+        self.finish_block(start, key.id(), flags);
+        if ends {
+            self.answered(key);
+        }
+        self.out.len() - start
+    }
+
+    fn begin_block(&mut self) -> usize {
+        let start = self.out.len();
+        self.out.extend_from_slice(&[0; HEADER_LEN]);
+        self.encoder.begin(&mut self.out);
+        start
+    }
+
+    fn finish_block(&mut self, start: usize, stream: u32, flags: u8) {
+        frame::finish_header_block(&mut self.out, start, stream, flags, self.peer.frame_bytes_max as usize);
+        self.last_frame = Some(LastFrame { stream, start, end: self.out.len() });
+    }
+
+    fn encode_field(&mut self, id: HeaderId, name: &[u8], value: &[u8]) {
+        let how = match id {
+            HeaderId::Connection
+            | HeaderId::KeepAlive
+            | HeaderId::ProxyConnection
+            | HeaderId::TransferEncoding
+            | HeaderId::Upgrade
+            | HeaderId::Te
+            | HeaderId::Http2Settings => return,
+            HeaderId::Age
+            | HeaderId::ContentLength
+            | HeaderId::ContentRange
+            | HeaderId::ETag
+            | HeaderId::LastModified
+            | HeaderId::Location => Indexing::Plain,
+            HeaderId::SetCookie | HeaderId::Authorization | HeaderId::ProxyAuthorization => Indexing::Never,
+            _ => Indexing::Index,
+        };
+        if name.iter().any(u8::is_ascii_uppercase) {
+            let lower = name.to_ascii_lowercase();
+            self.encoder.field(&mut self.out, &lower, value, how);
+        } else {
+            self.encoder.field(&mut self.out, name, value, how);
+        }
+    }
+
+    /// How many bytes of data could go now.
+    fn room(&self, key: StreamKey) -> usize {
+        let Some(stream) = self.streams.get(key) else { return 0 };
+        let window = stream.send_window.min(self.send_window).max(0);
+        let output = self.settings.output_bytes_max.saturating_sub(self.out.len() + self.unsent);
+        usize::try_from(window).unwrap_or(usize::MAX).min(output)
+    }
+
+    /// Sends as much of a body as may go; how much that was. `ends` says that no more follows, which is sent with the last of
+    /// it. Whoever could not send all is named by [`ServerConnection::next_sendable`] later on.
+    pub fn send_data(&mut self, key: StreamKey, bytes: &[u8], ends: bool) -> usize {
+        let (mut sent, mut may_end) = (0, false);
+        if bytes.is_empty() {
+            may_end = true;
+        }
+        while sent < bytes.len() {
+            let left = bytes.get(sent..).unwrap_or_default();
+            let most = self.room(key).min(self.turn_left(key)).min(self.peer.frame_bytes_max as usize).min(left.len());
+            if most == 0 {
+                self.wait_for_room(key);
+                break;
+            }
+            may_end = most == left.len();
+            self.write_data(key, left.get(..most).unwrap_or_default(), ends && may_end);
+            sent += most;
+        }
+        if ends && may_end && bytes.is_empty() {
+            self.write_data(key, &[], true);
+        }
+        sent
+    }
+
+    /// How much a stream may send before it is another one's turn.
+    fn turn_left(&self, key: StreamKey) -> usize {
+        match self.turn {
+            Some((turn, left)) if turn == key => {
+                if self.waiting.is_empty() {
+                    usize::MAX
+                } else {
+                    left
+                }
+            }
+            _ if self.waiting.is_empty() => usize::MAX,
+            _ => 0,
+        }
+    }
+
+    fn wait_for_room(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        stream.wants_room = true;
+        // What waits for its own window is told when that opens.
+        if stream.send_window > 0 && !stream.is_queued {
+            stream.is_queued = true;
+            self.waiting.push_back(key);
+        }
+    }
+
+    fn write_data(&mut self, key: StreamKey, bytes: &[u8], ends: bool) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if stream.reset.is_some() || stream.sending != Sending::Body {
+            return;
+        }
+        let count = bytes.len();
+        stream.send_window -= i64::try_from(count).unwrap_or(i64::MAX);
+        self.send_window -= i64::try_from(count).unwrap_or(i64::MAX);
+        if let Some((turn, left)) = &mut self.turn
+            && *turn == key
+        {
+            *left = left.saturating_sub(count);
+        }
+        let flags = if ends { flag::END_STREAM } else { 0 };
+        let length = u32::try_from(count).unwrap_or(0);
+        let start = self.out.len();
+        FrameHeader { length, kind: kind::DATA, flags, stream: key.id() }.write(&mut self.out);
+        self.out.extend_from_slice(bytes);
+        self.last_frame = Some(LastFrame { stream: key.id(), start, end: self.out.len() });
+        self.calm.earn(EARNED_BY_DATA);
+        if ends {
+            stream.sending = Sending::Ended;
+            self.answered(key);
+        }
+    }
+
+    /// Ends an answer with trailers: lines of HTTP/1 without the empty one. Those that may not be there are left out.
+    pub fn send_trailers(&mut self, key: StreamKey, lines: &[u8]) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if stream.reset.is_some() || stream.sending != Sending::Body {
+            return;
+        }
+        let fields = || {
+            lines.split(|byte| *byte == b'\n').filter_map(|line| {
+                let line = line.strip_suffix(b"\r").unwrap_or(line);
+                let colon = line.iter().position(|byte| *byte == b':')?;
+                let (name, value) = line.split_at_checked(colon)?;
+                Some((name, value.get(1..).unwrap_or_default().trim_ascii()))
+            })
+        };
+        if fields().next().is_none() {
+            self.write_data(key, &[], true);
+            return;
+        }
+        stream.sending = Sending::Ended;
+        let start = self.begin_block();
+        for (name, value) in fields() {
+            self.encode_field(HeaderId::of(name), name, value);
+        }
+        self.finish_block(start, key.id(), flag::END_STREAM);
+        self.answered(key);
+    }
+
+    /// Ends an answer, unless it has ended. Its last frame says so if it was the last one of all, and waits still.
+    pub fn end(&mut self, key: StreamKey) {
+        let last = self.last_frame.take().filter(|last| last.stream == key.id() && last.end == self.out.len());
+        let flags = last.and_then(|last| self.out.get_mut(last.start + FLAGS_AT));
+        let stream = self.streams.get_mut(key).filter(|stream| stream.reset.is_none());
+        match (flags, stream) {
+            (Some(flags), Some(stream)) if stream.sending == Sending::Body => {
+                *flags |= flag::END_STREAM;
+                stream.sending = Sending::Ended;
+                self.answered(key);
+            }
+            _ => self.write_data(key, &[], true),
+        }
+    }
+
+    /// Whether nothing more is to be sent on a stream.
+    #[must_use]
+    pub fn has_answered(&self, key: StreamKey) -> bool {
+        self.streams.get(key).is_none_or(|stream| stream.sending == Sending::Ended)
+    }
+
+    fn answered(&mut self, key: StreamKey) {
+        self.calm.earn(EARNED_BY_ANSWER);
+        if self.streams.get(key).is_some_and(|stream| stream.receiving == Receiving::Ended) {
+            self.forget_if_over(key);
+        }
+    }
+
+    /// Whose turn it is to send, of those that could not send all: whoever it names is to try again, and then this is to be
+    /// asked again.
+    pub fn next_sendable(&mut self) -> Option<StreamKey> {
+        self.turn = None;
+        let output = self.settings.output_bytes_max.saturating_sub(self.out.len() + self.unsent);
+        // NOTE: half of it, or frames would get small where a client reads slowly.
+        if self.send_window <= 0 || output < self.settings.output_bytes_max / 2 {
+            return None;
+        }
+        while let Some(key) = self.waiting.pop_front() {
+            let Some(stream) = self.streams.get_mut(key) else { continue };
+            stream.is_queued = false;
+            if stream.reset.is_some() || !stream.wants_room || stream.send_window <= 0 {
+                continue;
+            }
+            stream.wants_room = false;
+            self.turn = Some((key, self.peer.frame_bytes_max as usize));
+            return Some(key);
+        }
+        None
+    }
+
+    /// Opens a stream's window; whether that is possible.
+    pub(super) fn open_window(&mut self, key: StreamKey, by: i64) -> bool {
+        let Some(stream) = self.streams.get_mut(key) else { return true };
+        stream.send_window += by;
+        if stream.send_window > i64::from(WINDOW_MAX) {
+            return false;
+        }
+        if stream.wants_room && stream.send_window > 0 && !stream.is_queued {
+            stream.is_queued = true;
+            self.waiting.push_back(key);
+        }
+        true
+    }
+}

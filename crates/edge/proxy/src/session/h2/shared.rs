@@ -1,0 +1,217 @@
+//! What a connection of HTTP/2 and its streams have in common.
+
+use std::{
+    cell::{Cell, RefCell},
+    io::Write as _,
+    num::NonZeroUsize,
+    rc::Rc,
+    sync::Arc,
+};
+
+use h2::{ServerConnection, StreamKey};
+use http::{BodyLength, RequestHead};
+use live::Instance;
+
+use crate::{session::transaction::ClientSide, worker::Worker};
+
+/// A request that has come.
+pub struct Begun {
+    /// Its stream.
+    pub key: StreamKey,
+    /// Its head.
+    pub head: RequestHead,
+    /// How its body ends.
+    pub body: BodyLength,
+    /// Scheme and authority, as they stand in front of a path.
+    pub prefix: Vec<u8>,
+    /// The configuration that it runs under.
+    pub instance: Arc<Instance>,
+    /// The client's connection under that one.
+    pub side: Rc<ClientSide>,
+}
+
+/// The body of a request as far as it has come and its exchange has not asked for it.
+#[derive(Debug, Default)]
+struct Incoming {
+    /// Framed as in HTTP/1.
+    bytes: Vec<u8>,
+    /// How many of these are data.
+    data: usize,
+    is_chunked: bool,
+    has_ended: bool,
+}
+
+/// What a connection shares with the exchanges on it.
+pub struct Shared {
+    /// The worker.
+    pub worker: Rc<Worker>,
+    /// The protocol.
+    pub machine: RefCell<ServerConnection>,
+    /// How much of a body is received before something of it is consumed.
+    pub buffer_bytes: usize,
+    /// The request that is to be taken next.
+    begun: RefCell<Option<Begun>>,
+    /// Memory of a head that can be used again.
+    spare_head: RefCell<RequestHead>,
+    incoming: RefCell<Vec<Incoming>>,
+    /// Exchanges that are not over.
+    running: Cell<usize>,
+    is_gone: Cell<bool>,
+    has_ended: Cell<bool>,
+    vanishes: Cell<bool>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Shared").field("running", &self.running).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// What streams of this machine share.
+    pub fn new(worker: Rc<Worker>, machine: ServerConnection) -> Self {
+        let buffer_bytes = worker.buffers.size();
+        Self {
+            worker,
+            machine: RefCell::new(machine),
+            buffer_bytes,
+            begun: RefCell::default(),
+            spare_head: RefCell::default(),
+            incoming: RefCell::default(),
+            running: Cell::new(0),
+            is_gone: Cell::new(false),
+            has_ended: Cell::new(false),
+            vanishes: Cell::new(false),
+        }
+    }
+
+    /// Memory for the next head.
+    pub fn take_head(&self) -> RequestHead {
+        self.spare_head.take()
+    }
+
+    /// Gives memory of a head back.
+    pub fn give_head(&self, head: RequestHead) {
+        self.spare_head.replace(head);
+    }
+
+    /// A request waits to be taken by the exchange that is polled next.
+    pub fn begins(&self, begun: Begun) {
+        let place = begun.key.slot();
+        let mut incoming = self.incoming.borrow_mut();
+        if incoming.len() <= place {
+            incoming.resize_with(place + 1, Incoming::default);
+        }
+        if let Some(incoming) = incoming.get_mut(place) {
+            incoming.is_chunked = begun.body == BodyLength::Chunked;
+        }
+        self.begun.replace(Some(begun));
+        self.running.set(self.running.get() + 1);
+    }
+
+    /// The request that waits in this place.
+    pub fn take_begun(&self, place: usize) -> Option<Begun> {
+        self.begun.borrow_mut().take_if(|begun| begun.key.slot() == place)
+    }
+
+    /// An exchange is over.
+    pub fn is_done(&self) {
+        self.running.set(self.running.get() - 1);
+    }
+
+    /// How many exchanges are not over.
+    pub fn running(&self) -> usize {
+        self.running.get()
+    }
+
+    /// A piece of a body has come; it may be the last one, behind which trailers may stand.
+    pub fn receives(&self, key: StreamKey, data: &[u8], end: Option<&[u8]>) {
+        let mut all = self.incoming.borrow_mut();
+        let Some(incoming) = all.get_mut(key.slot()) else { return };
+        incoming.data += data.len();
+        incoming.has_ended |= end.is_some();
+        if !incoming.is_chunked {
+            return incoming.bytes.extend_from_slice(data);
+        }
+        if let Some(length) = NonZeroUsize::new(data.len()) {
+            incoming.bytes.reserve(data.len() + 16);
+            http::write_chunk_start(length, &mut incoming.bytes);
+            incoming.bytes.extend_from_slice(data);
+            http::write_chunk_end(&mut incoming.bytes);
+        }
+        if let Some(trailers) = end {
+            // Writing to memory does not fail.
+            let _ = incoming.bytes.write_all(b"0\r\n");
+            incoming.bytes.extend_from_slice(trailers);
+            incoming.bytes.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// Whether the client has sent its last byte on a stream.
+    pub fn has_body_ended(&self, key: StreamKey) -> bool {
+        self.incoming.borrow().get(key.slot()).is_some_and(|incoming| incoming.has_ended)
+    }
+
+    /// Moves what has come of a body behind `into`; how many bytes these were, and how many of them data.
+    pub fn take_body(&self, key: StreamKey, into: &mut Vec<u8>) -> (usize, usize) {
+        let mut all = self.incoming.borrow_mut();
+        let Some(incoming) = all.get_mut(key.slot()) else { return (0, 0) };
+        let taken = (incoming.bytes.len(), std::mem::take(&mut incoming.data));
+        if into.is_empty() {
+            std::mem::swap(into, &mut incoming.bytes);
+        } else {
+            into.append(&mut incoming.bytes);
+        }
+        taken
+    }
+
+    /// Drops what nobody has asked for of a body.
+    pub fn forget(&self, key: StreamKey) {
+        if let Some(incoming) = self.incoming.borrow_mut().get_mut(key.slot()) {
+            *incoming = Incoming::default();
+        }
+    }
+
+    /// Whether nobody reads what is answered on a stream.
+    pub fn is_gone(&self, key: StreamKey) -> bool {
+        self.is_gone.get() || self.machine.borrow().is_reset(key)
+    }
+
+    /// Nobody reads anything any more.
+    pub fn goes(&self) {
+        self.is_gone.set(true);
+    }
+
+    /// Whether nobody reads anything any more.
+    pub fn has_gone(&self) -> bool {
+        self.is_gone.get()
+    }
+
+    /// Whether the client has sent its last byte.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.get()
+    }
+
+    /// The client has sent its last byte.
+    pub fn ends(&self) {
+        self.has_ended.set(true);
+    }
+
+    /// The client is to be left without a word.
+    pub fn vanish(&self) {
+        self.vanishes.set(true);
+        self.goes();
+    }
+
+    /// Whether the client is to be left without a word.
+    pub fn vanishes(&self) -> bool {
+        self.vanishes.get()
+    }
+
+    /// Gives memory back that a connection without streams does not need.
+    pub fn rest(&self) {
+        self.incoming.take();
+        self.spare_head.take();
+        self.machine.borrow_mut().rest();
+    }
+}

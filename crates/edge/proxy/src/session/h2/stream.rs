@@ -1,0 +1,299 @@
+//! A stream of HTTP/2 as what its exchange knows of it.
+//!
+//! Between source and sink bodies are framed as in HTTP/1: what comes of a body without a length is made into chunks, and chunks
+//! of an answer are taken apart.
+
+use std::{
+    future::poll_fn,
+    io,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use h2::{ErrorCode, StreamKey};
+use http::{ChunkPart, ChunkedDecoder, HeaderId, ResponseHead};
+use net::PlainSocket;
+
+use super::shared::Shared;
+use crate::session::{
+    body::{Duplex, Failed, Sink, Source},
+    exchange::ClientStream,
+    transaction::Transaction,
+};
+
+/// How the answer's body comes.
+#[derive(Debug)]
+enum Coming {
+    /// As it goes.
+    Plain,
+    /// In chunks; its trailers so far.
+    Chunked(Box<ChunkedDecoder>, Vec<u8>),
+}
+
+/// The client's side of one exchange.
+#[derive(Debug)]
+pub struct H2Stream {
+    connection: Rc<Shared>,
+    key: StreamKey,
+    /// What has come and was not consumed, from `start` on.
+    here: Vec<u8>,
+    start: usize,
+    /// Bytes of data in `here` that the client has not been told to be consumed.
+    owed: usize,
+    has_given_up: bool,
+    /// What is to be sent, from `sent` on.
+    waiting: Vec<u8>,
+    sent: usize,
+    coming: Coming,
+    /// The answer has been put here whole.
+    is_whole: bool,
+    /// Bytes go both ways, and each half ends on its own.
+    is_tunnel: bool,
+    /// What was sent is not to look whole.
+    breaks_off: bool,
+}
+
+impl H2Stream {
+    /// The stream of this key.
+    pub fn new(connection: Rc<Shared>, key: StreamKey) -> Self {
+        Self {
+            connection,
+            key,
+            here: Vec::new(),
+            start: 0,
+            owed: 0,
+            has_given_up: false,
+            waiting: Vec::new(),
+            sent: 0,
+            coming: Coming::Plain,
+            is_whole: false,
+            is_tunnel: false,
+            breaks_off: false,
+        }
+    }
+
+    fn gone() -> io::Error {
+        io::ErrorKind::ConnectionReset.into()
+    }
+
+    /// Sends as much of a body as may go; how much of it that was.
+    fn push(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let machine = &mut *self.connection.machine.borrow_mut();
+        let Coming::Chunked(decoder, trailers) = &mut self.coming else {
+            return Ok(machine.send_data(self.key, bytes, false));
+        };
+        let mut pushed = 0;
+        while let Some(rest) = bytes.get(pushed..).filter(|rest| !rest.is_empty()) {
+            let data = usize::try_from(decoder.data_ahead()).unwrap_or(usize::MAX).min(rest.len());
+            if data > 0 {
+                let sent = machine.send_data(self.key, rest.get(..data).unwrap_or_default(), false);
+                decoder.account(sent as u64);
+                pushed += sent;
+                if sent < data {
+                    break;
+                }
+                continue;
+            }
+            let before = (decoder.trailer_len(), decoder.empty_line_len());
+            let part = decoder.next_part(rest).map_err(|_| io::ErrorKind::InvalidData)?;
+            let (ChunkPart::Framing(count) | ChunkPart::Data(count) | ChunkPart::End(count)) = part;
+            let lines = decoder.trailer_len() - before.0;
+            let end = count - (decoder.empty_line_len() - before.1).min(count);
+            trailers.extend_from_slice(rest.get(end - lines.min(end)..end).unwrap_or_default());
+            pushed += count;
+            if matches!(part, ChunkPart::End(_)) {
+                if !trailers.is_empty() {
+                    machine.send_trailers(self.key, trailers);
+                }
+                break;
+            }
+        }
+        Ok(pushed)
+    }
+
+    fn poll_push(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.sent < self.waiting.len() {
+            let waiting = std::mem::take(&mut self.waiting);
+            let pushed = self.push(waiting.get(self.sent..).unwrap_or_default());
+            self.waiting = waiting;
+            self.sent += pushed?;
+            if self.sent < self.waiting.len() {
+                return self.poll_room(context);
+            }
+        }
+        self.waiting.clear();
+        self.sent = 0;
+        if self.is_whole {
+            self.connection.machine.borrow_mut().end(self.key);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Nothing can go: the stream is polled when something can.
+    fn poll_room<T>(&self, _: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if self.is_gone() { Poll::Ready(Err(Self::gone())) } else { Poll::Pending }
+    }
+}
+
+impl Drop for H2Stream {
+    fn drop(&mut self) {
+        let connection = &self.connection;
+        let mut machine = connection.machine.borrow_mut();
+        machine.consumed(self.key, self.owed);
+        machine.release(self.key, ErrorCode::INTERNAL_ERROR);
+        connection.forget(self.key);
+    }
+}
+
+impl Source for H2Stream {
+    fn received(&self) -> &[u8] {
+        self.here.get(self.start..).unwrap_or_default()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.start = (self.start + count).min(self.here.len());
+        let is_empty = self.start == self.here.len();
+        let told = if is_empty { self.owed } else { self.owed.min(count) };
+        if told > 0 {
+            self.owed -= told;
+            self.connection.machine.borrow_mut().consumed(self.key, told);
+        }
+        if is_empty {
+            self.here.clear();
+            self.start = 0;
+        }
+    }
+
+    fn poll_receive(&mut self, _: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.is_full() {
+            return Poll::Pending;
+        }
+        // NOTE: what moves to the front is less than a buffer, and at most once for each time that something comes.
+        if self.start > 0 {
+            self.here.drain(..self.start);
+            self.start = 0;
+        }
+        let (count, data) = self.connection.take_body(self.key, &mut self.here);
+        self.owed += data;
+        if count > 0 {
+            return Poll::Ready(Ok(count));
+        }
+        if self.is_gone() {
+            return Poll::Ready(Err(Self::gone()));
+        }
+        if self.connection.has_ended() || self.is_tunnel && self.connection.has_body_ended(self.key) {
+            self.has_given_up = true;
+            return Poll::Ready(Ok(0));
+        }
+        // It is polled when something comes.
+        Poll::Pending
+    }
+
+    fn plain_socket(&mut self) -> Option<PlainSocket<'_>> {
+        None
+    }
+}
+
+impl Sink for H2Stream {
+    fn waiting(&mut self) -> &mut Vec<u8> {
+        &mut self.waiting
+    }
+
+    fn unsent_len(&self) -> usize {
+        self.waiting.len() - self.sent
+    }
+
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.is_gone() {
+            return Poll::Ready(Err(Self::gone()));
+        }
+        self.poll_push(context)
+    }
+
+    fn poll_send(&mut self, bytes: &[u8], context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        std::task::ready!(self.poll_flush(context))?;
+        let pushed = self.push(bytes)?;
+        if pushed == 0 && !bytes.is_empty() { self.poll_room(context) } else { Poll::Ready(Ok(pushed)) }
+    }
+
+    fn plain_socket(&self) -> Option<PlainSocket<'_>> {
+        None
+    }
+}
+
+impl Duplex for H2Stream {
+    fn has_ended(&self) -> bool {
+        self.has_given_up
+    }
+
+    fn is_full(&self) -> bool {
+        self.here.len() - self.start >= self.connection.buffer_bytes
+    }
+
+    fn rest(&mut self) {
+        if self.here.is_empty() {
+            self.here = Vec::new();
+        }
+    }
+
+    fn poll_shut(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.is_whole = !self.breaks_off;
+        self.poll_flush(context)
+    }
+
+    fn failed(&self) -> Failed {
+        let (connection, key) = (Rc::clone(&self.connection), self.key);
+        // It is polled when that happens.
+        Box::pin(poll_fn(move |_| if connection.is_gone(key) { Poll::Ready(Self::gone()) } else { Poll::Pending }))
+    }
+
+    fn break_off(&mut self) {
+        self.breaks_off = true;
+        self.is_whole = false;
+    }
+}
+
+impl ClientStream for H2Stream {
+    fn give_up_receiving(&mut self) {
+        self.has_given_up = true;
+    }
+
+    fn is_gone(&self) -> bool {
+        self.connection.is_gone(self.key)
+    }
+
+    fn write_interim(&mut self, head: &ResponseHead) {
+        // RFC 9113 section 8.6: HTTP/2 does not know 101.
+        if matches!(head.status(), 100 | 102..=199) {
+            self.connection.machine.borrow_mut().send_head(self.key, head, false);
+        }
+    }
+
+    fn write_head(&mut self, transaction: &mut Transaction, _: bool) -> usize {
+        let head = &transaction.response;
+        if head.headers.contains_known(HeaderId::TransferEncoding) && !transaction.is_head() {
+            let limits = transaction.response_limits(transaction.backend_settings());
+            self.coming = Coming::Chunked(Box::new(ChunkedDecoder::new(&limits)), Vec::new());
+        }
+        self.connection.machine.borrow_mut().send_head(self.key, head, false)
+    }
+
+    fn write_tunnel_head(&mut self, head: &ResponseHead) {
+        self.is_tunnel = true;
+        // RFC 9113 section 8.6: HTTP/2 does not know 101, and nobody is asked to switch.
+        if head.status() != 101 {
+            self.connection.machine.borrow_mut().send_head(self.key, head, false);
+        }
+    }
+
+    fn end(&mut self) {
+        self.is_whole = true;
+        if self.sent >= self.waiting.len() {
+            self.connection.machine.borrow_mut().end(self.key);
+        }
+    }
+
+    fn vanish(&mut self) {
+        self.connection.vanish();
+    }
+}
