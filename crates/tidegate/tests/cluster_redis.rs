@@ -8,6 +8,7 @@ mod support;
 use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, sync::Arc, thread, time::Duration};
 
 use rustix::process::Signal;
+use store::slotmove::{Move, Phase};
 use support::{
     Redis, RedisClient, Store, Wire,
     cluster::{Cluster, PATIENCE, Writer, nothing_is_lost},
@@ -276,6 +277,79 @@ fn a_redis_is_started_by_itself_and_stopped_in_words_of_reborndb() {
     rest(&cluster, "DELETE", &format!("/api/stop?id={address}"));
     wait_within(PATIENCE, "it has ended", || !support::listens(address));
     assert!(!rest(&cluster, "GET", "/api/procs").contains(&address.to_string()));
+}
+
+#[test]
+fn keys_whose_times_change_while_their_slots_move_to_a_redis_live_as_long_as_they_are_to() {
+    let (redis, store) = (Redis::start(&[]), Store::start(&[]));
+    for (from, mut source) in [(redis.address, redis.client()), (store.address, store.client())] {
+        lives_are_kept(from, &mut source);
+    }
+}
+
+/// Times of keys change at the source while a copy of all goes to a Redis, slowly, and while it follows.
+fn lives_are_kept(from: SocketAddr, source: &mut RedisClient) {
+    const SHORT_MS: &str = "1500";
+    let target = Redis::start(&[]);
+    let mut there = target.client();
+    for number in 0..200 {
+        source.text(&["SET", &format!("filler:{number}"), &"x".repeat(1_000)]);
+    }
+    let each = |name: &str| (0..10).map(|number| format!("{name}:{number}")).collect::<Vec<_>>();
+    for key in ["prolonged", "kept", "renamed", "ended"].iter().flat_map(|name| each(name)) {
+        source.text(&["SET", &key, "value", "PX", SHORT_MS]);
+    }
+    let mut task = Move::between(from, target.address, (0, 16_383));
+    task.target_is_plain = true;
+    let mover = store::slotmove::start(task).unwrap();
+    mover.set_rate(Some(60_000));
+    wait_within(PATIENCE, "the copy begins", || mover.progress().bytes > 0);
+    for key in each("prolonged") {
+        assert_eq!(source.text(&["PEXPIRE", &key, "100000"]), "1");
+    }
+    for key in each("kept") {
+        assert_eq!(source.text(&["PERSIST", &key]), "1");
+    }
+    for key in each("renamed") {
+        assert_eq!(source.text(&["RENAME", &key, &format!("{key}:new")]), "OK");
+        assert_eq!(source.text(&["PEXPIRE", &format!("{key}:new"), "100000"]), "1");
+    }
+    wait_within(PATIENCE, "the mover follows", || match mover.progress().phase {
+        Phase::Failed(reason) => panic!("{reason}"),
+        phase => phase == Phase::Following,
+    });
+    source.text(&["SET", "soon", "value", "PX", "30000"]);
+    source.text(&["SET", "later", "value", "EX", "100"]);
+    source.text(&["SET", "moment", "value", "PX", "1"]);
+    for key in each("ended").iter().chain([&"moment".to_owned()]) {
+        wait_within(PATIENCE, "it expires", || source.text(&["EXISTS", key]) == "0");
+        wait_within(PATIENCE, "it is gone there too", || there.text(&["EXISTS", key]) == "0");
+    }
+    let mut lives_for = |key: &str| there.text(&["PTTL", key]).parse::<i64>().unwrap();
+    wait_within(PATIENCE, "the key arrives", || lives_for("soon") > 30_000);
+    assert!(mover.progress().lacks_times);
+    let pause = || {
+        mover.set_paused(true);
+        wait_within(PATIENCE, "the keys have their times", || !mover.progress().lacks_times);
+    };
+    pause();
+    for key in each("prolonged").into_iter().chain(each("renamed").iter().map(|key| format!("{key}:new"))) {
+        assert!((1..=100_000).contains(&lives_for(&key)), "{key} {}", lives_for(&key));
+    }
+    for key in each("kept") {
+        assert_eq!(lives_for(&key), -1, "{key}");
+    }
+    assert!((1..=30_000).contains(&lives_for("soon")) && (1..=100_000).contains(&lives_for("later")));
+    // The slots do not switch after all, and then they do.
+    mover.set_paused(false);
+    wait_within(PATIENCE, "the key does not expire by itself", || lives_for("soon") > 30_000);
+    source.text(&["PEXPIRE", "soon", "20000"]);
+    source.text(&["SET", "last", "value"]);
+    let mut there = target.client();
+    wait_within(PATIENCE, "all is there", || there.text(&["EXISTS", "last"]) == "1");
+    pause();
+    assert!((1..=20_000).contains(&lives_for("soon")));
+    mover.stop();
 }
 
 #[test]

@@ -31,6 +31,10 @@ pub trait Copying: Send {
     /// How many bytes a second it may copy from now on; nothing: as many as it can. Changes that follow the copy are not bound.
     fn set_rate(&mut self, bytes_per_second: Option<u64>);
 
+    /// Says whether commands on the slots wait at the source: then the target gets what it must have before it serves them
+    /// ([`CopyProgress::lacks_times`]).
+    fn set_paused(&mut self, is_paused: bool);
+
     /// Asks it to end.
     fn ask_to_end(&mut self);
 

@@ -36,6 +36,9 @@ pub struct CopyProgress {
     pub lag_bytes: u64,
     /// Up to where of the source's log the target has everything.
     pub offset: u64,
+    /// Keys at the target have other times to live than they are to be served with: a Redis gets those while commands on the slots wait.
+    #[serde(default)]
+    pub lacks_times: bool,
 }
 
 /// What is to be done.
@@ -272,6 +275,16 @@ impl Migration {
         self.stage = Stage::Switched;
     }
 
+    /// Whether commands on the slots wait, as far as is known; nothing if no copy runs, or the slots have switched.
+    #[must_use]
+    pub fn is_paused(&self) -> Option<bool> {
+        match self.stage {
+            Stage::Copying { .. } | Stage::Pausing { .. } => Some(false),
+            Stage::Paused { .. } => Some(true),
+            Stage::Idle | Stage::Switched => None,
+        }
+    }
+
     /// When commands on the slots began to wait.
     #[must_use]
     pub fn paused_at(&self) -> Option<u64> {
@@ -365,10 +378,12 @@ impl Migration {
                 let is_on = |seen: &SourceSeen<'_>| {
                     seen.asked_at >= *at && seen.pauses.is_none_or(|pauses| pauses.contains(number))
                 };
+                let is_whole =
+                    |copy: &CopyProgress, end: u64| copy.is_following && !copy.lacks_times && copy.offset >= end;
                 let has_all = view
                     .seen
                     .filter(is_on)
-                    .is_some_and(|seen| view.copy.is_some_and(|copy| copy.is_following && copy.offset >= seen.offset));
+                    .is_some_and(|seen| view.copy.is_some_and(|copy| is_whole(copy, seen.offset)));
                 *complete_at = complete_at.or_else(|| has_all.then_some(now));
                 *needs = needs.or_else(|| view.target_copies.as_ref()?.offset_since((*complete_at)?));
                 let is_copied = view.target_copies.as_ref().is_none_or(|copies| copies.have(*needs));
@@ -629,6 +644,12 @@ mod tests {
             assert_eq!(machine.poll_steps(now, Phase::Copying, &seen), steps, "{now}");
             assert_eq!(machine.lacks_replicas(), steps.is_empty(), "{now}");
         }
+        // Keys that have not got their times yet are waited for.
+        let mut machine = paused(&ends, &copy);
+        let untimed = CopyProgress { lacks_times: true, ..copy.clone() };
+        assert_eq!(machine.is_paused(), Some(true));
+        assert_eq!(machine.poll_steps(1_010, Phase::Copying, &view(&ends, &untimed, None)), []);
+        assert_eq!(machine.poll_steps(1_020, Phase::Copying, &view(&ends, &copy, None)), switch);
         // Without a replica nothing is made to wait; if it leaves then, the move begins anew, and what waits goes on.
         let mut machine = Migration::new(Move { slots: SlotRange::new(0, 9).unwrap(), from: 1, to: 2 });
         let seen = view(&ends, &copy, copies(Some((900, 500)), &[]));

@@ -71,11 +71,16 @@ impl Copying for Copy {
             is_following: progress.phase == Phase::Following,
             lag_bytes: 0,
             offset: progress.applied,
+            lacks_times: progress.lacks_times,
         })
     }
 
     fn set_rate(&mut self, bytes_per_second: Option<u64>) {
         self.0.set_rate(bytes_per_second);
+    }
+
+    fn set_paused(&mut self, is_paused: bool) {
+        self.0.set_paused(is_paused);
     }
 
     fn ask_to_end(&mut self) {

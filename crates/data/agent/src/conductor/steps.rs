@@ -65,6 +65,11 @@ impl Conductor {
             }
             Action::StartCopy { number, what, source, target } => self.start_copy(number, what, (source, target)),
             Action::StopCopy(number) => self.stop_copy(number),
+            Action::SetPaused { number, is_paused } => {
+                if let Some(copy) = self.copies.get_mut(&number) {
+                    copy.set_paused(is_paused);
+                }
+            }
             Action::SetRate { number, bytes_per_second } => {
                 if let Some(copy) = self.copies.get_mut(&number) {
                     copy.set_rate(bytes_per_second);

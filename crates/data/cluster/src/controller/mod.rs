@@ -89,6 +89,13 @@ pub enum Action {
     },
     /// A copy is to end, if it has not ended by itself.
     StopCopy(CopyNumber),
+    /// Tell a copy whether commands on its slots wait, before anything else is done.
+    SetPaused {
+        /// Which.
+        number: CopyNumber,
+        /// Whether they do.
+        is_paused: bool,
+    },
     /// A copy is to be so fast from now on; nothing: as fast as it can.
     SetRate {
         /// Which.

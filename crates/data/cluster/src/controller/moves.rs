@@ -60,6 +60,8 @@ struct Copy {
     slowed: Option<Slowed>,
     /// What whoever runs it was told last.
     told_rate: Option<Option<u64>>,
+    /// The same of whether commands on the slots wait.
+    told_paused: bool,
 }
 
 impl Copy {
@@ -73,6 +75,7 @@ impl Copy {
             bytes_per_second: 0,
             slowed: None,
             told_rate: None,
+            told_paused: false,
         }
     }
 
@@ -297,6 +300,13 @@ impl Controller {
         });
         let landscape = self.landscape(cluster, pause_number);
         let steps = landscape.poll(&mut one.machine, now, phase, progress.as_ref());
+        // NOTE: first of all. Before commands go on, the copy is to know that they do.
+        if let (Some(copy), Some(is_paused)) = (&mut one.copy, one.machine.is_paused())
+            && copy.told_paused != is_paused
+        {
+            copy.told_paused = is_paused;
+            actions.push(Action::SetPaused { number: copy.number, is_paused });
+        }
         let ends_pause = steps.iter().any(|step| matches!(step, MoveStep::EndPause { .. }));
         if one.machine.lacks_replicas() {
             one.lacked_replicas = true;

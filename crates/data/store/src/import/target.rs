@@ -213,6 +213,20 @@ impl Target {
         })
     }
 
+    /// The answers to commands, errors too, behind all that were sent before.
+    ///
+    /// # Errors
+    ///
+    /// The connection is lost.
+    pub fn ask_all<A: AsRef<[u8]>>(&mut self, commands: &[[A; 2]]) -> io::Result<Vec<Value>> {
+        self.finish()?;
+        let mut request = Vec::new();
+        commands.iter().for_each(|words| resp::encode_command(&mut request, words));
+        self.stream.write_all(&request)?;
+        self.stream.flush()?;
+        commands.iter().map(|_| self.reply()).collect()
+    }
+
     fn reply(&mut self) -> io::Result<Value> {
         let wrong = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
         loop {

@@ -8,23 +8,29 @@ use std::{
         mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use super::{
     Filter, FilterError, Move, Shared,
+    lifetimes::{Destination, LifetimeError},
     pace::Pace,
     stream::{MoveError, check},
     value::{self, ValueError},
 };
-use crate::import::{
-    rdb::{self, Entry, Head},
-    source::Source,
-    target::Target,
-    value::skip,
+use crate::{
+    clock,
+    import::{
+        rdb::{self, Entry, Head},
+        source::Source,
+        value::skip,
+    },
 };
 
 /// Pieces of the copy that wait to be understood.
 const PIECES_MAX: usize = 16;
+/// How often is looked whether times of keys come near.
+const TENDED_EACH: Duration = Duration::from_secs(1);
 /// Bytes of one read.
 const READ_LEN: usize = 256 << 10;
 
@@ -34,11 +40,11 @@ pub struct Loading {
     /// One that found no room.
     waiting: Option<Vec<u8>>,
     is_whole: bool,
-    pub thread: JoinHandle<Result<Target, MoveError>>,
+    pub thread: JoinHandle<Result<Destination, MoveError>>,
 }
 
 impl Loading {
-    pub fn start(target: Target, task: Move, shared: Arc<Shared>) -> Result<Self, MoveError> {
+    pub fn start(target: Destination, task: Move, shared: Arc<Shared>) -> Result<Self, MoveError> {
         let (pieces, come) = sync_channel(PIECES_MAX);
         let load = move || load(target, &task, &shared, Pieces { come, piece: Vec::new(), at: 0 });
         let thread = thread::Builder::new().name("slots-copy".into()).spawn(load);
@@ -73,16 +79,17 @@ impl Loading {
         self.takes_more();
     }
 
-    pub fn finish(self) -> Result<Target, MoveError> {
+    pub fn finish(self) -> Result<Destination, MoveError> {
         drop(self.pieces);
         self.thread.join().unwrap_or_else(|_| Err(MoveError::System("the copy's thread has panicked".into())))
     }
 }
 
-fn load(mut target: Target, task: &Move, shared: &Shared, pieces: Pieces) -> Result<Target, MoveError> {
+fn load(mut target: Destination, task: &Move, shared: &Shared, pieces: Pieces) -> Result<Destination, MoveError> {
     let filter = Filter::new(&[task.slots]);
     let mut pace = Pace::new();
-    let of_target = |error| MoveError::Target(task.target, error);
+    let of_target = |error: LifetimeError| MoveError::of_target(task.target, error);
+    let mut tended = Instant::now();
     let mut source = Source::new(BufReader::with_capacity(READ_LEN, pieces));
     rdb::begin(&mut source).map_err(MoveError::Copy)?;
     let mut database = 0;
@@ -94,12 +101,15 @@ fn load(mut target: Target, task: &Move, shared: &Shared, pieces: Pieces) -> Res
                 if database != 0 {
                     return Err(FilterError::Database(database.to_string()).into());
                 }
-                let mut sink = |words: &[&[u8]]| -> io::Result<()> {
-                    target.send(words)?;
-                    let wait = pace.after(words.iter().map(|word| word.len() as u64).sum(), shared);
-                    if !wait.is_zero() {
-                        target.finish()?;
-                        pace.sleep(wait, shared);
+                let mut sink = |words: &[&[u8]]| -> Result<(), LifetimeError> {
+                    target.send(words, clock::now().unsigned_abs())?;
+                    let mut wait = pace.after(words.iter().map(|word| word.len() as u64).sum(), shared);
+                    while !wait.is_zero() && !shared.stops.load(Ordering::Relaxed) {
+                        target.target.finish()?;
+                        let step = wait.min(TENDED_EACH);
+                        pace.sleep(step, shared);
+                        wait = if pace.is_still(shared) { wait - step } else { Duration::ZERO };
+                        target.tend(clock::now().unsigned_abs())?;
                     }
                     Ok(())
                 };
@@ -107,7 +117,11 @@ fn load(mut target: Target, task: &Move, shared: &Shared, pieces: Pieces) -> Res
                     ValueError::Copy(problem) => MoveError::Copy(problem),
                     ValueError::Target(error) => of_target(error),
                 })?;
-                check(&target)?;
+                if tended.elapsed() >= TENDED_EACH {
+                    tended = Instant::now();
+                    target.tend(clock::now().unsigned_abs()).map_err(of_target)?;
+                }
+                check(&target.target)?;
                 shared.keys.fetch_add(1, Ordering::Relaxed);
             }
             Head::Key { form, .. } => skip(form, &mut source).map_err(MoveError::Copy)?,
@@ -116,8 +130,8 @@ fn load(mut target: Target, task: &Move, shared: &Shared, pieces: Pieces) -> Res
             return Err(MoveError::System("the move was ended".into()));
         }
     }
-    target.finish().map_err(of_target)?;
-    check(&target)?;
+    target.target.finish().map_err(|error| of_target(error.into()))?;
+    check(&target.target)?;
     Ok(target)
 }
 

@@ -13,6 +13,7 @@
 
 mod copy;
 mod filter;
+mod lifetimes;
 mod pace;
 mod stream;
 mod value;
@@ -103,6 +104,8 @@ pub struct Progress {
     pub bytes: u64,
     /// How much of the source's log the target has, as `master_repl_offset` counts it.
     pub applied: u64,
+    /// Keys there have other times to live than they are to be served with, until [`Mover::set_paused`] has had its effect.
+    pub lacks_times: bool,
 }
 
 #[derive(Debug, Default)]
@@ -112,6 +115,10 @@ struct Shared {
     keys: AtomicU64,
     bytes: AtomicU64,
     applied: AtomicU64,
+    /// Set before `applied` is where this is so; see [`Progress::lacks_times`].
+    lacks_times: AtomicBool,
+    /// Whether commands on the slots wait at the source.
+    is_paused: AtomicBool,
     /// Bytes a second of the copy; 0: no bound.
     rate: AtomicU64,
     /// The connection to the target, by which the thread is woken that waits for it.
@@ -146,12 +153,22 @@ impl Mover {
     #[must_use]
     pub fn progress(&self) -> Progress {
         let shared = &self.shared;
+        // NOTE: in this order, or the times could be those of before.
+        let applied = shared.applied.load(Ordering::Acquire);
+        let lacks_times = shared.lacks_times.load(Ordering::Acquire);
         Progress {
             phase: shared.phase.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             keys: shared.keys.load(Ordering::Relaxed),
             bytes: shared.bytes.load(Ordering::Relaxed),
-            applied: shared.applied.load(Ordering::Acquire),
+            applied,
+            lacks_times,
         }
+    }
+
+    /// Says whether all commands on the slots wait at the source, or no longer do. Meanwhile the keys at a Redis get the times that they
+    /// are to be served with.
+    pub fn set_paused(&self, is_paused: bool) {
+        self.shared.is_paused.store(is_paused, Ordering::Release);
     }
 
     /// How many bytes a second it copies at most; nothing: no bound. What changes meanwhile is done at the target without one.

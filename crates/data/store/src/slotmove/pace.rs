@@ -46,12 +46,14 @@ impl Pace {
         self.wait(bytes, shared.rate.load(Ordering::Relaxed), Instant::now())
     }
 
+    /// Whether the rate is the one that waits were reckoned by.
+    pub fn is_still(&self, shared: &Shared) -> bool {
+        shared.rate.load(Ordering::Relaxed) == self.rate
+    }
+
     /// Waits. Ends early when the rate changes, or the copy is to end.
     pub fn sleep(&mut self, mut wait: Duration, shared: &Shared) {
-        while !wait.is_zero()
-            && !shared.stops.load(Ordering::Relaxed)
-            && shared.rate.load(Ordering::Relaxed) == self.rate
-        {
+        while !wait.is_zero() && !shared.stops.load(Ordering::Relaxed) && self.is_still(shared) {
             thread::sleep(wait.min(STEP));
             wait = wait.saturating_sub(STEP);
         }

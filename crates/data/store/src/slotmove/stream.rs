@@ -5,7 +5,7 @@ use std::{
     net::{SocketAddr, TcpStream},
     sync::{Arc, PoisonError, atomic::Ordering},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use oplog::{Offset, ReplicationId};
@@ -15,7 +15,12 @@ use replication::{
 };
 use resp::{Limits, Progress, RequestParser};
 
-use super::{Filter, FilterError, Move, Phase, Shared, copy::Loading, filter::Passed};
+use super::{
+    Filter, FilterError, Move, Phase, Shared,
+    copy::Loading,
+    filter::Passed,
+    lifetimes::{Destination, LifetimeError},
+};
 use crate::{
     clock,
     import::{Problem, target::Target},
@@ -29,6 +34,8 @@ const TURN: Duration = Duration::from_millis(20);
 const FULL_TURN: Duration = Duration::from_millis(2);
 /// A source that says nothing for so long has gone, in milliseconds.
 const SILENCE_MS: i64 = 60_000;
+/// How long after a pause has begun keys get their own times, if the source is never silent.
+const SETTLED_AFTER: Duration = Duration::from_millis(100);
 /// Bytes of one read.
 const READ_LEN: usize = 256 << 10;
 /// Keys that the target removes at once.
@@ -59,9 +66,22 @@ pub enum MoveError {
     /// A command is about more than the slots.
     #[error(transparent)]
     Filter(#[from] FilterError),
+    /// Times of keys.
+    #[error("{0}")]
+    Lifetimes(LifetimeError),
     /// A thread.
     #[error("{0}")]
     System(String),
+}
+
+impl MoveError {
+    /// Of what a server was given.
+    pub(super) fn of_target(target: SocketAddr, error: LifetimeError) -> Self {
+        match error {
+            LifetimeError::Target(error) => Self::Target(target, error),
+            other => Self::Lifetimes(other),
+        }
+    }
 }
 
 /// Moves until it is stopped.
@@ -72,17 +92,10 @@ pub(super) fn run(task: &Move, shared: &Arc<Shared>) -> Result<(), MoveError> {
     let filter = Filter::new(&[task.slots]);
     let mut stream = TcpStream::connect_timeout(&task.source, CONNECT).map_err(of_source)?;
     stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(TURN))).map_err(of_source)?;
-    let login = task.source_login.clone();
-    let (user, password) = login.map_or((None, None), |login| (login.user, Some(login.password)));
-    let (user, password) = (user.map(String::into_bytes), password.map(String::into_bytes));
-    let slots = Some(task.slots);
-    let options = LinkOptions { user, password, timeout_ms: SILENCE_MS, slots, ..LinkOptions::default() };
-    // A history that nobody has: all keys are wanted.
-    let history = ReplicationId::parse(&[b'0'; 40]).ok_or_else(|| MoveError::System("no name for a history".into()))?;
-    let mut link = Link::new(options, Position { history, offset: Offset(0) }, clock::now());
-    link.handle_connected(clock::now());
+    let mut link = connected_link(task)?;
     let mut loading: Option<Loading> = None;
     let mut buffer = vec![0; READ_LEN];
+    let mut settling = Settling::default();
     while !shared.stops.load(Ordering::Relaxed) {
         if let Some(bytes) = link.poll_transmit() {
             stream.write_all(&bytes).map_err(of_source)?;
@@ -113,12 +126,17 @@ pub(super) fn run(task: &Move, shared: &Arc<Shared>) -> Result<(), MoveError> {
                     let Some(target) = &mut target else { continue };
                     shared.bytes.fetch_add(piece.bytes.len() as u64, Ordering::Relaxed);
                     apply((task, &filter), target, &piece)?;
+                    if target.lacks_times() {
+                        shared.lacks_times.store(true, Ordering::Release);
+                    }
                     shared.applied.store(piece.end().0, Ordering::Release);
                 }
             }
         }
         if let Some(loaded) = loading.take_if(|loading| loading.thread.is_finished()) {
-            target = Some(loaded.finish()?);
+            let loaded = loaded.finish()?;
+            shared.lacks_times.store(loaded.lacks_times(), Ordering::Release);
+            target = Some(loaded);
             link.loaded(clock::now()).map_err(of_link)?;
             *shared.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Following;
             // The source waits for what there is to be told.
@@ -131,15 +149,68 @@ pub(super) fn run(task: &Move, shared: &Arc<Shared>) -> Result<(), MoveError> {
                 Ok(count) => {
                     link.handle_bytes(buffer.get(..count).unwrap_or_default(), clock::now()).map_err(of_link)?;
                 }
-                Err(error) if is_early(&error) => {}
+                Err(error) if is_early(&error) => settling.is_quiet = true,
                 Err(error) => return Err(of_source(error)),
             }
         } else if loading.is_some() {
             thread::sleep(FULL_TURN);
         }
+        if let Some(target) = &mut target {
+            settling.look_after(target, shared).map_err(|error| MoveError::of_target(task.target, error))?;
+        }
         link.handle_time(clock::now()).map_err(of_link)?;
     }
     Ok(())
+}
+
+/// The link to the source, to which there is a connection.
+fn connected_link(task: &Move) -> Result<Link, MoveError> {
+    let login = task.source_login.clone();
+    let (user, password) = login.map_or((None, None), |login| (login.user, Some(login.password)));
+    let (user, password) = (user.map(String::into_bytes), password.map(String::into_bytes));
+    let slots = Some(task.slots);
+    let options = LinkOptions { user, password, timeout_ms: SILENCE_MS, slots, ..LinkOptions::default() };
+    // A history that nobody has: all keys are wanted.
+    let history = ReplicationId::parse(&[b'0'; 40]).ok_or_else(|| MoveError::System("no name for a history".into()))?;
+    let mut link = Link::new(options, Position { history, offset: Offset(0) }, clock::now());
+    link.handle_connected(clock::now());
+    Ok(link)
+}
+
+/// When keys at a Redis get which times.
+#[derive(Default)]
+struct Settling {
+    /// Since when commands on the slots wait, if they do.
+    paused: Option<Instant>,
+    /// Whether nothing has come from the source since this was last looked at.
+    is_quiet: bool,
+    has_settled: bool,
+}
+
+impl Settling {
+    fn look_after(&mut self, target: &mut Destination, shared: &Shared) -> Result<(), LifetimeError> {
+        let now = clock::now().unsigned_abs();
+        let is_quiet = std::mem::take(&mut self.is_quiet);
+        if !shared.is_paused.load(Ordering::Acquire) {
+            self.paused = None;
+            if std::mem::take(&mut self.has_settled) {
+                shared.lacks_times.store(true, Ordering::Release);
+                target.unsettle(now)?;
+            }
+            target.tend(now)?;
+            shared.lacks_times.store(target.lacks_times(), Ordering::Release);
+            return Ok(());
+        }
+        let since = *self.paused.get_or_insert_with(Instant::now);
+        // What has been said before the pause is on its way, and may be about keys that expire in a moment.
+        if target.lacks_times() && (is_quiet || since.elapsed() >= SETTLED_AFTER) {
+            self.has_settled = true;
+            target.settle(now)?;
+            check(&target.target).map_err(|error| LifetimeError::Refused(error.to_string()))?;
+            shared.lacks_times.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
 }
 
 fn is_early(error: &io::Error) -> bool {
@@ -147,7 +218,7 @@ fn is_early(error: &io::Error) -> bool {
 }
 
 /// The target, with nothing of the slots: what a move that failed has left there is removed.
-fn open(task: &Move, shared: &Shared) -> Result<Target, MoveError> {
+fn open(task: &Move, shared: &Shared) -> Result<Destination, MoveError> {
     let of_target = |error| MoveError::Target(task.target, error);
     let stream = TcpStream::connect_timeout(&task.target, CONNECT).map_err(of_target)?;
     let own = stream.try_clone().map_err(of_target)?;
@@ -157,7 +228,7 @@ fn open(task: &Move, shared: &Shared) -> Result<Target, MoveError> {
     let mut target = Target::over(stream, login, TARGET_PATIENCE).map_err(of_target)?;
     if task.target_is_plain {
         empty(task, &mut target)?;
-        return Ok(target);
+        return Destination::redis(target, clock::now().unsigned_abs()).map_err(of_target);
     }
     if let Some(term) = task.term {
         let told = target.ask(&["CLUSTER", "CONNECTION", "AGENT", &term.to_string()]);
@@ -169,7 +240,7 @@ fn open(task: &Move, shared: &Shared) -> Result<Target, MoveError> {
         MoveError::Refused(format!("what moves slots ({reason}): is it a store with `cluster-enabled yes`?"))
     })?;
     empty(task, &mut target)?;
-    Ok(target)
+    Ok(Destination::store(target))
 }
 
 fn empty(task: &Move, target: &mut Target) -> Result<(), MoveError> {
@@ -217,8 +288,9 @@ fn empty_plain(task: &Move, target: &mut Target) -> Result<(), MoveError> {
 }
 
 /// Does at the target what a piece of the source's log says of the slots.
-fn apply((task, filter): (&Move, &Filter), target: &mut Target, piece: &Piece) -> Result<(), MoveError> {
-    let of_target = |error| MoveError::Target(task.target, error);
+fn apply((task, filter): (&Move, &Filter), target: &mut Destination, piece: &Piece) -> Result<(), MoveError> {
+    let of_target = |error: LifetimeError| MoveError::of_target(task.target, error);
+    let now = clock::now().unsigned_abs();
     let mut parser = RequestParser::new();
     let mut rest = piece.bytes.as_slice();
     while !rest.is_empty() {
@@ -227,10 +299,10 @@ fn apply((task, filter): (&Move, &Filter), target: &mut Target, piece: &Piece) -
                 let words: Vec<&[u8]> = parser.arguments(rest).iter().collect();
                 match filter.pass(&words)? {
                     Passed::Nothing => {}
-                    Passed::Words(words) => target.send(&words).map_err(of_target)?,
+                    Passed::Words(words) => target.send(&words, now).map_err(of_target)?,
                     Passed::Emptied => {
-                        target.finish().map_err(of_target)?;
-                        empty(task, target)?;
+                        target.target.finish().map_err(|error| of_target(error.into()))?;
+                        empty(task, &mut target.target)?;
                     }
                 }
                 consumed
@@ -240,8 +312,8 @@ fn apply((task, filter): (&Move, &Filter), target: &mut Target, piece: &Piece) -
         };
         rest = rest.get(consumed..).unwrap_or_default();
     }
-    target.finish().map_err(of_target)?;
-    check(target)
+    target.target.finish().map_err(|error| of_target(error.into()))?;
+    check(&target.target)
 }
 
 pub(super) fn check(target: &Target) -> Result<(), MoveError> {

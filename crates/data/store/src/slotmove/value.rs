@@ -1,10 +1,11 @@
 //! A value on its way: a small one whole, by `RESTORE`; a large one in pieces, by commands that each add a part of it. So neither the
 //! mover nor the target ever has much in its hands at once, and the target serves others in between.
 
-use std::io::{self, BufRead};
+use std::io::BufRead;
 
 use keyspace::rdb::listpack;
 
+use super::lifetimes::LifetimeError;
 use crate::import::{Problem, rdb, source::Source, value};
 
 /// Values up to this length go whole.
@@ -26,7 +27,7 @@ mod form {
 }
 
 /// Takes a command.
-pub type Sink<'a> = &'a mut dyn FnMut(&[&[u8]]) -> io::Result<()>;
+pub type Sink<'a> = &'a mut dyn FnMut(&[&[u8]]) -> Result<(), LifetimeError>;
 
 /// Why a value is not sent.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ pub enum ValueError {
     /// The copy is not right.
     Copy(Problem),
     /// The target takes no more.
-    Target(io::Error),
+    Target(LifetimeError),
 }
 
 impl From<Problem> for ValueError {
