@@ -91,15 +91,30 @@ pub struct Made {
     pub is_counted: bool,
 }
 
-/// Writes what a script returned that chose a protocol for itself. Errors among it are listed.
-pub fn write_value(reply: &mut Reply<'_>, value: &Value, chosen: Protocol, depth: usize, errors: &mut Vec<Made>) {
+/// How what a script returned is written.
+#[derive(Debug)]
+pub struct Written {
+    /// The protocol that the script chose for itself.
+    pub chosen: Protocol,
+    /// Nothing more is written when there is more output than this.
+    pub most: usize,
+    /// The errors among it.
+    pub errors: Vec<Made>,
+}
+
+/// Writes what a script returned.
+pub fn write_value(reply: &mut Reply<'_>, value: &Value, depth: usize, written: &mut Written) {
+    if reply.position() > written.most {
+        return;
+    }
+    let chosen = written.chosen;
     match value {
         Value::String(text) => reply.bulk(&text.as_bytes()),
         Value::Integer(number) => reply.integer(*number),
         Value::Number(number) => reply.integer(truncated(*number)),
         Value::Boolean(truth) if chosen == Protocol::Resp3 => reply.boolean(*truth),
         Value::Boolean(true) => reply.integer(1),
-        Value::Table(table) => write_table(reply, table, chosen, depth, errors),
+        Value::Table(table) => write_table(reply, table, depth, written),
         _ => reply.null(),
     }
 }
@@ -109,7 +124,7 @@ fn in_one_line(text: &[u8]) -> Vec<u8> {
     text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
 }
 
-fn write_table(reply: &mut Reply<'_>, table: &Table, chosen: Protocol, depth: usize, errors: &mut Vec<Made>) {
+fn write_table(reply: &mut Reply<'_>, table: &Table, depth: usize, written: &mut Written) {
     if depth > DEPTH_MAX {
         return reply.error("ERR reached lua stack limit");
     }
@@ -119,7 +134,7 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, chosen: Protocol, depth: us
     };
     if let Some(error) = text("err") {
         let is_counted = matches!(table.raw_get::<Value>(COUNTED), Ok(Value::Boolean(true)));
-        errors.push(Made { text: error.clone(), is_counted });
+        written.errors.push(Made { text: error.clone(), is_counted });
         return reply.error(error);
     }
     if let Some(ok) = text("ok") {
@@ -145,8 +160,8 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, chosen: Protocol, depth: us
         let pairs: Vec<(Value, Value)> = map.pairs().filter_map(Result::ok).collect();
         reply.map(pairs.len());
         for (name, value) in pairs {
-            write_value(reply, &name, chosen, depth + 1, errors);
-            write_value(reply, &value, chosen, depth + 1, errors);
+            write_value(reply, &name, depth + 1, written);
+            write_value(reply, &value, depth + 1, written);
         }
         return;
     }
@@ -154,7 +169,7 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, chosen: Protocol, depth: us
         let members: Vec<(Value, Value)> = set.pairs().filter_map(Result::ok).collect();
         reply.set(members.len());
         for (member, _) in members {
-            write_value(reply, &member, chosen, depth + 1, errors);
+            write_value(reply, &member, depth + 1, written);
         }
         return;
     }
@@ -163,7 +178,7 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, chosen: Protocol, depth: us
         (1..).map_while(|index: i64| table.raw_get(index).ok().filter(|item: &Value| !item.is_nil())).collect();
     reply.array(items.len());
     for item in &items {
-        write_value(reply, item, chosen, depth + 1, errors);
+        write_value(reply, item, depth + 1, written);
     }
 }
 /// A number as C on x86-64 makes an integer of it: what has no place in one, and what is no number, is the least of all.

@@ -41,6 +41,8 @@ enum Flow {
 const ACCESSES_MAX: u32 = 200;
 /// So do so many commands that find all they need in memory.
 const COMMANDS_MAX: usize = 500;
+/// A reply that is longer counts among those that are made in one go in a turn.
+const MADE_AT_ONCE: usize = 1 << 20;
 /// A command of more words is kept where it came if it goes on over turns.
 const WORDS_COPIED_MAX: usize = 1_000;
 /// So is one of more bytes.
@@ -78,6 +80,13 @@ impl Server {
         while run.goes_on(&session) {
             let answered = output.len();
             if answered > COUNTED_FROM && self.shared.is_to_read_first(&mut session, answered) {
+                break;
+            }
+            if self.shared.limits.made_at_once > MADE_AT_ONCE
+                && self.shared.limits.made_at_once > self.shared.answered_at_once_max()
+            {
+                // Memory is looked at before more is made.
+                self.shared.schedule.to_go_on.push(id);
                 break;
             }
             let limits = Limits {
@@ -170,6 +179,9 @@ impl Server {
             session.output.bytes = std::mem::take(output);
             self.shared.bound_output(session);
             *output = std::mem::take(&mut session.output.bytes);
+        }
+        if output.len().saturating_sub(answered) > MADE_AT_ONCE {
+            self.shared.limits.made_at_once += output.len() - answered;
         }
         if output.len().saturating_sub(answered) > LONG_OUTPUT
             && session.loading == 0

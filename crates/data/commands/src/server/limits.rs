@@ -1,6 +1,7 @@
 //! Bounds on what clients take: output that they do not read, queries that do not end, the memory of all of them.
 
-use keyspace::Millis;
+use keyspace::{Failure, Millis};
+use resp::Reply;
 
 use crate::{
     Session, SessionId,
@@ -21,8 +22,12 @@ const SWEEP_MS: Millis = 1_000;
 const WORTH_CLOSING: usize = 1024 * 1024;
 /// One with less than this never is.
 const WORTH_CLOSING_OF_MANY: usize = BUFFER_KEPT;
-/// The part of `maxmemory` from which on clients fill it together.
+/// The part of `maxmemory` from which on clients fill it together, and that what is answered in one go may take.
 const MANY_SHARE: u64 = 4;
+/// So much may be answered in one go in any case.
+const ANSWERED_AT_ONCE: u64 = 16 << 20;
+/// A shorter reply of a command in a transaction is given in any case: an error that says why it is not would be as long.
+const SHORT_REPLY: usize = 256;
 
 /// What is watched of clients.
 #[derive(Debug)]
@@ -33,12 +38,14 @@ pub(crate) struct Limits {
     pub(super) clients_bound: usize,
     /// What all clients take, as far as it was looked at.
     clients_memory: usize,
+    /// What long replies that were made in one go in this turn take.
+    pub(super) made_at_once: usize,
     next_sweep: Millis,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { output_watched: usize::MAX, clients_bound: 0, clients_memory: 0, next_sweep: 0 }
+        Self { output_watched: usize::MAX, clients_bound: 0, clients_memory: 0, made_at_once: 0, next_sweep: 0 }
     }
 }
 
@@ -125,7 +132,7 @@ impl Shared {
 
     /// Closes a client for what it has not read, and says so in Redis' words.
     #[cold]
-    fn close_for_output(&mut self, session: &mut Session) {
+    pub(super) fn close_for_output(&mut self, session: &mut Session) {
         if session.close != Close::Now {
             let client = client_info::describe(session, self.clock.now, 0);
             let text = format!("Client {client} scheduled to be closed ASAP for overcoming of output buffer limits.");
@@ -169,6 +176,60 @@ impl Shared {
         let limit = if ClientType::of(session) == ClientType::Pubsub { limits.pubsub } else { limits.normal };
         let hard = if limit.hard > 0 { limit.hard.saturating_add(BUFFER_KEPT as u64) } else { u64::MAX };
         length(hard.min(self.settings.proto_max_bulk_len.0))
+    }
+
+    /// The most that is answered in one go, by a command that does not give its reply in portions, a transaction or a script: more would
+    /// take memory, all at once, that others need.
+    pub(crate) fn answered_at_once_max(&self) -> usize {
+        match self.settings.maxmemory.0 {
+            0 => usize::MAX,
+            bound => length((bound / MANY_SHARE).max(ANSWERED_AT_ONCE)),
+        }
+    }
+
+    /// Why so much cannot be answered in one go, if that is so.
+    #[inline]
+    pub(crate) fn refused_at_once(&self, len: usize, what: &str) -> Option<Failure> {
+        let is_too_long = len as u64 > ANSWERED_AT_ONCE && len > self.answered_at_once_max();
+        is_too_long.then(|| self.refusal_at_once(what))
+    }
+
+    #[cold]
+    fn refusal_at_once(&self, what: &str) -> Failure {
+        let mb = self.answered_at_once_max() >> 20;
+        Failure::owned(format!(
+            "ERR {what} would take more than {mb} MB at once, a quarter of maxmemory: ask for less at a time"
+        ))
+    }
+
+    /// Bounds what a transaction has answered by now; its last command did so from `start` on. The commands run in any case. What must
+    /// not be kept is not: that reply, or all, if the client is to be closed for what it has not read.
+    #[inline]
+    pub(super) fn bound_transaction(
+        &mut self,
+        session: &mut Session,
+        output: &mut Vec<u8>,
+        (begin, start): (usize, usize),
+    ) {
+        if session.close == Close::Now {
+            output.truncate(start);
+        }
+        if output.len() > self.limits.output_watched && self.is_output_over(session, output.len()) {
+            self.close_for_output(session);
+            *output = Vec::new();
+            return;
+        }
+        if output.len() - start > SHORT_REPLY
+            && let Some(failure) = self.refused_at_once(
+                output.len() - begin,
+                "the command has run and its reply is left out: those of this transaction",
+            )
+        {
+            output.truncate(start);
+            let text = failure.bytes();
+            self.statistics.count_error(&text);
+            Reply::new(output, session.protocol).error(text);
+        }
     }
 
     /// The client that takes the most of those that may be closed for it.

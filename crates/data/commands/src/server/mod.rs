@@ -29,6 +29,8 @@ mod forwarding;
 mod handler;
 mod histogram;
 mod latency;
+#[cfg(test)]
+mod limit_tests;
 mod limits;
 mod loading;
 mod migration;

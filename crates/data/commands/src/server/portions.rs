@@ -89,6 +89,7 @@ impl Server {
     /// Goes on with what takes several turns: replies that are given in portions, and commands in steps, for about a millisecond
     /// each.
     pub fn go_on(&mut self, now: Millis) {
+        self.shared.limits.made_at_once = 0;
         self.let_readers_go_on();
         let shared = &mut self.shared;
         shared.schedule.runnable.extend(shared.schedule.to_go_on.drain(..));

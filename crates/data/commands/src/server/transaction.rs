@@ -53,11 +53,13 @@ impl Server {
             Reply::new(output, session.protocol).null_array();
             return Ok(());
         }
+        let first = output.len();
         Reply::new(output, session.protocol).array(transaction.commands.len());
         let begun = self.effects.begin();
         let denied = std::mem::replace(&mut session.deny_blocking, true);
         for command in &transaction.commands {
             let words: WordList<'_> = command.iter().map(|word| word.as_slice()).collect();
+            let start = output.len();
             if session.access.restricted
                 && let Err(failure) = self.check_queued(session, &words)
             {
@@ -67,6 +69,7 @@ impl Server {
                 continue;
             }
             self.call(session, output, &words);
+            self.shared.bound_transaction(session, output, (first.min(start), start));
         }
         session.deny_blocking = denied;
         self.effects.end(begun);

@@ -111,9 +111,13 @@ fn hget(context: &mut Context<'_>) -> Result<(), Failure> {
 fn hmget(context: &mut Context<'_>) -> Result<(), Failure> {
     let hash = context.keys.get::<Hash>(context.words.at(1))?;
     let names = context.words.from(2);
+    let start = context.reply.position();
     context.reply.array(names.len());
     for name in names {
         context.reply.bulk_or_null(hash.and_then(|hash| hash.get(name)).as_deref());
+        if let Some(failure) = context.shared.refused_at_once(context.reply.position() - start, "the reply") {
+            return Err(failure);
+        }
     }
     Ok(())
 }

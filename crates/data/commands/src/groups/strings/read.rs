@@ -25,12 +25,16 @@ pub(super) fn get(context: &mut Context<'_>) -> Result<(), Failure> {
 
 /// A key that holds anything but a string is as good as absent here.
 pub(super) fn get_many(context: &mut Context<'_>) -> Result<(), Failure> {
+    let start = context.reply.position();
     context.reply.array(context.words.len() - 1);
     for key in context.words.from(1) {
         match context.keys.get::<Bytes>(key) {
             Ok(Some(value)) => context.reply.bulk(value),
             Ok(None) | Err(Failure::WrongType) => context.reply.null(),
             Err(failure) => return Err(failure),
+        }
+        if let Some(failure) = context.shared.refused_at_once(context.reply.position() - start, "the reply") {
+            return Err(failure);
         }
     }
     Ok(())

@@ -15,7 +15,7 @@ use crate::{
         Scripts,
         flags::ScriptFlags,
         machine::{Answer, Machine, Question},
-        values,
+        values::{self, Written},
     },
     session::Close,
     table::Flags,
@@ -248,9 +248,17 @@ impl Server {
     ) -> Result<(), Failure> {
         match outcome {
             Ok((true, value)) => {
+                let start = output.len();
                 let mut reply = Reply::new(output, protocol);
-                let mut errors = Vec::new();
-                values::write_value(&mut reply, &value, machine.protocol.get(), 0, &mut errors);
+                let most = start.saturating_add(self.shared.answered_at_once_max());
+                let mut written = Written { chosen: machine.protocol.get(), most, errors: Vec::new() };
+                values::write_value(&mut reply, &value, 0, &mut written);
+                if let Some(failure) =
+                    self.shared.refused_at_once(output.len() - start, "the script has run; its reply")
+                {
+                    return Err(failure);
+                }
+                let errors = written.errors;
                 self.shared.scripting.has_failed = !errors.is_empty();
                 for error in errors.iter().filter(|error| !error.is_counted) {
                     self.shared.statistics.count_error(&error.text);
