@@ -150,7 +150,7 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
                     heads.response = std::mem::take(&mut transaction.response);
                     heads.request = client.take_request();
                     self.worker.heads.give(heads);
-                    return self.deliver_made(transaction, *delivery, &mut road).await;
+                    return self.deliver_cached(transaction, *delivery, &mut road).await;
                 }
                 Step::Fail(status) => {
                     self.settle_body(transaction, &mut road.up);
@@ -405,7 +405,7 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
             Step::Deliver(mut delivery) if matches!(delivery.body, DeliveredBody::Passed(_)) => {
                 delivery.body = DeliveredBody::Made(bytes);
                 varnish_log::response(transaction, client, delivery.closes);
-                AfterPass::Done(self.deliver_made(transaction, *delivery, road).await)
+                AfterPass::Done(self.deliver_cached(transaction, *delivery, road).await)
             }
             other => AfterPass::Go(other),
         }
@@ -457,7 +457,7 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
     }
 
     /// Delivers what comes from no server at this moment: an object, or what the program has made.
-    async fn deliver_made(&mut self, transaction: &mut Transaction, delivery: Delivery, road: &mut Road<'_>) -> Next {
+    async fn deliver_cached(&mut self, transaction: &mut Transaction, delivery: Delivery, road: &mut Road<'_>) -> Next {
         let method = transaction.request.method_kind();
         self.begin_cached(transaction, delivery.head);
         let (length, body) = match delivery.body {

@@ -31,7 +31,7 @@ struct Framed {
 }
 
 impl<C: ClientStream> Exchange<'_, C> {
-    /// Delivers an answer, wherever it comes from.
+    /// Delivers an answer that was fetched or stored, wherever it comes from.
     pub async fn deliver(
         &mut self,
         transaction: &mut Transaction,
@@ -123,13 +123,10 @@ impl<C: ClientStream> Exchange<'_, C> {
     ) -> Option<Framed> {
         let (front, back) = (self.side.frontend.settings(), backend.settings());
         let decode = length == BodyLength::Chunked && transaction.asked.version == http::Version::Http10;
-        let client_keeps = transaction.asked.wants_keep_alive
-            && front.connection_mode != ConnectionMode::Close
-            && length != BodyLength::UntilClose
+        let client_keeps = length != BodyLength::UntilClose
             && !decode
             && !transaction.response.is_in_doubt()
-            && up.is_received()
-            && !self.is_leaving();
+            && self.client_may_go_on(transaction, up.is_received());
         http::remove_hop_by_hop(&mut transaction.response.headers, false);
         let mut shown = show_length(transaction, method, length, decode);
         if !self.after_response(transaction, back) {
@@ -140,13 +137,32 @@ impl<C: ClientStream> Exchange<'_, C> {
         }
         // A body that the client is not to get stays on the server's connection, which ends with it.
         let hides = shown == BodyLength::None && !length.is_empty();
-        let client_keeps =
-            client_keeps && !transaction.by_rules.closes.client && !matches!(transaction.response.status(), 100..=199);
+        let client_keeps = client_keeps && lets_client_go_on(transaction);
         if hides && let BodyLength::Exact(hidden) = length {
             // As in HAProxy it counts all the same.
             transaction.bytes_out += hidden;
         }
         Some(Framed { length: if hides { BodyLength::None } else { length }, hides, decode, client_keeps })
+    }
+
+    /// Whether the client's connection may go on after an answer, before anything is known of that.
+    #[inline]
+    pub(super) fn client_may_go_on(&self, transaction: &Transaction, whole_request: bool) -> bool {
+        transaction.asked.wants_keep_alive
+            && self.side.frontend.settings().connection_mode != ConnectionMode::Close
+            && whole_request
+            && !self.is_leaving()
+    }
+
+    /// What the client's connection does after an answer that has been delivered whole.
+    #[inline]
+    pub(super) fn after_answer(&self, keeps: bool, whole_request: bool) -> Next {
+        // Bytes that nobody will read would turn the close into a reset.
+        match (keeps, whole_request && self.client.received().is_empty()) {
+            (true, _) => Next::KeepAlive,
+            (false, true) => Next::Close,
+            (false, false) => Next::Linger,
+        }
     }
 
     /// What becomes of both connections when an answer has been delivered whole.
@@ -171,13 +187,7 @@ impl<C: ClientStream> Exchange<'_, C> {
         if may_keep && let Some(upstream) = body.into_reusable() {
             self.keep(upstream, backend);
         }
-        if framed.client_keeps {
-            Next::KeepAlive
-        } else if whole_request {
-            self.end_of_answer()
-        } else {
-            Next::Linger
-        }
+        self.after_answer(framed.client_keeps, whole_request)
     }
 
     /// Shows the response to the filters of its stream; what they put its body through.
@@ -197,11 +207,6 @@ impl<C: ClientStream> Exchange<'_, C> {
         stages.filter(|_| length != BodyLength::None)
     }
 
-    pub(super) fn end_of_answer(&self) -> Next {
-        // Bytes that nobody will read would turn the close into a reset.
-        if self.client.received().is_empty() { Next::Close } else { Next::Linger }
-    }
-
     pub(super) fn log_early(&self, transaction: &mut Transaction, body: usize) {
         if self.side.frontend.settings().options.logasap {
             let bytes = size::of_response(&transaction.response) + body as u64;
@@ -217,11 +222,23 @@ impl<C: ClientStream> Exchange<'_, C> {
     }
 }
 
+/// Whether the client's connection may go on after this answer, as far as its status and the rules say so.
+#[inline]
+pub(super) fn lets_client_go_on(transaction: &Transaction) -> bool {
+    !transaction.by_rules.closes.client && !matches!(transaction.response.status(), 100..=199)
+}
+
+/// Whether a response of this status has no body, whatever was asked (RFC 9110 section 6.4.1).
+#[inline]
+pub(super) fn has_no_body(status: u16) -> bool {
+    matches!(status, 100..=199 | 204 | 304)
+}
+
 /// Makes the response's fields say how long its body is for the client, whatever rules made of them and of the status;
 /// tells what of a body of `length` the client gets.
 fn show_length(transaction: &mut Transaction, method: Method, length: BodyLength, decode: bool) -> BodyLength {
     let status = transaction.response.status();
-    let expects_none = transaction.is_head() || matches!(status, 100..=199 | 204 | 304);
+    let expects_none = transaction.is_head() || has_no_body(status);
     let shown = match length {
         _ if expects_none => BodyLength::None,
         // The server was asked with HEAD, or its status had no body.

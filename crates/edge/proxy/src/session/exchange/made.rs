@@ -1,24 +1,30 @@
-//! Sending a response that the edge makes itself.
+//! Answers that are made here: replies of rules, redirects, error pages.
 
 use std::sync::Arc;
 
-use haproxycfg::model::{ConnectionMode, Redirect, Reply, ReplyBody};
-use http::{BodyLength, Headers, ResponseHead, Version};
+use haproxycfg::model::{Proxy, Redirect, Reply, ReplyBody};
+use http::{BodyLength, HeaderId, Headers, ResponseHead, Version};
+use live::LiveProxy;
 
-use super::{ClientStream, Exchange, Next, peeked::Peeked};
+use super::{
+    ClientStream, Exchange, Next,
+    deliver::{has_no_body, lets_client_go_on},
+    peeked::Peeked,
+    transfer::{COPY_MAX, Transfer},
+};
 use crate::session::{
     body::BodyPump,
     ending::{Ending, Stage},
-    fetch::{HeadEnd, Unreachable},
+    fetch::{AnswerBody, HeadEnd, StoredBody, Unreachable},
     reply, size,
     transaction::Transaction,
 };
 
 impl<C: ClientStream> Exchange<'_, C> {
-    /// Sends a response that the edge made, whose head stands in the transaction.
-    pub(super) async fn answer_here(&mut self, transaction: &mut Transaction, body: &[u8]) -> Next {
+    /// Delivers a response that was made here, and whose head stands in the transaction.
+    async fn deliver_made(&mut self, transaction: &mut Transaction, body: &Arc<[u8]>) -> Next {
         self.begin_answer(transaction);
-        self.send_answer(transaction, body).await
+        self.deliver_begun(transaction, body).await
     }
 
     /// From here on there is a response, and its variables.
@@ -27,75 +33,109 @@ impl<C: ClientStream> Exchange<'_, C> {
         transaction.answered.has_head = true;
     }
 
-    /// Sends a response that has begun.
-    pub(super) async fn send_answer(&mut self, transaction: &mut Transaction, body: &[u8]) -> Next {
-        let frontend = Arc::clone(&self.side.frontend);
-        let backend = transaction.route.backend.clone().unwrap_or_else(|| Arc::clone(&frontend));
+    /// Delivers a response that was made here and has begun. Unlike what is fetched it passes neither `http-response` rules nor
+    /// filters: who made it has seen to that.
+    pub(super) async fn deliver_begun(&mut self, transaction: &mut Transaction, body: &Arc<[u8]>) -> Next {
+        let backend = transaction.route.backend.clone().unwrap_or_else(|| Arc::clone(&self.side.frontend));
         if transaction.route.server.is_none() && transaction.asked.is_complete() {
             self.count_unread_body(transaction);
         }
-        let request_ended = self.request_is_drained(transaction);
+        let whole_request = self.request_is_drained(transaction);
+        let mut page = None;
+        let keeps = self.frame_made(transaction, backend.settings(), (body, &mut page), whole_request);
+        let body = page.as_ref().unwrap_or(body);
+        self.write_head(transaction, keeps);
+        let hides = transaction.is_head() || has_no_body(transaction.response.status());
+        if !hides && body.len() > COPY_MAX {
+            let transfer = Box::pin(self.transfer_made(transaction, &backend, body)).await;
+            if let Some(next) = self.broken_off(transaction, &transfer) {
+                return next;
+            }
+        } else {
+            // NOTE: nearly always: it is sent behind its head at once.
+            if !hides {
+                self.client.waiting().extend_from_slice(body);
+            }
+            if self.flush().await.is_err() {
+                transaction.end(Ending::ClientLeft(Stage::Request));
+                return Next::Close;
+            }
+        }
+        self.client.end();
+        self.after_answer(keeps, whole_request)
+    }
+
+    /// Moves a large body that was made here.
+    async fn transfer_made(
+        &mut self,
+        transaction: &Transaction,
+        backend: &Arc<LiveProxy>,
+        body: &Arc<[u8]>,
+    ) -> Transfer {
+        let length = BodyLength::Exact(body.len() as u64);
+        let (mut up, mut down) =
+            (BodyPump::new(BodyLength::None, &self.limits(), false), BodyPump::new(length, &self.limits(), false));
+        let mut body = AnswerBody::Stored(StoredBody::new(Arc::clone(body)));
+        self.transfer(transaction, backend, &mut body, &mut up, &mut down).await
+    }
+
+    /// What follows when the client did not get all of what was made here.
+    fn broken_off(&self, transaction: &mut Transaction, transfer: &Transfer) -> Option<Next> {
+        match transfer {
+            Transfer::Done => return None,
+            Transfer::Killed(cause) => transaction.end(Ending::Shut(*cause, Some(Stage::Data))),
+            _ => transaction.end(Ending::ClientLeft(Stage::Request)),
+        }
+        Some(Next::Close)
+    }
+
+    /// Makes the head of what was made here say what the client gets, and runs the last rules; whether the client's connection goes
+    /// on. When one of them fails an error page takes its place.
+    fn frame_made(
+        &self,
+        transaction: &mut Transaction,
+        backend: &Proxy,
+        (body, page): (&[u8], &mut Option<Arc<[u8]>>),
+        whole_request: bool,
+    ) -> bool {
+        let frontend = self.side.frontend.settings();
         let has_length = transaction.response.status() != 204;
         let headers = &mut transaction.response.headers;
         // An error file that does not say how long it is ends with the connection.
-        let is_open_ended = has_length && !headers.contains_known(http::HeaderId::ContentLength);
+        let is_open_ended = has_length && !headers.contains_known(HeaderId::ContentLength);
         let closing = http::ConnectionOptions::of(headers).close || is_open_ended;
-        let keeps = transaction.asked.is_complete()
+        let keeps = !closing
+            && transaction.asked.is_complete()
             && !transaction.asked.is_invalid()
-            && transaction.asked.wants_keep_alive
-            && frontend.settings().connection_mode != ConnectionMode::Close
-            && request_ended
-            && !closing
-            && !self.is_leaving();
-        let page;
-        let mut body = body;
-        if !self.after_response(transaction, backend.settings()) {
+            && self.client_may_go_on(transaction, whole_request);
+        if !self.after_response(transaction, backend) {
             if transaction.response.status() != 500 {
                 transaction.count_internal_error();
             }
-            page = reply::error_page(transaction, 500);
-            body = &page;
+            *page = Some(reply::error_page(transaction, 500));
         }
+        let bytes = page.as_deref().unwrap_or(body).len() as u64;
         let status = transaction.response.status();
-        // As in HAProxy a body counts although nobody gets it.
-        let counted = body.len() as u64;
-        if matches!(status, 100..=199 | 204 | 304) {
-            body = &[];
-        } else if !(backend.settings().http_after_response.is_empty()
-            && frontend.settings().http_after_response.is_empty())
-        {
-            let length = if is_open_ended { BodyLength::UntilClose } else { BodyLength::Exact(body.len() as u64) };
+        let has_rules = !(backend.http_after_response.is_empty() && frontend.http_after_response.is_empty());
+        if has_rules && !has_no_body(status) {
+            let length = if is_open_ended { BodyLength::UntilClose } else { BodyLength::Exact(bytes) };
             http::enforce_framing(&mut transaction.response.headers, length);
         }
-        let keeps = keeps && !transaction.by_rules.closes.client;
-        let (keeps, has_length) = (keeps && !matches!(status, 100..=199), !matches!(status, 100..=199 | 204));
         // What answers something that is no request counts nothing.
         if !transaction.asked.is_invalid() {
             transaction.bytes_out += size::of_reply(&transaction.response);
-            transaction.bytes_out += if transaction.is_head() { 0 } else { counted };
+            // As in HAProxy a body counts although nobody gets it.
+            transaction.bytes_out += if transaction.is_head() { 0 } else { bytes };
         }
-        if !has_length {
+        if matches!(status, 100..=199 | 204) {
             // RFC 9110 section 8.6: it has none.
-            transaction.response.headers.remove_known(http::HeaderId::ContentLength);
+            transaction.response.headers.remove_known(HeaderId::ContentLength);
         }
         // Only what answers no request says it in a place of its own.
         if transaction.asked.is_complete() {
-            transaction.response.headers.remove_known(http::HeaderId::Connection);
+            transaction.response.headers.remove_known(HeaderId::Connection);
         }
-        self.write_head(transaction, keeps);
-        if !transaction.is_head() {
-            self.client.waiting().extend_from_slice(body);
-        }
-        self.client.end();
-        if self.flush().await.is_err() {
-            transaction.end(Ending::ClientLeft(Stage::Request));
-            return Next::Close;
-        }
-        match (keeps, request_ended) {
-            (true, _) => Next::KeepAlive,
-            (false, true) => self.end_of_answer(),
-            (false, false) => Next::Linger,
-        }
+        keeps && lets_client_go_on(transaction)
     }
 
     /// Counts what has come of a body that no server gets.
@@ -132,9 +172,9 @@ impl<C: ClientStream> Exchange<'_, C> {
     }
 
     /// Answers with what stands for a page of `status`: that is what is logged and counted, whatever it looks like.
-    async fn answer_instead_of(&mut self, transaction: &mut Transaction, body: &[u8], status: u16) -> Next {
+    async fn answer_instead_of(&mut self, transaction: &mut Transaction, body: &Arc<[u8]>, status: u16) -> Next {
         let shown = transaction.response.status();
-        let next = self.answer_here(transaction, body).await;
+        let next = self.deliver_made(transaction, body).await;
         if transaction.answered.status == shown {
             transaction.answered.status = status;
         }
@@ -165,14 +205,14 @@ impl<C: ClientStream> Exchange<'_, C> {
         location: &[u8],
     ) -> Next {
         reply::redirect(transaction, redirect.code, location, redirect.set_cookie.as_deref());
-        self.answer_here(transaction, b"").await
+        self.deliver_made(transaction, &Arc::default()).await
     }
 
     /// Demands credentials.
     pub(super) async fn answer_unauthorized(&mut self, transaction: &mut Transaction, realm: &[u8]) -> Next {
         transaction.count_tracked_error();
         let body = reply::unauthorized(transaction, realm);
-        self.answer_here(transaction, &body).await
+        self.deliver_made(transaction, &body).await
     }
 
     /// Answers a probe of `monitor-uri`.
@@ -204,7 +244,7 @@ impl<C: ClientStream> Exchange<'_, C> {
                 let prefix = if prefix == b"/" { b"" } else { prefix };
                 let location = [prefix, transaction.request.path_and_query()].concat();
                 reply::server_redirect(transaction, &location);
-                self.answer_here(transaction, b"").await
+                self.deliver_made(transaction, &Arc::default()).await
             }
             Unreachable::NoSource => self.answer_error(transaction, 500).await,
             _ => self.answer_error(transaction, 503).await,

@@ -106,7 +106,7 @@ impl<C: ClientStream> Exchange<'_, C> {
                 return next;
             }
         }
-        self.answer_made(transaction, &reply.body).await
+        self.deliver_page(transaction, reply.body).await
     }
 
     /// Runs the rules of the statistics page, demands its credentials and waits for a form; `Some` when the request is over.
@@ -136,20 +136,20 @@ impl<C: ClientStream> Exchange<'_, C> {
         None
     }
 
-    async fn answer_made(&mut self, transaction: &mut Transaction, body: &[u8]) -> Next {
-        let frontend = Arc::clone(&self.side.frontend);
-        let mut compressed = Vec::new();
-        let mut body = body;
-        if filter::has_filters(&frontend, &frontend) {
-            filter::choose(transaction, &frontend);
-            filter::judge(self.worker, transaction, &frontend, BodyLength::Exact(body.len() as u64));
-            if let Some(mut compression) = Compression::begin(self.worker, transaction, &frontend) {
-                compression.add(body, &mut compressed);
+    /// Delivers the page of a service, compressed if the frontend says so.
+    async fn deliver_page(&mut self, transaction: &mut Transaction, mut page: Vec<u8>) -> Next {
+        let frontend = &self.side.frontend;
+        if filter::has_filters(frontend, frontend) {
+            filter::choose(transaction, frontend);
+            filter::judge(self.worker, transaction, frontend, BodyLength::Exact(page.len() as u64));
+            if let Some(mut compression) = Compression::begin(self.worker, transaction, frontend) {
+                let mut compressed = Vec::new();
+                compression.add(&page, &mut compressed);
                 compression.finish(b"", &mut compressed);
-                body = &compressed;
+                page = compressed;
             }
         }
-        self.send_answer(transaction, body).await
+        self.deliver_begun(transaction, &page.into()).await
     }
 }
 

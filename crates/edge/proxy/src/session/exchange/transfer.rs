@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Bodies up to this many bytes are sent behind their head from one buffer.
-const COPY_MAX: usize = 4_096;
+pub(super) const COPY_MAX: usize = 4_096;
 
 /// How the transfer of a response ended.
 pub(super) enum Transfer {
