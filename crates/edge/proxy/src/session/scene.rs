@@ -1,6 +1,13 @@
 //! Scripted clients and servers for tests, in virtual time, without processes and without sockets.
 
-use std::{cell::RefCell, future::poll_fn, net::SocketAddr, rc::Rc, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    future::poll_fn,
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
 use http::{Parsed, RequestParser};
 use live::{Instance, LiveProxy, Shared};
@@ -14,6 +21,7 @@ use tokio::{
     io::AsyncReadExt as _,
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     task::LocalSet,
+    time::sleep,
 };
 
 use super::{
@@ -139,5 +147,32 @@ pub(super) async fn receive(connection: &mut Stream) -> String {
             }
         }
         assert_ne!(connection.read_buf(&mut request).await.unwrap(), 0, "{request:?}");
+    }
+}
+
+/// Random numbers that follow from a seed (xorshift64*).
+#[derive(Debug)]
+pub(super) struct Seeded(Cell<u64>);
+
+impl Seeded {
+    pub(super) fn new(seed: u64) -> Rc<Self> {
+        Rc::new(Self(Cell::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)))
+    }
+
+    /// A number below `bound`.
+    pub(super) fn below(&self, bound: usize) -> usize {
+        let mut state = self.0.get();
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        self.0.set(state);
+        usize::try_from(state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33).unwrap() % bound
+    }
+
+    /// Lets some time pass, or none.
+    pub(super) async fn pause(&self) {
+        if self.below(3) > 0 {
+            sleep(Duration::from_millis(self.below(200) as u64)).await;
+        }
     }
 }

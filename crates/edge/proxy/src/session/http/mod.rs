@@ -12,6 +12,10 @@
 
 mod parked;
 mod receive;
+#[cfg(test)]
+mod scenes;
+#[cfg(test)]
+mod simulation;
 mod stream;
 #[cfg(test)]
 mod tests;

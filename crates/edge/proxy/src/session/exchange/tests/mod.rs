@@ -27,36 +27,9 @@ use self::{
 use super::{Exchange, Next};
 use crate::session::{
     pinned::PinnedConnections,
-    scene::Scene,
+    scene::{Scene, Seeded},
     transaction::{ClientSide, Transaction},
 };
-
-/// Random numbers that follow from a seed (xorshift64*).
-#[derive(Debug)]
-struct Seeded(Cell<u64>);
-
-impl Seeded {
-    fn new(seed: u64) -> Rc<Self> {
-        Rc::new(Self(Cell::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)))
-    }
-
-    /// A number below `bound`.
-    fn below(&self, bound: usize) -> usize {
-        let mut state = self.0.get();
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        self.0.set(state);
-        usize::try_from(state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33).unwrap() % bound
-    }
-
-    /// Lets some time pass, or none.
-    async fn pause(&self) {
-        if self.below(3) > 0 {
-            sleep(Duration::from_millis(self.below(200) as u64)).await;
-        }
-    }
-}
 
 /// A body of so many bytes that is another one's only by accident.
 fn body_of(seed: u64, length: usize) -> Vec<u8> {

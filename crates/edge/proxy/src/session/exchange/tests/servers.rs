@@ -9,10 +9,10 @@ use tokio::{
     task::spawn_local,
 };
 
-use super::{Seeded, body_of};
+use super::body_of;
 use crate::session::{
     fetch::framed::{read_frame, write_frame},
-    scene::{FRAMED_PORT, Scene},
+    scene::{FRAMED_PORT, Scene, Seeded},
 };
 
 /// The body that answers the request of this number.
