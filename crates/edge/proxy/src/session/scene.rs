@@ -108,7 +108,16 @@ impl Scene {
 
     /// A client that has just connected, and this end of its connection.
     pub(super) fn client(&self) -> (Stream, Arrival) {
+        self.arrive(MemoryStream::pair(STREAM_BYTES_MAX))
+    }
+
+    /// The same for one that has agreed to speak this protocol.
+    pub(super) fn client_speaking(&self, protocol: &'static str) -> (Stream, Arrival) {
         let (near, far) = MemoryStream::pair(STREAM_BYTES_MAX);
+        self.arrive((near.speaking(protocol), far))
+    }
+
+    fn arrive(&self, (near, far): (MemoryStream, MemoryStream)) -> (Stream, Arrival) {
         let arrival = Arrival {
             stream: Stream::Memory(near),
             source: None,

@@ -14,6 +14,8 @@ mod exchange;
 mod shared;
 mod slots;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use std::{
     future::poll_fn,
