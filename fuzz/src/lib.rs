@@ -15,6 +15,7 @@ pub mod engine_records;
 pub mod esi;
 pub mod glob;
 pub mod hpack;
+pub mod http2;
 pub mod http_codec;
 pub mod hyperloglog;
 pub mod log_lines;

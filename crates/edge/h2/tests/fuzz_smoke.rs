@@ -1,10 +1,13 @@
 //! A short run of the fuzz targets.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 #[path = "../../../../fuzz/src/hpack.rs"]
 mod hpack;
+#[path = "../../../../fuzz/src/http2.rs"]
+mod http2;
 
+use h2::frame::FrameHeader;
 use proptest::{collection::vec, prelude::*};
 
 /// What blocks are made of.
@@ -30,7 +33,36 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// Frames that mean something, whole requests among them.
+fn frame() -> impl Strategy<Value = Vec<u8>> {
+    let get = b"\x82\x86\x84\x41\x01a".to_vec();
+    let post = b"\x83\x86\x84\x41\x01a".to_vec();
+    let kind = prop_oneof![6 => 0u8..10, 1 => any::<u8>()];
+    let payload = prop_oneof![
+        3 => Just(get),
+        3 => Just(post),
+        3 => vec(any::<u8>(), 0..12),
+        1 => vec(prop_oneof![Just(0u8), Just(1)], 4..10),
+        1 => (0usize..16_000).prop_map(|count| vec![b'x'; count]),
+    ];
+    let stream = prop_oneof![1 => Just(0u32), 8 => 1u32..12, 1 => any::<u32>()];
+    (kind, prop_oneof![Just(0u8), Just(1), Just(4), Just(5), any::<u8>()], stream, payload).prop_map(
+        |(kind, flags, stream, payload)| {
+            let mut bytes = Vec::new();
+            let length = payload.len() as u32;
+            FrameHeader { length, kind, flags, stream: stream & 0x7fff_ffff }.write(&mut bytes);
+            bytes.extend_from_slice(&payload);
+            bytes
+        },
+    )
+}
+
 proptest! {
+    #[test]
+    fn frames(piece in any::<u8>(), frames in vec(frame(), 0..30)) {
+        http2::server(&[&[piece][..], &frames.concat()].concat());
+    }
+
     #[test]
     fn blocks(blocks in vec(vec(piece(), 0..6), 0..12)) {
         let mut data = Vec::new();
