@@ -115,7 +115,6 @@ impl Client {
         }
     }
 
-    #[track_caller]
     async fn expect(&mut self, expected: &str) {
         assert_eq!(self.hear().await.as_deref(), Some(expected));
     }
