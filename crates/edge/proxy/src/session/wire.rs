@@ -19,6 +19,8 @@ pub struct Wire {
     pub readable: bool,
     /// The other end has sent its last byte.
     pub ended: bool,
+    /// Sending has told of a reset. The system tells only once: whoever receives after that is told of an end instead.
+    was_reset: bool,
     /// To be sent, from `sent` on.
     pub output: Vec<u8>,
     sent: usize,
@@ -37,6 +39,7 @@ impl Wire {
             received: Buffer::default(),
             readable: false,
             ended: false,
+            was_reset: false,
             output: Vec::new(),
             sent: 0,
             waits: 0,
@@ -75,6 +78,7 @@ impl Wire {
             }
             self.pool.lend(&mut self.received);
             match self.stream.try_fill(&mut self.received) {
+                Ok(0) if self.was_reset => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
                 Ok(0) => {
                     self.ended = true;
                     self.rest();
@@ -109,7 +113,7 @@ impl Wire {
             match self.stream.try_write(self.unsent()) {
                 Ok(count) => self.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.stream.poll_writable(context))?,
-                Err(error) => return Poll::Ready(Err(error)),
+                Err(error) => return Poll::Ready(Err(self.note_failure(error))),
             }
         }
         self.output.clear();
@@ -132,9 +136,21 @@ impl Wire {
                     return Poll::Ready(Ok(count - waiting));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.stream.poll_writable(context))?,
-                Err(error) => return Poll::Ready(Err(error)),
+                Err(error) => return Poll::Ready(Err(self.note_failure(error))),
             }
         }
+    }
+
+    /// Notes that sending has failed; the same error.
+    pub fn note_failure(&mut self, error: io::Error) -> io::Error {
+        self.was_reset |= error.kind() == io::ErrorKind::ConnectionReset;
+        error
+    }
+
+    /// Whether sending has told of a reset, so that an end is none.
+    #[must_use]
+    pub fn was_reset(&self) -> bool {
+        self.was_reset
     }
 
     /// Takes leave of the task that used it: others may look at the socket now.
@@ -189,6 +205,28 @@ mod tests {
             far.write_all(b"bc").await.unwrap();
             assert_eq!(poll_fn(|context| wire.poll_receive(context)).await.unwrap(), 2);
         }
+    }
+
+    #[tokio::test]
+    async fn a_reset_that_sending_has_told_of_is_no_end() {
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let far = Stream::Tcp(tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
+        let (near, _) = listener.accept().await.unwrap();
+        let mut wire = Wire::new(Rc::new(Stream::Tcp(near)), BufferPool::new(1024, 4));
+        poll_fn(|context| far.poll_writable(context)).await.unwrap();
+        assert_eq!(far.try_write(b"a part").unwrap(), 6);
+        assert_eq!(poll_fn(|context| wire.poll_receive(context)).await.unwrap(), 6);
+        far.reset_on_close();
+        drop(far);
+        let told = loop {
+            match poll_fn(|context| wire.poll_send(b"more", context)).await {
+                Ok(_) => tokio::task::yield_now().await,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(told.kind(), io::ErrorKind::ConnectionReset);
+        let received = poll_fn(|context| wire.poll_receive(context)).await;
+        assert_eq!(received.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
     }
 
     #[tokio::test]

@@ -200,7 +200,10 @@ impl BodyPump {
                 && self.has_pipe()
             {
                 if let Some(done) = ready!(self.poll_splice(sockets, context)) {
-                    return Poll::Ready(done);
+                    return Poll::Ready(done.map_err(|failure| match failure {
+                        PumpFailure::Send(error) => PumpFailure::Send(to.note_failure(error)),
+                        failure => failure,
+                    }));
                 }
                 continue;
             }

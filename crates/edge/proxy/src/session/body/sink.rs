@@ -26,6 +26,11 @@ pub trait Sink {
     /// The socket to which the system may move bytes without the process seeing them; `None` where they must be copied. To be
     /// asked only while nothing waits.
     fn plain_socket(&self) -> Option<PlainSocket<'_>>;
+
+    /// The system could not move bytes to that socket.
+    fn note_failure(&mut self, error: io::Error) -> io::Error {
+        error
+    }
 }
 
 impl Sink for Wire {
@@ -52,5 +57,9 @@ impl Sink for Wire {
     #[inline]
     fn plain_socket(&self) -> Option<PlainSocket<'_>> {
         self.stream.plain()
+    }
+
+    fn note_failure(&mut self, error: io::Error) -> io::Error {
+        Wire::note_failure(self, error)
     }
 }

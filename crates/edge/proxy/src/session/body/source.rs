@@ -46,7 +46,8 @@ impl Source for Wire {
     #[inline]
     fn plain_socket(&mut self) -> Option<PlainSocket<'_>> {
         self.rest();
-        self.stream.plain()
+        // What is received by copying is told of a reset.
+        if self.was_reset() { None } else { self.stream.plain() }
     }
 }
 

@@ -19,6 +19,12 @@ pub trait ClientStream: Duplex {
         false
     }
 
+    /// Whether the end of the connection without an answer tells the client that its request can be sent again (RFC 9112 section
+    /// 9.3.1), if that is not the first one on it. Otherwise the end of an exchange without an answer is only a failure.
+    fn knows_to_retry(&self) -> bool {
+        false
+    }
+
     /// Puts an interim response (RFC 9110 section 15.2) behind what waits to be sent.
     fn write_interim(&mut self, head: &ResponseHead);
 

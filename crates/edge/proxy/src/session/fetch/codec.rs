@@ -205,6 +205,10 @@ impl Sink for Codec {
     fn plain_socket(&self) -> Option<PlainSocket<'_>> {
         each!(self, codec => Sink::plain_socket(codec))
     }
+
+    fn note_failure(&mut self, error: io::Error) -> io::Error {
+        each!(self, codec => Sink::note_failure(codec, error))
+    }
 }
 
 impl Duplex for Codec {

@@ -147,6 +147,25 @@ async fn exchanges_of_one_connection_do_not_wait_for_each_other() {
     .await;
 }
 
+/// Whoever has several exchanges on a connection cannot take the end of one for a wish to be asked again.
+#[tokio::test(start_paused = true)]
+async fn who_asks_a_server_that_is_about_to_close_is_told() {
+    Scene::run("", |scene| async move {
+        let mut client = Client::connect(&scene).await;
+        client.ask(1, "GET", "/1", true).await;
+        let (mut server, _) = scene.served().await;
+        server.write_all(OK).await.unwrap();
+        client.expect("HEADERS 1 :status=200 content-length=2").await;
+        client.expect("DATA 1 end ab").await;
+        client.ask(3, "POST", "/3", true).await;
+        assert!(receive(&mut server).await.starts_with("POST /3"));
+        drop(server);
+        let heard = client.hear().await.unwrap();
+        assert!(heard.starts_with("HEADERS 3 :status=502"), "{heard}");
+    })
+    .await;
+}
+
 /// As gRPC has it: trailers both ways, around bodies without a length.
 #[tokio::test(start_paused = true)]
 async fn trailers_go_both_ways() {

@@ -10,6 +10,10 @@ impl ClientStream for Wire {
         self.ended = true;
     }
 
+    fn knows_to_retry(&self) -> bool {
+        true
+    }
+
     fn write_interim(&mut self, head: &ResponseHead) {
         head.write_to(&mut self.output);
     }
