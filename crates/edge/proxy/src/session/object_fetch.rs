@@ -1,5 +1,7 @@
 //! Fetching an object for the cache, in a task of its own: whoever asked for it may leave, and others may wait for it.
 
+mod ask_loop;
+mod for_cache;
 mod sink;
 
 use std::{
@@ -13,22 +15,20 @@ use accelerator::{
     backend::{Accepted, AcceptedBody, Recoding, Stored},
     client::Fetched,
     log::Account,
-    machine::{Backend, FetchStep as Step, Order, Target},
+    machine::{Backend, FetchStep as Step, Target},
     output::Part,
 };
 use http::{BodyLength, RequestHead, ResponseHead};
 use live::{Accelerator, Instance, LiveProxy, LiveServer, Running, SharedCache};
-use net::Deadline;
 use tokio::sync::mpsc;
 
+pub(super) use self::ask_loop::{After, Listens, ask_loop};
 use sink::{Destination, Filling, News, Relaying, pull, write};
 
 use super::{
-    exchange::InBackend,
-    fetch::{Answer, Fetch, HearInterim, Nobody, RelayedBytes, Unfetched, Wanted, give_back},
-    pinned::PinnedConnections,
-    transaction::{ClientSide, RequestStage, Transaction},
-    varnish_log::{self, words},
+    fetch::{Answer, RelayedBytes, Unfetched, Wanted, give_back},
+    transaction::Transaction,
+    varnish_log,
 };
 use crate::worker::Worker;
 
@@ -140,6 +140,12 @@ pub(super) enum RequestBody {
     Gone,
 }
 
+impl RequestBody {
+    fn kept(&self) -> Option<&[u8]> {
+        if let Self::Kept(kept) = self { Some(kept) } else { None }
+    }
+}
+
 /// What a fetch tells who has ordered it.
 pub(super) enum Report {
     /// An interim response has come.
@@ -170,131 +176,6 @@ pub(super) struct Relayed {
 pub(super) type Told = mpsc::UnboundedSender<Report>;
 
 impl Place {
-    /// Begins a fetch, with the body of a request; what is told of it, the last thing once there is something to deliver.
-    pub(super) fn fetch(self, order: Order, body: RequestBody) -> mpsc::UnboundedReceiver<Report> {
-        let (told, reports) = mpsc::unbounded_channel();
-        let worker = Rc::clone(&self.worker);
-        let running = worker.count_running();
-        tokio::task::spawn_local(async move {
-            let worker = Rc::clone(&self.worker);
-            worker.clocked(Box::pin(self.run(order, body, told))).await;
-            drop(running);
-        });
-        reports
-    }
-
-    async fn run(self, order: Order, body: RequestBody, mut told: Told) {
-        let hears = order.tells_interim().then(|| told.clone());
-        let mut nobody = Nobody { body: Vec::new(), interim: hears.map(tell_interim) };
-        let mut backend = order.begin(wall_clock(), !matches!(body, RequestBody::None));
-        let mut failure = None;
-        let mut account = Account::default();
-        let mut step = backend.begin();
-        loop {
-            step = match step {
-                Step::Ask(target) => {
-                    let Some(proxy) = self.origin.proxy(target) else {
-                        step = backend.failed("its section is gone", wall_clock());
-                        continue;
-                    };
-                    let name = self.origin.name_of(target);
-                    nobody.body = match &body {
-                        _ if !backend.sends_body() => Vec::new(),
-                        RequestBody::None => Vec::new(),
-                        RequestBody::Kept(kept) => kept.clone(),
-                        RequestBody::Gone => {
-                            step = backend.failed(BODY_IS_GONE, wall_clock());
-                            continue;
-                        }
-                    };
-                    let kept_body = if let RequestBody::Kept(kept) = &body { Some(kept.as_slice()) } else { None };
-                    let mut exchange = self.exchange(&backend, &proxy, kept_body);
-                    let _counted = self.enter_elsewhere(&proxy);
-                    let between = set_timeouts(&exchange, &backend);
-                    let (mut kept, mut deadline) = (PinnedConnections::default(), Deadline::default());
-                    let mut fetch = Fetch::new(&self.worker, &proxy, self.origin.wanted(), &mut kept, &mut deadline);
-                    match fetch.run(&mut exchange, &mut nobody).await {
-                        Ok(mut answer) => {
-                            varnish_log::reached(&self.worker, &mut backend, name, &exchange, &answer);
-                            account = account.and(varnish_log::account_of(&exchange));
-                            exchange.by_rules.server_timeout.set(between);
-                            let head = std::mem::take(&mut exchange.response);
-                            let next = backend.responded(head, wall_clock());
-                            if backend.closes_backend() {
-                                answer.body.close_behind();
-                            }
-                            match next {
-                                Step::Accept(accepted) => {
-                                    let answer = Some((answer, &exchange, &proxy));
-                                    let kept = self.keep(*accepted, answer, told, (&mut backend, account)).await;
-                                    let Some(broken) = kept else { return };
-                                    told = broken.told;
-                                    broken.next
-                                }
-                                other => {
-                                    self.leave(answer, &proxy);
-                                    other
-                                }
-                            }
-                        }
-                        Err(why) => {
-                            let sent = varnish_log::left_alone(&self.worker, &mut backend, name, &exchange, &why);
-                            account = account.and(sent);
-                            let next = backend.failed(&words(name, &why), wall_clock());
-                            failure = backend.hands_on_failures().then_some(why);
-                            next
-                        }
-                    }
-                }
-                Step::Accept(accepted) => {
-                    let Some(broken) = self.keep(*accepted, None, told, (&mut backend, account)).await else { return };
-                    told = broken.told;
-                    broken.next
-                }
-                Step::Abandon => {
-                    backend.abandon(failure.as_ref().map_or(503, Unfetched::status));
-                    varnish_log::abandoned(&mut backend, account);
-                    let _ = told.send(match failure {
-                        Some(why) => Report::Unfetched(Box::new(why)),
-                        None => Report::Fetched(Fetched::Nothing),
-                    });
-                    return;
-                }
-            };
-        }
-    }
-
-    /// Whether what is fetched comes from another section than the one whose requests the cache answers, which counts those.
-    fn leads_elsewhere(&self, proxy: &Arc<LiveProxy>) -> bool {
-        !Arc::ptr_eq(proxy, &self.proxy)
-    }
-
-    /// Counts the fetch in its backend as long as it lives, if no client's request is counted there.
-    fn enter_elsewhere<'p>(&self, proxy: &'p Arc<LiveProxy>) -> Option<InBackend<'p>> {
-        self.leads_elsewhere(proxy).then(|| {
-            proxy.backend.traffic.of(self.worker.index).sessions.increment();
-            InBackend::enter(proxy)
-        })
-    }
-
-    fn exchange(&self, backend: &Backend, proxy: &Arc<LiveProxy>, kept: Option<&[u8]>) -> Transaction {
-        let now = self.worker.now();
-        let client = Rc::new(ClientSide::nobody(&self.instance, Arc::clone(&self.proxy), now));
-        let mut exchange = Transaction::new(Arc::clone(&self.instance), Rc::clone(&client), &self.worker);
-        exchange.restart(&self.instance, &client, self.worker.random());
-        exchange.request = request_of(backend, kept);
-        let (source, destination) = backend.client_ends();
-        exchange.source.set(source);
-        exchange.changed_destination.set(destination);
-        exchange.by_rules.closes.server = accelerator::fields::closes(&exchange.request.headers);
-        exchange.asked.stage = RequestStage::Complete;
-        exchange.asked.wants_keep_alive = true;
-        exchange.timeline.first_byte = Some(now);
-        exchange.timeline.request = Some(now);
-        exchange.route.backend = Some(Arc::clone(proxy));
-        exchange
-    }
-
     /// Puts what was accepted into the cache, or hands it on; how it goes on where the body broke off before anybody saw it.
     pub(super) async fn keep(
         &self,
@@ -472,13 +353,6 @@ pub(super) fn set_timeouts(exchange: &Transaction, backend: &Backend) -> Option<
     let by_rule = rules.server_timeout.get();
     rules.server_timeout.set(said(timeouts.first_byte).or(by_rule));
     said(timeouts.between_bytes).or(by_rule)
-}
-
-/// Tells of interim responses.
-fn tell_interim(told: Told) -> HearInterim {
-    Box::new(move |head| {
-        let _ = told.send(Report::Interim(head.clone()));
-    })
 }
 
 /// What the log says of a body that broke off.

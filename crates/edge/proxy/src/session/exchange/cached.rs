@@ -1,6 +1,7 @@
 //! Requests that a cache answers, with a program of VCL or without: drives the machines, and has what they say delivered like any
 //! other answer.
 
+mod pass;
 mod request_body;
 
 use std::{
@@ -12,16 +13,17 @@ use std::{
 };
 
 use accelerator::{
-    backend::{Accepted, AcceptedBody, Recoding},
+    backend::Recoding,
     client::{DeliveredBody, Delivery, Fetched, Pipe},
     log::CloseReason,
-    machine::{Backend, Client, FetchStep, Order, Step, Target},
+    machine::{Client, Order, Step, Target},
     output::Part,
     section,
 };
 use http::{BodyLength, ResponseHead};
 use live::LiveProxy;
 
+use self::pass::AfterPass;
 use super::{
     ClientStream, Exchange, InBackend, Next, WaitingClient,
     machine_of_request::{client_of, obey, switch},
@@ -31,28 +33,20 @@ use crate::{
     session::{
         body::{BodyPump, Sink as _},
         ending::{Ending, Stage},
-        fetch::{Answer, AnswerBody, Attempts, Fetch, Nobody, ObjectBody, ServerCodec as _, StoredBody, Unfetched},
+        fetch::{Answer, AnswerBody, Attempts, ObjectBody, ServerCodec as _, StoredBody, Unfetched},
         filter,
-        object_fetch::{BODY_IS_GONE, Origin, Place, Relayed, Report, request_of, set_timeouts, wall_clock},
+        object_fetch::{Origin, Place, Relayed, Report, wall_clock},
         page,
         pinned::PinnedConnections,
         routing::choose_backend,
         size,
         transaction::Transaction,
-        varnish_log::{self, words},
+        varnish_log,
     },
 };
 
 /// How the log names what answered.
 const CACHE: &str = "<CACHE>";
-
-/// How a request goes on after a backend was asked for it alone.
-enum AfterPass {
-    /// It is over.
-    Done(Next),
-    /// The machine wants something else.
-    Go(Step),
-}
 
 /// How a request goes on after something was fetched for it.
 enum AfterFetch {
@@ -310,152 +304,6 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
         Next::Close
     }
 
-    /// Asks a backend for this client alone, and delivers what it says unless the machine wants something else.
-    async fn pass(
-        &mut self,
-        transaction: &mut Transaction,
-        client: &mut Client,
-        mut backend: Backend,
-        road: &mut Road<'_>,
-    ) -> AfterPass {
-        let worker = self.worker;
-        let mut step = backend.begin();
-        loop {
-            step = match step {
-                FetchStep::Ask(target) => {
-                    let Some(proxy) = road.origin.proxy(target) else {
-                        step = backend.failed("its section is gone", wall_clock());
-                        continue;
-                    };
-                    self.ask_for_body(transaction, road).await;
-                    if road.is_body_sent && backend.sends_body() && road.kept_body.is_none() {
-                        step = backend.failed(BODY_IS_GONE, wall_clock());
-                        continue;
-                    }
-                    road.is_body_sent |= backend.sends_body();
-                    let origin = road.origin.clone();
-                    let name = origin.name_of(target);
-                    match self.ask(transaction, &backend, &proxy, road).await {
-                        Ok(mut answer) => {
-                            varnish_log::reached(worker, &mut backend, name, transaction, &answer);
-                            let mut account = varnish_log::account_of(transaction);
-                            let next = backend.responded(std::mem::take(&mut transaction.response), wall_clock());
-                            if backend.closes_backend() {
-                                answer.body.close_behind();
-                            }
-                            match next {
-                                FetchStep::Accept(accepted) if accepted.stored.is_some() => {
-                                    if self.finish_upload(&mut answer, &mut road.up).await.is_err() {
-                                        transaction.end(Ending::ClientLeft(Stage::Data));
-                                        transaction.count_client_abort();
-                                        return AfterPass::Done(Next::Close);
-                                    }
-                                    let answer = (answer, &*transaction, &proxy);
-                                    let place = self.place(road);
-                                    match place.keep_passed(*accepted, answer, (&mut backend, account)).await {
-                                        Ok(fetched) => return AfterPass::Go(client.fetched(fetched, wall_clock())),
-                                        Err(next) => next,
-                                    }
-                                }
-                                FetchStep::Accept(accepted) => {
-                                    let length = answer.length.announced();
-                                    return match client.passed(Some(accepted.head), length, wall_clock()) {
-                                        Step::Deliver(delivery)
-                                            if matches!(delivery.body, DeliveredBody::Passed(_)) =>
-                                        {
-                                            varnish_log::response(transaction, client, delivery.closes);
-                                            transaction.response = delivery.head;
-                                            let keeps = varnish_log::pass_begins(&mut backend, &answer);
-                                            let next = self.deliver(transaction, &proxy, answer, &mut road.up).await;
-                                            transaction.log.varnish.add_bodies(&mut account);
-                                            varnish_log::end_pass(&mut backend, account, keeps);
-                                            AfterPass::Done(next)
-                                        }
-                                        other => AfterPass::Go(other),
-                                    };
-                                }
-                                other => other,
-                            }
-                        }
-                        Err(why) if backend.hands_on_failures() || why.is_about_client() => {
-                            return AfterPass::Done(self.answer_unfetched(transaction, &mut road.up, &why).await);
-                        }
-                        Err(why) => {
-                            let _ = varnish_log::left_alone(worker, &mut backend, name, transaction, &why);
-                            backend.failed(&words(name, &why), wall_clock())
-                        }
-                    }
-                }
-                FetchStep::Accept(accepted) => return self.deliver_error(transaction, client, *accepted, road).await,
-                FetchStep::Abandon => return AfterPass::Go(client.passed(None, None, wall_clock())),
-            };
-        }
-    }
-
-    /// Delivers what the program has made where no response was to be had.
-    async fn deliver_error(
-        &mut self,
-        transaction: &mut Transaction,
-        client: &mut Client,
-        accepted: Accepted,
-        road: &mut Road<'_>,
-    ) -> AfterPass {
-        let AcceptedBody::Made(bytes) = accepted.body else { return AfterPass::Done(Next::Close) };
-        match client.passed(Some(accepted.head), Some(bytes.len() as u64), wall_clock()) {
-            Step::Deliver(mut delivery) if matches!(delivery.body, DeliveredBody::Passed(_)) => {
-                delivery.body = DeliveredBody::Made(bytes);
-                varnish_log::response(transaction, client, delivery.closes);
-                AfterPass::Done(self.deliver_cached(transaction, *delivery, road).await)
-            }
-            other => AfterPass::Go(other),
-        }
-    }
-
-    /// Sends the request of a machine to a proxy of the configuration.
-    async fn ask<'p>(
-        &mut self,
-        transaction: &mut Transaction,
-        backend: &Backend,
-        proxy: &'p Arc<LiveProxy>,
-        road: &mut Road<'_>,
-    ) -> Result<Answer<'p>, Unfetched>
-    where
-        'c: 'p,
-    {
-        // NOTE: rules and the log see the request as it goes to the server, as they do without a program.
-        transaction.request = request_of(backend, road.kept_body.as_deref());
-        transaction.route.resent = false;
-        transaction.by_rules.closes.server = accelerator::fields::closes(&transaction.request.headers);
-        transaction.route.backend = Some(Arc::clone(proxy));
-        let by_rule = transaction.by_rules.server_timeout.get();
-        let between = set_timeouts(transaction, backend);
-        let fetched = self.ask_within(transaction, backend, proxy, road).await;
-        transaction.by_rules.server_timeout.set(if fetched.is_ok() { between } else { by_rule });
-        fetched
-    }
-
-    async fn ask_within<'p>(
-        &mut self,
-        transaction: &mut Transaction,
-        backend: &Backend,
-        proxy: &'p Arc<LiveProxy>,
-        road: &mut Road<'_>,
-    ) -> Result<Answer<'p>, Unfetched>
-    where
-        'c: 'p,
-    {
-        let has_no_body = road.up.is_received() && road.up.approved() == 0;
-        let is_dropped = !(backend.sends_body() || has_no_body);
-        if road.kept_body.is_some() || is_dropped {
-            let kept = road.kept_body.clone().filter(|_| backend.sends_body());
-            let mut request = Nobody { body: kept.unwrap_or_default(), interim: None };
-            let mut fetch = Fetch::new(self.worker, proxy, road.origin.wanted(), &mut *self.kept, &mut *self.deadline);
-            return fetch.run(transaction, &mut request).await;
-        }
-        let (mut fetch, mut request) = self.fetch(proxy, road.origin.wanted(), &mut road.up);
-        fetch.run(transaction, &mut request).await
-    }
-
     /// Delivers what comes from no server at this moment: an object, or what the program has made.
     async fn deliver_cached(&mut self, transaction: &mut Transaction, delivery: Delivery, road: &mut Road<'_>) -> Next {
         let method = transaction.request.method_kind();
@@ -571,7 +419,7 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
         mut road: Road<'_>,
     ) -> Next {
         let fetched = {
-            let (mut fetch, mut request) = self.fetch(proxy, road.origin.wanted(), &mut road.up);
+            let (mut fetch, mut request) = self.fetch(self.worker, proxy, road.origin.wanted(), &mut road.up);
             fetch.run(transaction, &mut request).await
         };
         match fetched {

@@ -22,9 +22,15 @@ use crate::session::{
 
 impl<C: ClientStream> Exchange<'_, C> {
     /// Delivers a response that was made here, and whose head stands in the transaction.
-    async fn deliver_made(&mut self, transaction: &mut Transaction, body: &Arc<[u8]>) -> Next {
+    // NOTE: no `async fn` of its own, which would hold the future of the other one.
+    #[inline]
+    fn deliver_made<'s>(
+        &'s mut self,
+        transaction: &'s mut Transaction,
+        body: &'s Arc<[u8]>,
+    ) -> impl Future<Output = Next> {
         self.begin_answer(transaction);
-        self.deliver_begun(transaction, body).await
+        self.deliver_begun(transaction, body)
     }
 
     /// From here on there is a response, and its variables.

@@ -142,7 +142,7 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
             return Box::pin(self.answer_error(transaction, 400)).await;
         }
         let fetched = {
-            let (mut fetch, mut request) = self.fetch(&backend, wanted, &mut up);
+            let (mut fetch, mut request) = self.fetch(self.worker, &backend, wanted, &mut up);
             fetch.run(transaction, &mut request).await
         };
         match fetched {
@@ -156,13 +156,11 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
     #[inline]
     fn fetch<'b, 's>(
         &'s mut self,
+        worker: &'b Rc<Worker>,
         backend: &'b Arc<LiveProxy>,
         wanted: Wanted,
         up: &'s mut BodyPump,
-    ) -> (Fetch<'b, 's>, WaitingRequest<'s, C>)
-    where
-        'c: 'b,
-    {
+    ) -> (Fetch<'b, 's>, WaitingRequest<'s, C>) {
         let client = WaitingClient {
             stream: &mut *self.client,
             abort_on_close: backend.settings().options.abortonclose,
@@ -170,7 +168,7 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
             handle: self.handle,
         };
         let request = WaitingRequest::new(client, up, self.side.frontend.settings().timeouts.client);
-        (Fetch::new(self.worker, backend, wanted, &mut *self.kept, &mut *self.deadline), request)
+        (Fetch::new(worker, backend, wanted, &mut *self.kept, &mut *self.deadline), request)
     }
 
     /// What the request may be.

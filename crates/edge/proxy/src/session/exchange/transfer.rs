@@ -244,12 +244,19 @@ impl<C: ClientStream> Exchange<'_, C> {
 
     /// Sends what waits for the client, within `timeout client`.
     pub async fn flush(&mut self) -> Result<(), ()> {
-        let limit = self.side.frontend.settings().timeouts.client;
-        self.deadline.set(limit.map(|limit| self.worker.now() + limit));
         let (client, deadline) = (&mut *self.client, &mut *self.deadline);
+        let (side, worker) = (self.side, self.worker);
+        let mut waits = false;
         poll_fn(|context| match client.poll_flush(context) {
             Poll::Ready(result) => Poll::Ready(result.map_err(|_| ())),
-            Poll::Pending => deadline.poll(context).map(|()| Err(())),
+            Poll::Pending => {
+                // NOTE: mostly the client takes it at once, and nothing is timed.
+                if !std::mem::replace(&mut waits, true) {
+                    let limit = side.frontend.settings().timeouts.client;
+                    deadline.set(limit.map(|limit| worker.now() + limit));
+                }
+                deadline.poll(context).map(|()| Err(()))
+            }
         })
         .await
     }
