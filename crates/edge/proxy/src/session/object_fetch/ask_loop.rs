@@ -49,7 +49,13 @@ pub(in crate::session) trait Listens {
     ) -> After<Self::Outcome>;
 
     /// Hears that there is no response of a backend of this name.
-    async fn unfetched(&mut self, place: &Place, backend: &mut Backend, name: &str, why: Unfetched) -> After<Self::Outcome>;
+    async fn unfetched(
+        &mut self,
+        place: &Place,
+        backend: &mut Backend,
+        name: &str,
+        why: Unfetched,
+    ) -> After<Self::Outcome>;
 
     /// Hears that the machine gives up.
     fn abandoned(&mut self, backend: &mut Backend) -> Self::Outcome;
@@ -64,7 +70,11 @@ pub(in crate::session) enum After<O> {
 }
 
 /// Asks backends as the machine says, until something comes of it.
-pub(in crate::session) async fn ask_loop<L: Listens>(place: &Place, backend: &mut Backend, listener: &mut L) -> L::Outcome {
+pub(in crate::session) async fn ask_loop<L: Listens>(
+    place: &Place,
+    backend: &mut Backend,
+    listener: &mut L,
+) -> L::Outcome {
     let mut step = backend.begin();
     loop {
         // NOTE: all in one function: each one that waits for another copies what that keeps.
@@ -89,9 +99,7 @@ pub(in crate::session) async fn ask_loop<L: Listens>(place: &Place, backend: &mu
                     answer.body.close_behind();
                 }
                 match next {
-                    Step::Accept(accepted) => {
-                        listener.accept(place, backend, *accepted, Some((answer, &proxy))).await
-                    }
+                    Step::Accept(accepted) => listener.accept(place, backend, *accepted, Some((answer, &proxy))).await,
                     other => {
                         place.leave(answer, &proxy);
                         After::Next(other)

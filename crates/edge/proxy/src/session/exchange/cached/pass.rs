@@ -151,8 +151,7 @@ impl<C: ClientStream> Listens for ForClient<'_, '_, '_, C> {
             let mut fetch = Fetch::new(&place.worker, proxy, place.origin.wanted(), kept, deadline);
             fetch.run(transaction, &mut request).await
         } else {
-            let (mut fetch, mut request) =
-                exchange.fetch(&place.worker, proxy, place.origin.wanted(), &mut road.up);
+            let (mut fetch, mut request) = exchange.fetch(&place.worker, proxy, place.origin.wanted(), &mut road.up);
             fetch.run(transaction, &mut request).await
         };
         transaction.by_rules.server_timeout.set(if fetched.is_ok() { between } else { by_rule });
