@@ -2,8 +2,11 @@
 //! master, the proxies are told to hold requests on these slots, and are waited for:
 //!
 //! ```text
-//! hold -> every proxy has done the order, or the lease that it may still have is over -> the change of the cluster -> release
+//! hold -> every proxy has done the order, or does not answer and the lease that it may still have is over -> the change -> release
 //! ```
+//!
+//! A proxy that answers is waited for, whatever its lease: it has read the order, and still has requests of before under way. Such a
+//! request would be answered as if nothing had changed.
 //!
 //! The lease is for whoever has the last orders, so it goes on for those that answer while one that does not runs out of its own.
 
@@ -53,7 +56,8 @@ pub struct Fence {
     holds: BTreeMap<Cause, Hold>,
     /// The last lease of each of the last orders: stamp and end.
     leases: BTreeMap<u64, u64>,
-    done: BTreeMap<Address, u64>,
+    /// What each proxy has done, and when it said so.
+    done: BTreeMap<Address, (u64, u64)>,
 }
 
 impl Fence {
@@ -127,18 +131,24 @@ impl Fence {
     }
 
     /// A proxy has done all orders up to this one.
-    pub fn handle_done(&mut self, proxy: &Address, stamp: u64) {
-        self.done.insert(proxy.clone(), stamp);
+    pub fn handle_done(&mut self, proxy: &Address, stamp: u64, now: u64) {
+        self.done.insert(proxy.clone(), (stamp, now));
     }
 
     /// Looks who has done what. `proxies` are those that run.
     pub fn look(&mut self, now: u64, proxies: &BTreeSet<Address>) {
         self.done.retain(|proxy, _| proxies.contains(proxy));
-        let least = proxies.iter().map(|proxy| self.done.get(proxy).copied().unwrap_or(0)).min().unwrap_or(u64::MAX);
+        let patience = self.lease_ms + self.margin_ms;
         for hold in self.holds.values_mut().filter(|hold| hold.done_at.is_none()) {
             // Who has not heard of it has one of the leases before.
             let before = self.leases.range(..hold.stamp).map(|(_, until)| *until).max().unwrap_or(0);
-            if least >= hold.stamp || now >= before + self.margin_ms {
+            let is_over = now >= before + self.margin_ms;
+            let has_done = |proxy: &Address| {
+                let said = self.done.get(proxy);
+                let is_silent = said.is_none_or(|(_, at)| now >= at + patience);
+                said.is_some_and(|(stamp, _)| *stamp >= hold.stamp) || (is_over && is_silent)
+            };
+            if proxies.iter().all(has_done) {
                 hold.done_at = Some(now);
             }
         }
@@ -154,7 +164,7 @@ impl Fence {
     /// The proxies that have not done the last orders.
     #[must_use]
     pub fn late(&self, proxies: &BTreeSet<Address>) -> Vec<Address> {
-        let is_late = |proxy: &&Address| self.done.get(*proxy).copied().unwrap_or(0) < self.stamp;
+        let is_late = |proxy: &&Address| self.done.get(*proxy).is_none_or(|(stamp, _)| *stamp < self.stamp);
         proxies.iter().filter(is_late).cloned().collect()
     }
 }
@@ -178,8 +188,7 @@ mod tests {
         assert_eq!(fence.lease(1_000), (1_001, 2_500));
         fence.look(1_000, &all);
         assert_eq!(fence.done_at(Cause::Move(5)), None);
-        fence.handle_done(&Address::new("h", 1), 1_001);
-        fence.handle_done(&Address::new("h", 2), 1_000);
+        fence.handle_done(&Address::new("h", 1), 1_001, 1_000);
         fence.look(1_100, &all);
         assert_eq!((fence.done_at(Cause::Move(5)), fence.late(&all)), (None, vec![Address::new("h", 2)]));
         // The second one does not answer: what it may have is the lease before.
@@ -191,13 +200,33 @@ mod tests {
         fence.hold(Cause::Master(1), vec![], Some(Address::new("h", 7)));
         fence.lease(1_700);
         for port in [1, 2] {
-            fence.handle_done(&Address::new("h", port), 1_002);
+            fence.handle_done(&Address::new("h", port), 1_002, 1_700);
         }
         fence.look(1_701, &all);
         assert_eq!(fence.done_at(Cause::Master(1)), Some(1_701));
         assert!(fence.release(Cause::Move(5)) && !fence.release(Cause::Move(5)));
         assert_eq!(fence.orders().held, vec![]);
         assert_eq!(fence.orders().stamp, 1_003);
+    }
+
+    #[test]
+    fn a_proxy_that_answers_is_waited_for_beyond_its_lease() {
+        let mut fence = Fence::new((1_500, 100), 1_000, 0);
+        let (all, cause) = (proxies(&[1]), Cause::Move(5));
+        fence.lease(0);
+        fence.hold(cause, vec![], None);
+        // It has requests of before under way.
+        for now in (0..5_000).step_by(500) {
+            fence.lease(now);
+            fence.handle_done(&Address::new("h", 1), 1_000, now);
+            fence.look(now, &all);
+            assert_eq!(fence.done_at(cause), None, "{now}");
+        }
+        // It says nothing more, and has no lease either by then.
+        fence.look(6_099, &all);
+        assert_eq!(fence.done_at(cause), None);
+        fence.look(6_100, &all);
+        assert_eq!(fence.done_at(cause), Some(6_100));
     }
 
     #[test]

@@ -253,6 +253,12 @@ impl Migration {
         pause
     }
 
+    /// The copy could not begin, as the target knows more of the cluster than was known then: it begins anew.
+    pub fn handle_copy_outdated(&mut self) {
+        self.stage = Stage::Idle;
+        self.attempts = self.attempts.saturating_sub(1);
+    }
+
     /// The source has confirmed that commands wait until then; it was asked at `at`.
     pub fn handle_paused(&mut self, paused: u64, at: u64, until: u64) {
         if let Stage::Pausing { ends, number, .. } = &self.stage

@@ -74,7 +74,7 @@ impl<'a> Landscape<'a> {
             }),
             lease_left_ms: (lease_until != u64::MAX).then(|| lease_until.saturating_sub(now)),
             other_leases_ms: (others_until != u64::MAX).then(|| others_until.saturating_sub(now)),
-            may_pause: keeper.is_none_or(|keeper| keeper.handing_over_to().is_none()),
+            may_pause: keeper.is_none_or(|keeper| keeper.handing_over_to().is_none() && !keeper.may_be_paused(now)),
             pause_number: self.pause_number,
             target_seen: to.map(|seen| TargetSeen {
                 run: &seen.run,

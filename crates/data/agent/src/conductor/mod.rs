@@ -198,7 +198,10 @@ impl Conductor {
         while let Some(heard) = event {
             match heard {
                 Event::Report(report) => self.handle_report(report),
-                Event::Proxy(proxy, done) => self.controller.handle_proxy(&proxy, done),
+                Event::Proxy(proxy, done) => {
+                    let now = self.now();
+                    self.controller.handle_proxy(&proxy, done, now);
+                }
                 Event::Coordinator(heard) => self.handle_coordinator(heard),
                 Event::Peer(view) => self.handle_peer(&view),
                 Event::Request(request, answer) => {

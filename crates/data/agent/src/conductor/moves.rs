@@ -59,6 +59,7 @@ impl Conductor {
             let has_ended = copy.has_ended();
             let news = match copy.progress() {
                 Ok(progress) => CopyNews::Progress(progress),
+                Err(problem) if problem.contains("STALEEPOCH") => CopyNews::Outdated(problem),
                 Err(problem) => CopyNews::Failed(problem),
             };
             controller.handle_copy(*number, news, now);

@@ -20,6 +20,8 @@ mod clearing;
 mod decision;
 mod moves;
 mod proxies;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

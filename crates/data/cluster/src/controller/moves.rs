@@ -26,6 +26,8 @@ pub enum CopyNews {
     Progress(CopyProgress),
     /// It goes on no more, or could not begin, and why.
     Failed(String),
+    /// It could not begin: the target knows a later epoch than it was begun in.
+    Outdated(String),
     /// The target gets nothing more from it. It is forgotten.
     Ended,
 }
@@ -51,6 +53,8 @@ pub struct MoveSeen {
 #[derive(Clone, Debug)]
 struct Copy {
     number: CopyNumber,
+    /// The cluster that it was begun in.
+    epoch: Epoch,
     progress: Option<CopyProgress>,
     began_at: u64,
     pace: Pacer,
@@ -65,9 +69,10 @@ struct Copy {
 }
 
 impl Copy {
-    fn new(number: CopyNumber, now: u64) -> Self {
+    fn new(number: CopyNumber, epoch: Epoch, now: u64) -> Self {
         Self {
             number,
+            epoch,
             progress: None,
             began_at: now,
             pace: Pacer::default(),
@@ -121,6 +126,8 @@ pub(super) struct Moves {
     all: BTreeMap<u16, Moving>,
     /// Pauses that were asked for: each has a number of its own.
     asked: u64,
+    /// The cluster as it was looked at last.
+    epoch: Epoch,
     /// A pause that ends when the server knows of this epoch: it began then.
     watched: Vec<(Address, Epoch, u64)>,
     /// Copies that have begun: each has a number of its own, whoever led meanwhile.
@@ -201,7 +208,8 @@ impl Controller {
 
     /// What has become of a copy.
     pub fn handle_copy(&mut self, number: CopyNumber, news: CopyNews, now: u64) {
-        let Moves { all, to_stop, to_end, .. } = &mut self.moves;
+        let Moves { all, to_stop, to_end, epoch, .. } = &mut self.moves;
+        let epoch = *epoch;
         for one in all.values_mut() {
             let runs = one.copy.as_ref().is_some_and(|copy| copy.number == number);
             match &news {
@@ -210,7 +218,12 @@ impl Controller {
                         copy.progress = Some(progress.clone());
                     }
                 }
-                CopyNews::Failed(why) if runs => {
+                // The cluster has changed while it was on its way: with what is known by now it begins at once.
+                CopyNews::Outdated(_) if one.copy.as_ref().is_some_and(|copy| runs && copy.epoch < epoch) => {
+                    one.end_copy(to_stop);
+                    one.machine.handle_copy_outdated();
+                }
+                CopyNews::Failed(why) | CopyNews::Outdated(why) if runs => {
                     one.problem = Some(why.clone());
                     one.end_copy(to_stop);
                     to_end.extend(one.machine.handle_copy_failed(now));
@@ -221,7 +234,7 @@ impl Controller {
                     to_end.extend(one.machine.handle_copy_failed(now));
                 }
                 CopyNews::Ended => drop(one.ending.remove(&number)),
-                CopyNews::Progress(_) | CopyNews::Failed(_) => {}
+                CopyNews::Progress(_) | CopyNews::Failed(_) | CopyNews::Outdated(_) => {}
             }
         }
         if news == CopyNews::Ended {
@@ -256,6 +269,7 @@ impl Controller {
     /// What is to be done about slots on their way.
     pub(super) fn poll_moves(&mut self, now: u64, record: Record<'_>) -> Vec<Action> {
         let Record { cluster, moving, .. } = record;
+        self.moves.epoch = cluster.epoch;
         let Moves { all, to_stop, .. } = &mut self.moves;
         all.retain(|_, one| {
             let is_there = moving.iter().any(|(what, _)| one.machine.what() == *what);
@@ -340,7 +354,7 @@ impl Controller {
                 MoveStep::StartCopy { source, target } => {
                     self.moves.copies += 1;
                     let number = self.moves.copies;
-                    one.copy = Some(Copy::new(number, now));
+                    one.copy = Some(Copy::new(number, cluster.epoch, now));
                     actions.push(Action::StartCopy { number, what, source, target });
                 }
                 MoveStep::StopCopy => one.end_copy(&mut self.moves.to_stop),

@@ -124,10 +124,10 @@ impl Controller {
     }
 
     /// A proxy has said which orders it has done; nothing: it does not answer.
-    pub fn handle_proxy(&mut self, proxy: &Address, done: Option<u64>) {
+    pub fn handle_proxy(&mut self, proxy: &Address, done: Option<u64>, now: u64) {
         self.told.waited_for.remove(proxy);
         if let Some(stamp) = done {
-            self.fence.handle_done(proxy, stamp);
+            self.fence.handle_done(proxy, stamp, now);
         }
     }
 }
@@ -182,11 +182,11 @@ mod tests {
         let told = stamps(&all(&mut controller, 190, &cluster, &running));
         assert_eq!(told, ["orders 1002", "lease 1002 1690", "ask h:1", "ask h:2"]);
         // Who has not answered is not asked again.
-        controller.handle_proxy(&address(1), Some(1_001));
+        controller.handle_proxy(&address(1), Some(1_001), 192);
         assert_eq!(stamps(&all(&mut controller, 199, &cluster, &running)), Vec::<String>::new());
         assert_eq!(stamps(&all(&mut controller, 200, &cluster, &running)), ["ask h:1"]);
-        controller.handle_proxy(&address(1), Some(1_002));
-        controller.handle_proxy(&address(2), Some(1_002));
+        controller.handle_proxy(&address(1), Some(1_002), 205);
+        controller.handle_proxy(&address(2), Some(1_002), 205);
         assert_eq!(stamps(&all(&mut controller, 210, &cluster, &running)), Vec::<String>::new());
         assert_eq!(controller.fence.done_at(Cause::Move(5)), Some(210));
     }

@@ -15,7 +15,7 @@ impl Keeper {
 
     /// Whether the master is given up: it is silent, or its process has ended and another one can take its place.
     fn is_master_lost(&self, now: u64, group: &Group, in_sync: &InSync) -> bool {
-        (self.had_time(now) && self.fresh(&group.master, now).is_none()) || self.prefers_others(now, group, in_sync)
+        (self.had_time(now) && self.is_too_silent(&group.master, now)) || self.prefers_others(now, group, in_sync)
     }
 
     /// A master whose process has ended is not waited for while one of those in sync can take its place at once: nothing is told to
@@ -34,7 +34,7 @@ impl Keeper {
     }
 
     /// Elects another master when the present one is lost. Says whether it is about that.
-    pub(super) fn elect_if_needed(&self, now: u64, group: &Group, in_sync: &InSync, steps: &mut Vec<Step>) -> bool {
+    pub(super) fn elect_if_needed(&mut self, now: u64, group: &Group, in_sync: &InSync, steps: &mut Vec<Step>) -> bool {
         if in_sync.members.is_empty() || !self.is_master_lost(now, group, in_sync) {
             return false;
         }
@@ -53,10 +53,12 @@ impl Keeper {
             return true;
         }
         if let Some((best, offset)) = heard.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(a.0))) {
+            let best = best.clone();
             let exited = self.prefers_others(now, group, in_sync);
+            self.backoff.note_chosen(!exited);
             let what = if exited { "has ended" } else { "does not answer" };
             let reason = format!("{} {what}; {best} has all that was acknowledged (offset {offset})", group.master);
-            steps.push(Step::Elect { master: best.clone(), reason });
+            steps.push(Step::Elect { master: best, reason });
         }
         true
     }

@@ -124,6 +124,7 @@ impl Keeper {
             && is_fenced
         {
             let reason = format!("{} was asked for as the master", hand_over.to);
+            self.backoff.note_chosen(false);
             steps.push(Step::Elect { master: hand_over.to, reason });
         }
         true

@@ -15,6 +15,7 @@
 //! [`Keeper::verdict`] what voters are to be told. A step that fails need not be reported: what is still to be done is said again. `now`
 //! is milliseconds of a clock that never goes back, and goes on while the host sleeps.
 
+mod backoff;
 mod counting;
 mod election;
 mod hand_over;
@@ -196,6 +197,7 @@ pub struct Keeper {
     /// The master gets no votes: slots are on their way.
     is_held: bool,
     redis: redis::RedisState,
+    backoff: backoff::Backoff,
     /// The master of a group of Redis servers.
     redis_master: Option<Address>,
 }
@@ -235,6 +237,7 @@ impl Keeper {
             is_asking: false,
             is_held: false,
             redis: redis::RedisState::default(),
+            backoff: backoff::Backoff::default(),
             redis_master: None,
         }
     }
@@ -320,6 +323,11 @@ impl Keeper {
         self.heard_within(server, now, self.patience.master_ms)
     }
 
+    /// Whether the master has been silent for longer than it is waited for now.
+    fn is_too_silent(&self, master: &Address, now: u64) -> bool {
+        self.heard_within(master, now, self.backoff.patience_ms(self.patience.master_ms)).is_none()
+    }
+
     fn heard_within(&self, server: &Address, now: u64, patience: u64) -> Option<&Observation> {
         let member = self.members.get(server)?;
         let last = member.last.as_ref().filter(|_| member.exited_at.is_none())?;
@@ -334,6 +342,7 @@ impl Keeper {
         self.members.retain(|address, _| group.server(address).is_some());
         if self.config_epoch != group.config_epoch {
             self.config_epoch = group.config_epoch;
+            self.backoff.note_changed(now);
             self.joining = in_sync::Joining::default();
             self.hand_over = None;
             self.promises.verdict = None;
@@ -348,6 +357,7 @@ impl Keeper {
             }
         }
         let in_sync = situation.in_sync.of(group);
+        self.backoff.look(self.fresh(&group.master, now).is_none(), now, self.patience.master_ms);
         self.look_at_promises(cluster, situation.incarnations);
         let mut steps = Vec::new();
         self.steer_master(now, cluster, group, &in_sync, &mut steps);

@@ -68,6 +68,8 @@ pub(super) struct RedisState {
     began_anew_at: Option<u64>,
     /// Requests to the group are to wait.
     wanted: Option<Wanted>,
+    /// Until when the master may have writes wait that it was told to: the end of that may not have come to it.
+    paused_until: u64,
 }
 
 /// Why requests to a group are to wait.
@@ -85,6 +87,12 @@ impl Keeper {
         if self.redis_master.as_ref() == Some(server) {
             self.redis.began_anew_at.get_or_insert(now);
         }
+    }
+
+    /// Whether a master of Redis servers may have writes wait that it has got: what proxies have sent is not done then.
+    #[must_use]
+    pub fn may_be_paused(&self, now: u64) -> bool {
+        now < self.redis.paused_until
     }
 
     /// Whether requests to the group are to wait, and why.
@@ -107,6 +115,7 @@ impl Keeper {
         self.redis_master = Some(group.master.clone());
         if self.config_epoch != group.config_epoch {
             self.config_epoch = group.config_epoch;
+            self.backoff.note_changed(now);
             self.hand_over = None;
             self.redis = RedisState::default();
         }
@@ -114,6 +123,7 @@ impl Keeper {
             self.redis.began_anew_at.get_or_insert(exited);
         }
         let in_sync = in_sync.of(group);
+        self.backoff.look(self.fresh(&group.master, now).is_none(), now, self.patience.master_ms);
         let (mut steps, is_lost) = (Vec::new(), self.is_redis_lost(now, group, &in_sync));
         self.redis.wanted = None;
         if !is_lost {
@@ -142,7 +152,7 @@ impl Keeper {
             }
             self.redis.began_anew_at = None;
         }
-        self.fresh(&group.master, now).is_none() && now >= self.began_at + self.patience.master_ms
+        self.is_too_silent(&group.master, now) && now >= self.began_at + self.patience.master_ms
     }
 
     fn steer_redis(&mut self, now: u64, group: &Group, in_sync: &InSync, steps: &mut Vec<Step>) {
@@ -184,7 +194,14 @@ impl Keeper {
         }
     }
 
-    fn elect_redis(&self, now: u64, group: &Group, in_sync: &InSync, held_since: Option<u64>, steps: &mut Vec<Step>) {
+    fn elect_redis(
+        &mut self,
+        now: u64,
+        group: &Group,
+        in_sync: &InSync,
+        held_since: Option<u64>,
+        steps: &mut Vec<Step>,
+    ) {
         let Some(held_since) = held_since else { return };
         // What they said before may not be all that they have got of it.
         let heard: Vec<(&Address, u64)> = in_sync
@@ -198,9 +215,12 @@ impl Keeper {
             return;
         }
         if let Some((best, offset)) = heard.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(a.0))) {
-            let what = if self.redis.began_anew_at.is_some() { "has ended" } else { "does not answer" };
+            let best = best.clone();
+            let has_ended = self.redis.began_anew_at.is_some();
+            self.backoff.note_chosen(!has_ended);
+            let what = if has_ended { "has ended" } else { "does not answer" };
             let reason = format!("{} {what}; {best} has most of what it had (offset {offset})", group.master);
-            steps.push(Step::Elect { master: best.clone(), reason });
+            steps.push(Step::Elect { master: best, reason });
         }
     }
 
@@ -226,6 +246,8 @@ impl Keeper {
         self.redis.wanted = Some(Wanted::HandOver);
         let Some(held_since) = held_since else { return };
         let Some(paused_at) = paused_at else {
+            // Orders may be on their way for as long as an answer is waited for.
+            self.redis.paused_until = now + self.pause_ms() + self.patience.master_ms;
             // NOTE: as long as a store's: when it was asked for is told by its end.
             steps.push(Step::Pause { server: group.master.clone(), ms: self.pause_ms(), number: 0 });
             return;
@@ -235,6 +257,7 @@ impl Keeper {
         if let (Some(goal), Some(seen)) = (goal, self.fresh(&to, now))
             && seen.offset >= goal.offset
         {
+            self.backoff.note_chosen(false);
             let reason = format!("{to} was asked for as the master");
             steps.push(Step::Elect { master: to, reason });
         }

@@ -1,6 +1,6 @@
 //! What goes wrong: processes that are killed and stopped, hosts that die, sleep and are cut off, a coordinator that is away.
 
-use cluster::slots::SlotEvent;
+use cluster::{controller::Exit, slots::SlotEvent};
 
 use super::{
     World,
@@ -21,8 +21,12 @@ impl World {
         if self.now < self.hosts[host].asleep_until {
             return;
         }
+        let is_redis = self.is_redis(index);
         // Its agent notices, if there is one.
-        if let Some(agent) = &mut self.hosts[host].agent {
+        if let Some(agent) = self.hosts[host].agent.as_mut().filter(|_| is_redis) {
+            let exit = Exit { server: &address, run: None, known: None };
+            agent.controller.handle_exit(&agent.record.cluster, exit, clock);
+        } else if let Some(agent) = &mut self.hosts[host].agent {
             agent.ended.push_back((index, address.clone(), run.clone()));
             agent.hear_ended(&address, &run, clock);
             self.tell_others(host);
@@ -32,19 +36,29 @@ impl World {
     pub fn faults(&mut self) {
         for index in 0..self.stores.len() {
             let host = self.stores[index].host;
-            let is_up = self.hosts[host].agent.is_some() && self.now >= self.hosts[host].asleep_until;
+            // Where no agent is, somebody else starts them.
+            let has_agent =
+                self.hosts[host].agent.is_some() || !self.record.cluster.hosts.contains(&super::world::name(host));
+            let is_up = has_agent && self.now >= self.hosts[host].asleep_until;
             if self.stores[index].is_dead && self.now >= self.stores[index].back_at && is_up {
                 let planted = self.planted;
                 self.stores[index].start_anew(planted);
+                if self.is_redis(index) {
+                    self.redis_begins_anew(index);
+                }
             }
         }
         if self.now >= self.healed_at && self.healed_at > 0 {
             self.join_all();
         }
+        if self.is_overloaded {
+            self.overload();
+        }
         if !self.wants_faults {
             return;
         }
         self.disturb_a_pause();
+        self.disturb_a_hold();
         if !self.random.one_in(90) {
             return;
         }
@@ -74,6 +88,7 @@ impl World {
             8 => self.coordinator_away_until = self.now + self.random.below(6_000),
             9 | 10 => self.promote_something(index),
             11..=16 => self.move_something(),
+            17 if !self.desk.proxies.is_empty() && self.random.one_in(2) => self.stop_proxy(),
             // Everything loses power at the same time.
             _ if self.random.one_in(6) => (0..HOSTS).for_each(|host| self.kill_host(host)),
             _ => self.kill_master(index),
@@ -140,6 +155,38 @@ impl World {
         }
     }
 
+    /// Servers are silent now and then, for about as long as a master is waited for.
+    fn overload(&mut self) {
+        for index in 0..self.stores.len() {
+            if self.now >= self.stores[index].stopped_until && self.random.one_in(100) {
+                self.stores[index].stopped_until = self.now + self.random.below(2_500);
+            }
+        }
+    }
+
+    /// Something happens while proxies are waited for.
+    fn disturb_a_hold(&mut self) {
+        let agents = self.hosts.iter().filter_map(|host| host.agent.as_ref());
+        let is_held = agents.into_iter().any(|agent| agent.controller.fence.causes().next().is_some());
+        if !is_held || !self.random.one_in(15) {
+            return;
+        }
+        let index = self.random.below(self.stores.len() as u64) as usize;
+        match self.random.below(8) {
+            0 => self.kill_agent(0, 10),
+            1 => self.stores[index].stopped_until = self.now + self.random.below(3_000),
+            2 => self.kill_master(index),
+            _ => self.stop_proxy(),
+        }
+    }
+
+    /// A proxy is stopped, for longer than a lease or for a moment.
+    fn stop_proxy(&mut self) {
+        let proxy = self.random.below(self.desk.proxies.len() as u64) as usize;
+        let most = if self.random.one_in(2) { 300 } else { 5_000 };
+        self.desk.proxies[proxy].stopped_until = self.now + self.random.below(most);
+    }
+
     /// A unit is to go to another group, or to stay where it is.
     fn move_something(&mut self) {
         let leads =
@@ -168,6 +215,7 @@ impl World {
         (self.network.lost, self.network.slow) = (0, 0);
         self.coordinator_away_until = 0;
         self.hosts.iter_mut().for_each(|host| host.asleep_until = host.asleep_until.min(self.now));
+        self.desk.proxies.iter_mut().for_each(|proxy| proxy.stopped_until = proxy.stopped_until.min(self.now));
         self.stores.iter_mut().for_each(|store| store.stopped_until = store.stopped_until.min(self.now));
         self.wants_faults = false;
     }

@@ -17,7 +17,10 @@ use cluster::{
     voter::Voter,
 };
 
-use super::world::{Commit, Guard, Record, name};
+use super::{
+    planted::Planted,
+    world::{Commit, Guard, Record, name},
+};
 
 /// How long an answer of the coordinator is waited for.
 pub const COMMIT_MS: u64 = 2_000;
@@ -63,7 +66,7 @@ pub struct Agent {
 
 impl Agent {
     pub fn new(host: usize, record: Record, voter: Voter, patience: Patience, now: u64) -> Self {
-        let fence = Fence::new((patience.lease_ms, patience.margin_ms), 1, now);
+        let fence = Fence::new((patience.lease_ms, patience.margin_ms), now, now);
         Self {
             voter,
             record,
@@ -180,9 +183,17 @@ impl Agent {
     }
 
     /// What is to be done.
-    pub fn poll(&mut self, now: u64) -> Vec<Action> {
-        let moving = self.moving();
-        self.controller.poll(now, self.record.known(&moving))
+    pub fn poll(&mut self, now: u64, planted: Option<Planted>) -> Vec<Action> {
+        let (moving, mut in_sync) = (self.moving(), self.record.in_sync.clone());
+        let known = self.record.known(&moving);
+        if planted == Some(Planted::PromotesAnybody) {
+            for (id, group) in known.cluster.groups.iter().filter(|(_, group)| !group.kind().is_store()) {
+                let entry = in_sync.entry(*id).or_default();
+                entry.0.config_epoch = group.config_epoch;
+                entry.0.members = group.replicas().map(|server| server.address.clone()).collect();
+            }
+        }
+        self.controller.poll(now, cluster::controller::Record { in_sync: &in_sync, ..known })
     }
 
     /// Tells its own voter what it wants; says whether others are to be told.

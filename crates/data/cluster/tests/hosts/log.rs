@@ -7,6 +7,9 @@ use cluster::{SLOTS, SlotRange};
 /// Ranges of slots that move as a whole.
 pub const UNITS: usize = 6;
 
+/// Writes of a world.
+pub const WRITES_MAX: u64 = 6_000;
+
 /// The slots of a unit.
 pub fn slots_of(unit: usize) -> SlotRange {
     let bound = |unit: usize| (usize::from(SLOTS) * unit / UNITS) as u16;
@@ -73,6 +76,12 @@ impl Log {
             *self = Self::default();
         }
         self.entries.extend_from_slice(&other.entries[self.len()..upto]);
+    }
+
+    /// Has no more than so many entries from now on.
+    pub fn cut(&mut self, len: usize) {
+        let entries = self.entries[..len.min(self.len())].to_vec();
+        *self = Self { entries, ..Self::default() };
     }
 
     /// What there is of a unit.

@@ -12,7 +12,8 @@ use super::{
     World,
     host::Agent,
     log::{What, unit_of},
-    world::{HOSTS, Message, Planted},
+    planted::Planted,
+    world::{HOSTS, Message},
 };
 
 /// A round that takes longer is given up.
@@ -44,6 +45,8 @@ pub struct Mover {
     applied: usize,
     is_following: bool,
     pub has_failed: bool,
+    /// The target knows more of the cluster than was known when it began.
+    is_outdated: bool,
     wants_end: bool,
     pub has_ended: bool,
 }
@@ -156,10 +159,13 @@ impl World {
         match *message {
             Message::Admit { server, mover } => {
                 let number = self.next_number();
+                let is_store = !self.is_redis(server);
                 let (one, store) = (&mut self.movers[mover], &mut self.stores[server]);
-                let is_refused =
-                    one.term < store.term || one.epoch < store.epoch || store.master.is_some() || store.owns(one.unit);
+                // A Redis takes it from anybody: who came before ends with that.
+                let is_refused = store.master.is_some()
+                    || is_store && (one.term < store.term || one.epoch < store.epoch || store.owns(one.unit));
                 if is_refused {
+                    one.is_outdated = is_store && one.epoch < store.epoch;
                     one.has_failed = true;
                     return;
                 }
@@ -175,7 +181,8 @@ impl World {
                 if let Some(place) = one.in_flight.iter().position(|other| *other == upto) {
                     one.in_flight.swap_remove(place);
                 }
-                let may_fill = store.movers.get(&one.unit) == Some(&mover) && one.term >= store.term;
+                let may_fill = store.movers.get(&one.unit) == Some(&mover)
+                    && (!store.server.kind.is_store() || one.term >= store.term);
                 let may_fill = may_fill || planted == Some(Planted::AnyMover);
                 if !may_fill || store.master.is_some() || one.target_run.as_ref() != Some(&store.run) {
                     one.has_failed = true;
@@ -193,6 +200,7 @@ impl World {
         copies.retain(|number, copy| {
             let copy = &self.movers[*copy];
             let news = match copy.has_failed {
+                true if copy.is_outdated => CopyNews::Outdated(String::new()),
                 true => CopyNews::Failed(String::new()),
                 false => CopyNews::Progress(CopyProgress {
                     is_following: copy.is_following,
@@ -224,6 +232,11 @@ impl World {
             return;
         }
         agent.clearing.insert(server, clock);
+        if self.planted == Some(Planted::ClearsAgainLater) && self.random.one_in(4) {
+            let again = Message::Clear { from: host, server, term, parts: parts.clone(), asked_at: 0 };
+            let at = self.now + self.random.below(5_000);
+            self.network.put(at, host, self.stores[server].host, again);
+        }
         let message = Message::Clear { from: host, server, term, parts, asked_at: clock };
         self.send_in_order((host, server), (host, message));
     }
@@ -277,6 +290,11 @@ impl World {
                 }
             }
             Message::Clear { from, server, term, ref parts, asked_at } => {
+                if self.is_redis(server) {
+                    let (done, host) = (self.clear_at_redis(server, parts), self.stores[server].host);
+                    self.send((host, from), Message::Cleared { term, server, parts: done, asked_at });
+                    return;
+                }
                 let store = &mut self.stores[server];
                 if !store.takes_term(term) || store.master.is_some() {
                     return;

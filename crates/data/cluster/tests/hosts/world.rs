@@ -10,7 +10,7 @@ use cluster::{
     Address, Cluster, Epoch, GroupId, Server,
     ballot::Incarnation,
     controller,
-    keeper::{Counting, Observation, Step},
+    keeper::{Counting, Observation, RedisOrder, Step},
     leading::Leader,
     model::InSync,
     plan::Move,
@@ -21,6 +21,7 @@ use cluster::{
 use super::{
     host::SeenView,
     log::{Log, UNITS, slots_of},
+    planted::Planted,
 };
 
 /// How many hosts there are. The coordinator has the number behind the last one.
@@ -60,7 +61,7 @@ pub struct Record {
 pub enum Commit {
     Lead { leader: Leader, seen: u64 },
     StartVoter { host: usize, seen: u64 },
-    State { cluster: Cluster, guard: Guard },
+    State { cluster: Cluster, guard: Guard, is_hand_over: bool },
     InSync { group: GroupId, in_sync: InSync, seen: u64, guard: Guard },
 }
 
@@ -108,7 +109,7 @@ impl Record {
                 }
                 is_seen
             }
-            Commit::State { cluster, guard } => {
+            Commit::State { cluster, guard, .. } => {
                 let allowed = self.allows(&guard);
                 if allowed {
                     assert_eq!(cluster.epoch, self.cluster.epoch + 1, "an epoch for each change");
@@ -220,6 +221,36 @@ pub enum Message {
         parts: Vec<SlotRange>,
         asked_at: u64,
     },
+    /// A Redis is told something, in this order.
+    Redis {
+        from: usize,
+        server: usize,
+        term: u64,
+        orders: Vec<RedisOrder>,
+        asked_at: u64,
+    },
+    /// A proxy has a Redis write something.
+    Write {
+        proxy: usize,
+        request: u64,
+        server: usize,
+        unit: usize,
+        id: u64,
+    },
+    /// Whether it has, and whether that was its to write.
+    Written {
+        proxy: usize,
+        request: u64,
+        taken: Option<bool>,
+    },
+    /// Which orders a proxy has done.
+    AskProxy {
+        proxy: usize,
+    },
+    ProxyDone {
+        proxy: usize,
+        done: u64,
+    },
     /// What fills a unit at a store comes for it.
     Admit {
         server: usize,
@@ -232,6 +263,26 @@ pub enum Message {
         what: super::log::What,
         upto: usize,
     },
+}
+
+impl Message {
+    /// The server that it is for, if it is for one.
+    pub fn server(&self) -> Option<usize> {
+        match self {
+            Self::AskClock { server, .. }
+            | Self::Vote { server, .. }
+            | Self::Step { server, .. }
+            | Self::Question { server, .. }
+            | Self::Pause { server, .. }
+            | Self::EndPause { server, .. }
+            | Self::Clear { server, .. }
+            | Self::Redis { server, .. }
+            | Self::Write { server, .. }
+            | Self::Admit { server, .. }
+            | Self::Fill { server, .. } => Some(*server),
+            _ => None,
+        }
+    }
 }
 
 pub struct Network {
@@ -298,28 +349,23 @@ impl Network {
 
     /// The next message that has come.
     pub fn due(&mut self, now: u64) -> Option<(usize, usize, Message)> {
-        let Reverse((at, number, _)) = *self.queue.peek()?;
-        if at > now {
-            return None;
+        loop {
+            let Reverse((at, number, _)) = *self.queue.peek()?;
+            if at > now {
+                return None;
+            }
+            self.queue.pop();
+            if let Some(message) = self.messages.remove(&number) {
+                return Some(message);
+            }
         }
-        self.queue.pop();
-        self.messages.remove(&number)
     }
-}
 
-/// What can be wrong on purpose, so that it is seen to be found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Planted {
-    /// A store that hears of any change of the cluster lets all commands go on that wait, and says that they wait.
-    ChangesEndPauses,
-    /// A store says that its log ends where it ended some time ago, and that its pauses count from there.
-    EarlyEnd,
-    /// A store takes what fills slots from whoever sends it, whenever it comes.
-    AnyMover,
-    /// A process that was just started says that it serves: nobody has told it whose acknowledgements it needs.
-    SaysItServes,
-    /// A process that was just started does not know which leader its predecessor has heard last.
-    ForgetsTerm,
+    /// Takes out all that is on its way and is such a message.
+    pub fn take_out(&mut self, is_meant: impl Fn(&Message) -> bool) -> Vec<Message> {
+        let meant = self.messages.extract_if(.., |_, (_, _, message)| is_meant(message));
+        meant.map(|(_, (_, _, message))| message).collect()
+    }
 }
 
 pub fn name(host: usize) -> String {
@@ -360,6 +406,8 @@ pub struct Store {
     pub back_at: u64,
     /// What it knows its replicas to have.
     pub replicas: BTreeMap<Address, usize>,
+    /// A Redis refuses writes while fewer follow it.
+    pub needs_replicas: usize,
 }
 
 impl Store {
@@ -388,6 +436,7 @@ impl Store {
             is_dead: false,
             back_at: 0,
             replicas: BTreeMap::new(),
+            needs_replicas: 0,
         }
     }
 

@@ -1,0 +1,121 @@
+//! Copies that come to nothing, and slots that go the same way twice.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::{
+    change::tests::two_groups,
+    controller::moves::CopyNews,
+    keeper::Role,
+    migration::CopyProgress,
+    slots::{SlotEvent, SlotRange},
+};
+
+const WHAT: Move = Move { slots: SlotRange { first: 0, last: 15 }, from: 1, to: 2 };
+
+struct Scene {
+    controller: Controller,
+    cluster: Cluster,
+    now: u64,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let mut controller = Controller::new("h", Patience::default(), Fence::new((1_500, 100), 1, 0));
+        controller.handle_claimed(1);
+        Self { controller, cluster: two_groups(), now: 10_000 }
+    }
+
+    /// What is said of the slots once both masters have answered.
+    fn poll(&mut self, phase: Phase) -> Vec<Action> {
+        self.now += 10;
+        for (id, group) in self.cluster.groups.clone() {
+            let seen = Observation {
+                asked_at: self.now,
+                answered_at: self.now,
+                role: Role::Master,
+                offset: 100,
+                epoch: self.cluster.epoch,
+                counting: None,
+                followers: Vec::new(),
+                run: format!("r{id}"),
+                serves: true,
+                pauses: Vec::new(),
+            };
+            self.controller.handle_observed(&self.cluster, &group.master, seen, self.now);
+        }
+        let (in_sync, incarnations) = (BTreeMap::new(), BTreeMap::new());
+        let moving = [(WHAT, phase)];
+        let record = Record {
+            cluster: &self.cluster,
+            moving: &moving,
+            leader: None,
+            in_sync: &in_sync,
+            incarnations: &incarnations,
+        };
+        self.controller.poll_moves(self.now, record)
+    }
+
+    fn started(&mut self) -> Option<CopyNumber> {
+        let number = |action: &Action| if let Action::StartCopy { number, .. } = action { Some(*number) } else { None };
+        self.poll(Phase::Copying).iter().find_map(number)
+    }
+
+    fn hear(&mut self, number: CopyNumber, news: CopyNews) {
+        self.controller.handle_copy(number, news, self.now);
+    }
+}
+
+#[test]
+fn a_copy_that_the_cluster_has_overtaken_begins_again_at_once() {
+    let mut scene = Scene::new();
+    let first = scene.started().unwrap();
+    scene.cluster.epoch += 1;
+    assert_eq!(scene.started(), None);
+    scene.hear(first, CopyNews::Outdated("STALEEPOCH".into()));
+    // It is told to end, and is waited for.
+    assert_eq!(scene.poll(Phase::Copying), [Action::StopCopy(first)]);
+    scene.hear(first, CopyNews::Ended);
+    let second = scene.started().unwrap();
+    let seen = scene.controller.move_seen(WHAT, scene.now);
+    assert_eq!((seen.attempts, seen.problem), (1, None));
+    // A target that knows more than the agent at all is no reason to ask it without a pause.
+    scene.hear(second, CopyNews::Outdated("STALEEPOCH".into()));
+    scene.hear(second, CopyNews::Ended);
+    assert_eq!(scene.started(), None);
+    assert_eq!(scene.controller.move_seen(WHAT, scene.now).problem.as_deref(), Some("STALEEPOCH"));
+    scene.now += 1_000;
+    assert!(scene.started().is_some_and(|third| third > second));
+}
+
+#[test]
+fn slots_that_go_the_same_way_twice_are_cleared_twice() {
+    let mut scene = Scene::new();
+    let master = scene.cluster.groups[&1].master.clone();
+    let cleared = Action::Write(Decision::Slots(WHAT, SlotEvent::Cleared));
+    for _ in 0..2 {
+        let part = Action::Clear { server: master.clone(), slots: WHAT.slots, count: 250 };
+        assert_eq!(scene.poll(Phase::Clearing), [part]);
+        scene.controller.handle_cleared(&master, 0, 3);
+        assert_eq!(scene.poll(Phase::Clearing), std::slice::from_ref(&cleared));
+        // Nobody has looked in between but when they were on their way again.
+        let number = scene.started().unwrap();
+        let progress = CopyProgress { is_following: true, offset: 100, ..CopyProgress::default() };
+        scene.hear(number, CopyNews::Progress(progress));
+        scene.poll(Phase::Clearing);
+        scene.hear(number, CopyNews::Ended);
+    }
+}
+
+#[test]
+fn a_pause_ends_with_its_copy() {
+    let mut scene = Scene::new();
+    let number = scene.started().unwrap();
+    let progress = CopyProgress { is_following: true, offset: 100, ..CopyProgress::default() };
+    scene.hear(number, CopyNews::Progress(progress));
+    let pauses = scene.poll(Phase::Copying);
+    let [Action::PauseSlots { server, number: pause, .. }] = pauses.as_slice() else { panic!("{pauses:?}") };
+    let end = Action::EndPause { server: server.clone(), number: *pause };
+    scene.hear(number, CopyNews::Failed("the target is full".into()));
+    assert_eq!(scene.poll(Phase::Copying), [end, Action::StopCopy(number)]);
+}
