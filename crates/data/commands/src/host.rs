@@ -115,7 +115,7 @@ pub trait Host {
     }
 
     /// Opens what other settings listen on, and is not listened on yet. Whoever runs the shard takes it over when the command
-    /// is over ([`Requests::listen`](crate::server::Requests)).
+    /// is over ([`Request::Listen`](crate::server::Request::Listen)).
     ///
     /// # Errors
     ///

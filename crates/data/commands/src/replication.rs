@@ -169,8 +169,6 @@ pub struct Replication {
     pub former: Option<(String, u64)>,
     /// The master is handing over. Commands that write wait meanwhile.
     pub failover: Option<Failover>,
-    /// What is asked for.
-    pub requests: Vec<Request>,
     /// Sessions that wait for replicas.
     pub waiting: Vec<SessionId>,
     /// Snapshots that replicas were given; how often one could go on, and how often it could not.

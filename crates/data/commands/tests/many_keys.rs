@@ -159,8 +159,7 @@ fn many_keys_are_read_some_at_a_time() {
         let mut reply = String::new();
         for _ in 0..200 {
             server.go_on(NOW);
-            let mut loads = Vec::new();
-            server.take_loads(&mut loads);
+            let (loads, _) = support::wanted(&mut server);
             assert!(loads.len() <= AT_ONCE, "{name}: {}", loads.len());
             if !loads.is_empty() {
                 rounds += 1;

@@ -1,7 +1,8 @@
 //! A shard: commands, log and tables, and the order of things in a turn.
 //!
 //! ```text
-//! begin_turn -> take_released -> (may_run, run) for each client -> tick -> fulfil_requests -> end_turn -> hold or send `ready`
+//! begin_turn -> take_released -> (may_run, run) for each client -> tick -> poll_request until there is none -> fulfil_requests
+//!     -> end_turn -> hold or send `ready`
 //! ```
 //!
 //! Whoever owns it has the sockets: it puts what clients send into the server's input, and sends what the server has for them when
@@ -13,12 +14,13 @@ mod room;
 
 pub use room::MemoryGauge;
 
-use std::{cell::Cell, rc::Rc};
+use std::{cell::Cell, collections::VecDeque, rc::Rc};
 
 use commands::{
     Server, SessionId,
     config::{LogLevel, Settings},
     host::Stopwatch,
+    server::Request,
 };
 use keyspace::Millis;
 use oplog::{Offset, disk::Disk};
@@ -63,11 +65,24 @@ pub struct Shard<D: Disk, W: Workers> {
     pub ready: Vec<SessionId>,
     /// Sessions whose replies wait until the log is safe up to an offset.
     held: Held,
+    /// What commands ask of whoever owns this.
+    outside: VecDeque<Request>,
+    /// A checkpoint that one has asked for.
+    checkpoint_asked: Option<Checkpoint>,
     /// All that commands have done so far is in the log, as safe as it has to be.
     is_settled: Rc<Cell<bool>>,
     next_tick: Millis,
     /// What the calendar's clock said when it was last compared with one that nobody sets, and what that one said.
     compared: (Millis, Millis),
+}
+
+/// When a checkpoint is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Checkpoint {
+    /// Before anybody is answered.
+    Now,
+    /// When there is time.
+    Soon,
 }
 
 /// What is to be done at the end of a turn.
@@ -122,6 +137,8 @@ impl<D: Disk, W: Workers> Shard<D, W> {
             world,
             ready: Vec::new(),
             held: Held::default(),
+            outside: VecDeque::new(),
+            checkpoint_asked: None,
             is_settled: Rc::default(),
             next_tick: now,
             compared: (now, 0),
@@ -278,6 +295,40 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         self.server.shared.condition.broken.take().map_or(Ok(()), |reason| Err(ShardError::Halved(reason)))
     }
 
+    /// What commands ask of whoever owns this. What they ask of the shard itself is taken note of, and done by
+    /// [`fulfil_requests`](Self::fulfil_requests) and [`end_turn`](Self::end_turn).
+    #[inline]
+    pub fn poll_request(&mut self) -> Option<Request> {
+        if self.outside.is_empty() {
+            self.sort_requests();
+        }
+        self.outside.pop_front()
+    }
+
+    /// Whether something waits to be asked for by [`poll_request`](Self::poll_request).
+    #[inline]
+    fn has_requests(&mut self) -> bool {
+        self.sort_requests();
+        !self.outside.is_empty() || self.checkpoint_asked.is_some()
+    }
+
+    /// Takes what commands have asked for apart: what is the shard's own matter, and what is not.
+    #[inline]
+    fn sort_requests(&mut self) {
+        while let Some(request) = self.server.poll_request() {
+            match (request, &mut self.persistence) {
+                (Request::Save, _) => self.checkpoint_asked = Some(Checkpoint::Now),
+                (Request::Checkpoint, _) => drop(self.checkpoint_asked.get_or_insert(Checkpoint::Soon)),
+                (Request::Load(load), Some(persistence)) => persistence.want(load),
+                (Request::Warm(warmup), Some(persistence)) => persistence.want_elements(warmup),
+                // Without tables nothing is anywhere else.
+                (Request::Load(load), None) => self.server.loaded(&load, None),
+                (Request::Warm(warmup), None) => self.server.warmed(warmup.session),
+                (other, _) => self.outside.push_back(other),
+            }
+        }
+    }
+
     /// Does the checkpoints that commands have asked for.
     ///
     /// # Errors
@@ -285,22 +336,18 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     /// Log or tables cannot be written.
     #[inline]
     pub fn fulfil_requests(&mut self, now: Millis) -> Result<(), ShardError> {
-        let requests = &self.server.shared.requests;
-        if !requests.save && !requests.checkpoint {
-            return Ok(());
+        self.sort_requests();
+        match self.checkpoint_asked.take() {
+            Some(asked) => self.do_checkpoint(asked, now),
+            None => Ok(()),
         }
-        self.do_checkpoint(now)
     }
 
-    fn do_checkpoint(&mut self, now: Millis) -> Result<(), ShardError> {
-        let requests = &mut self.server.shared.requests;
-        let save = std::mem::take(&mut requests.save);
-        requests.checkpoint = false;
+    fn do_checkpoint(&mut self, asked: Checkpoint, now: Millis) -> Result<(), ShardError> {
         if let Some(persistence) = &mut self.persistence {
-            if save {
-                persistence.checkpoint_now(&mut self.server, now)?;
-            } else {
-                persistence.press();
+            match asked {
+                Checkpoint::Now => persistence.checkpoint_now(&mut self.server, now)?,
+                Checkpoint::Soon => persistence.press(),
             }
         }
         self.tell_figures();
@@ -343,6 +390,8 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         self.room.pace.spend(self.server.effects().len() as u64);
         let wait_for = persistence.commit(&mut self.server, now, self.ready.len())?;
         let is_busy = persistence.advance(&mut self.server, now)? || persistence.waits_for_more();
+        let is_busy = is_busy || self.has_requests();
+        let Some(persistence) = &mut self.persistence else { return Ok(TurnEnd { wait_for, is_busy }) };
         let figures = &mut self.server.shared.persistence;
         (figures.log.1, figures.durable) = (persistence.log().end().0, persistence.log().durable().0);
         figures.applied = persistence.checkpoints.applied.0;
@@ -356,11 +405,13 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     /// Has keys read that commands wait for, and runs those that have them.
     #[inline]
     pub fn load(&mut self, now: Millis) {
-        if let Some(persistence) = &mut self.persistence {
-            while persistence.load(&mut self.server, now) {
-                self.is_settled.set(false);
-                self.server.run_loaded();
-            }
+        self.sort_requests();
+        while let Some(persistence) = &mut self.persistence
+            && persistence.load(&mut self.server, now)
+        {
+            self.is_settled.set(false);
+            self.server.run_loaded();
+            self.sort_requests();
         }
     }
 
@@ -435,7 +486,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     pub fn close(mut self) -> Result<(), ShardError> {
         let now = self.world.now();
         match self.persistence {
-            Some(persistence) if self.server.shared.requests.shutdown_without_checkpoint => {
+            Some(persistence) if self.server.shared.shutdown.without_checkpoint => {
                 persistence.close_without_checkpoint(&mut self.server, now)
             }
             Some(persistence) => persistence.close(&mut self.server, now),

@@ -232,11 +232,8 @@ impl EventLoop {
             }
             // Before anything is written that it is a part of.
             self.shard.check_broken()?;
+            self.hear_answers(now);
             self.fulfil_requests(now)?;
-            self.migrate(now)?;
-            self.forward()?;
-            self.pass_on()?;
-            self.ask_agent();
             let has_more = self.replicate(now)?;
             let end = self.shard.end_turn(now, is_tick)?;
             busy = self.replicator.end_turn(&mut self.shard) || end.is_busy || has_more;

@@ -287,7 +287,7 @@ impl Sockets {
                 SIGNALS => {
                     if self.signals.received().is_some() {
                         messages::warn("a script is busy: the store ends without it, and without a checkpoint");
-                        server.shared.requests.shutdown_without_checkpoint = true;
+                        server.shared.shutdown.without_checkpoint = true;
                         server.shared.shutdown.is_asked = true;
                     }
                 }

@@ -5,7 +5,7 @@ use keyspace::{Failure, glob};
 use crate::{
     Context,
     config::{self, Change, SETTINGS, Settings, State},
-    server::Command,
+    server::{Request, Command},
     table::{Categories, Flags},
 };
 
@@ -199,7 +199,7 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
             };
             Failure::owned(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
         })?;
-        context.shared.requests.listen = true;
+        context.shared.outbox.push(Request::Listen);
     }
     // The next command sees keys as the policy has them.
     context.keys.space().usage.by_frequency = settings.maxmemory_policy.is_by_frequency();
@@ -210,7 +210,7 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
         context.shared.set_default_password(context.session);
     }
     context.shared.settings_changed();
-    context.shared.requests.settings = true;
+    context.shared.outbox.push(Request::FollowSettings);
     context.reply.ok();
     Ok(())
 }

@@ -7,7 +7,7 @@ use resp::{Protocol, Reply};
 
 use crate::{
     Context,
-    server::{Command, Handler},
+    server::{Request, Command, Handler},
     table::{Categories, Flags},
 };
 
@@ -102,7 +102,7 @@ fn error(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn load_log(context: &mut Context<'_>) -> Result<(), Failure> {
-    context.shared.requests.reload = true;
+    context.shared.outbox.push(Request::Reload);
     context.reply.ok();
     Ok(())
 }
@@ -125,7 +125,7 @@ fn reload(context: &mut Context<'_>) -> Result<(), Failure> {
     if keep && !merge && (!context.shared.scripting.functions.is_empty() || has_keys(context.keys.space())) {
         return Err(Failure::text("ERR Error trying to load the RDB dump, check server logs."));
     }
-    context.shared.requests.reload = true;
+    context.shared.outbox.push(Request::Reload);
     context.reply.ok();
     Ok(())
 }

@@ -5,7 +5,7 @@ use keyspace::Failure;
 use crate::{
     Context,
     replication::{Failover, ReplicaState, Request, Role},
-    server::Command,
+    server::{self, Command},
     table::{Categories, Flags},
 };
 
@@ -63,7 +63,7 @@ fn abort(context: &mut Context<'_>) -> Result<(), Failure> {
     if replication.failover.is_none() {
         return Err(Failure::text("ERR No failover in progress."));
     }
-    replication.requests.push(Request::AbortFailover);
+    context.shared.outbox.push(server::Request::Replication(Request::AbortFailover));
     context.reply.ok();
     Ok(())
 }

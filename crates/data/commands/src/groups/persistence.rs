@@ -7,7 +7,7 @@ use keyspace::Failure;
 
 use crate::{
     Context,
-    server::Command,
+    server::{Request, Command},
     table::{Categories, Flags},
 };
 
@@ -51,7 +51,7 @@ fn save(context: &mut Context<'_>) -> Result<(), Failure> {
     if let Some(reason) = &context.shared.condition.refuse_writes {
         return Err(Failure::owned(reason.clone()));
     }
-    context.shared.requests.save = true;
+    context.shared.outbox.push(Request::Save);
     context.reply.ok();
     Ok(())
 }
@@ -64,16 +64,16 @@ fn background_save(context: &mut Context<'_>) -> Result<(), Failure> {
     if context.shared.persistence.in_progress {
         return Err(Failure::text("ERR Background save already in progress"));
     }
-    context.shared.requests.checkpoint = true;
+    context.shared.outbox.push(Request::Checkpoint);
     context.reply.simple("Background saving started");
     Ok(())
 }
 
 fn rewrite_log(context: &mut Context<'_>) -> Result<(), Failure> {
-    if context.shared.requests.checkpoint {
+    if context.shared.outbox.wants_checkpoint() {
         return Err(Failure::text("ERR Background append only file rewriting already in progress"));
     }
-    context.shared.requests.checkpoint = true;
+    context.shared.outbox.push(Request::Checkpoint);
     context.reply.simple("Background append only file rewriting started");
     Ok(())
 }
@@ -104,7 +104,7 @@ fn shutdown(context: &mut Context<'_>) -> Result<(), Failure> {
         if !std::mem::take(&mut context.shared.shutdown.waits) {
             return Err(Failure::text("ERR No shutdown in progress."));
         }
-        context.shared.requests.shutdown_aborted = true;
+        context.shared.outbox.push(Request::AbortShutdown);
         context.reply.ok();
         return Ok(());
     }
@@ -114,7 +114,7 @@ fn shutdown(context: &mut Context<'_>) -> Result<(), Failure> {
         // Half of what a script does must not reach the disk.
         return Err(running.busy_failure());
     }
-    context.shared.requests.shutdown_without_checkpoint = no_save;
+    context.shared.shutdown.without_checkpoint = no_save;
     context.shared.shutdown.is_asked = true;
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::{
     Context,
     config::Master,
     replication::{Attach, MasterLink, ReplicaState, Request, Role},
-    server::Command,
+    server::{self, Command},
     session::{AwaitedReplicas, ReplicaTraits},
     table::{Categories, Flags},
 };
@@ -77,7 +77,7 @@ fn replicaof(context: &mut Context<'_>) -> Result<(), Failure> {
     if context.words.is(1, "NO") && context.words.is(2, "ONE") {
         if shared.replication.master().is_some() {
             shared.replication.role = Role::Master;
-            shared.replication.requests.push(Request::Promote);
+            shared.outbox.push(server::Request::Replication(Request::Promote));
             shared.settings.replicaof = Master(None);
         }
         context.reply.ok();
@@ -91,7 +91,7 @@ fn replicaof(context: &mut Context<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     shared.replication.role = Role::Replica(Box::new(MasterLink::new(host.clone(), port)));
-    shared.replication.requests.push(Request::Follow);
+    shared.outbox.push(server::Request::Replication(Request::Follow));
     shared.settings.replicaof = Master(Some((host, port)));
     context.reply.ok();
     Ok(())
@@ -168,8 +168,8 @@ fn attach(context: &mut Context<'_>, from: Option<(Vec<u8>, Vec<u8>)>, takes_ove
     }
     traits.is_attached = true;
     let request = Attach { session: context.session.id, from, traits: (**traits).clone() };
-    let requests = &mut context.shared.replication.requests;
-    requests.push(if takes_over { Request::TakeOver(request) } else { Request::Attach(request) });
+    let request = if takes_over { Request::TakeOver(request) } else { Request::Attach(request) };
+    context.shared.outbox.push(server::Request::Replication(request));
     Ok(())
 }
 

@@ -5,10 +5,10 @@ use crate::{
     Session, SessionId,
     cluster::Membership,
     host::Host,
-    replication::{Request, Role},
+    replication::{self, Role},
 };
 
-use super::{Server, Shared};
+use super::{Request, Server, Shared};
 
 /// A command for the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,15 +36,13 @@ pub enum AgentAnswer {
     Refused(String),
 }
 
-/// Commands that are on their way to the agent.
+/// Sessions whose commands are on their way to the agent.
 #[derive(Debug, Default)]
-pub struct AgentRequests {
-    /// Those that are to be passed on.
-    pub queue: Vec<AgentRequest>,
+pub(super) struct AwaitedAgent {
     waiting: Vec<(u64, SessionId)>,
 }
 
-impl AgentRequests {
+impl AwaitedAgent {
     /// Whether a session waits for the agent.
     pub(super) fn is_awaited_by(&self, session: SessionId) -> bool {
         self.waiting.iter().any(|(_, waiting)| *waiting == session)
@@ -69,7 +67,7 @@ impl Shared {
             blocked.migration = request.number;
         }
         self.agent.waiting.push((request.number, session.id));
-        self.agent.queue.push(request);
+        self.outbox.push(Request::AskAgent(request));
     }
 
     /// Forgets the cluster. A replica becomes a master that has what it has.
@@ -81,7 +79,7 @@ impl Shared {
         }
         if self.replication.master().is_some() {
             self.replication.role = Role::Master;
-            self.replication.requests.push(Request::Promote);
+            self.outbox.push(Request::Replication(replication::Request::Promote));
             self.settings.replicaof = crate::config::Master(None);
         }
         // That was the agent's: there are no replicas any more whose acknowledgements could be waited for.

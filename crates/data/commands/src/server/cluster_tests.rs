@@ -8,6 +8,8 @@ use crate::{
     groups::testing::Shard,
 };
 
+use super::Request;
+
 /// The slot of "a" is 15495, of "b" 3300, of "c" 7365, of "foo" 12182.
 const TWO: &str = "m 10.0.0.1:6379@0 myself,master - 0 0 1 connected 0-9999
 o 10.0.0.2:6379@0 master - 0 0 1 connected 10000-16383";
@@ -264,13 +266,19 @@ fn a_store_that_stands_alone_has_no_cluster() {
 
 /// What was passed on to other nodes since this was asked last, as words.
 fn passed_on(shard: &mut Shard) -> Vec<String> {
-    let all = std::mem::take(&mut shard.0.shared.forwards.to_nodes);
+    let all = std::iter::from_fn(|| shard.0.poll_request());
     let words = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let words = text.split("\r\n").filter(|word| !word.is_empty() && !word.starts_with(['*', '$']));
         words.collect::<Vec<_>>().join(" ")
     };
-    all.iter().map(|forward| words(&forward.commands)).collect()
+    all.filter_map(|request| if let Request::AskNodes(forward) = request { Some(words(&forward.commands)) } else { None }).collect()
+}
+
+/// Who wants nothing of other nodes any more.
+fn left(shard: &Shard) -> Vec<SessionId> {
+    let requests = shard.0.shared.outbox.iter();
+    requests.filter_map(|request| if let Request::LeaveNodes(id) = request { Some(*id) } else { None }).collect()
 }
 
 /// Answers what was passed on last.
@@ -425,7 +433,7 @@ fn who_leaves_is_told_to_whoever_passes_commands_on() {
     shard.ask(other, "PING");
     shard.0.disconnect(client);
     shard.0.disconnect(other);
-    assert_eq!(shard.0.shared.forwards.left, [client]);
+    assert_eq!(left(&shard), [client]);
     // Its answer is nobody's.
     answered(&mut shard, "*2\r\n$1\r\na\r\n$1\r\nx\r\n", false);
     let next = shard.client();
@@ -433,7 +441,7 @@ fn who_leaves_is_told_to_whoever_passes_commands_on() {
     answered(&mut shard, "$-1\r\n", false);
     shard.output(next);
     assert_eq!(shard.ask(next, "RESET"), "+RESET ");
-    assert_eq!(shard.0.shared.forwards.left, [client, next]);
+    assert_eq!(left(&shard), [client, next]);
 }
 
 /// A process that keeps terms.

@@ -9,7 +9,7 @@ use resp::{Protocol, encode_command};
 
 use crate::{Session, SessionId, replication::MasterLink, table::Flags};
 
-use super::{Found, Server, Shared, dispatch::WordList};
+use super::{Found, Request, Server, Shared, dispatch::WordList};
 
 /// A command that is sent to the master: not an answer to anybody.
 pub(super) const FORWARDED: Failure = Failure::text("TRYAGAIN the command goes to the master");
@@ -92,9 +92,9 @@ impl Shared {
         let forward = Forward { number, db, protocol, commands, answers, session: session.id };
         if to_nodes {
             session.standing.has_passed_on = true;
-            self.forwards.to_nodes.push(forward);
+            self.outbox.push(Request::AskNodes(forward));
         } else {
-            self.forwards.queue.push(forward);
+            self.outbox.push(Request::AskMaster(forward));
         }
         self.forwards.waiting.push((number, session.id));
     }

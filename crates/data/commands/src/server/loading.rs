@@ -9,7 +9,7 @@ use keyspace::{Bytes, Keys, Loaded, WaiterId, hash_index, slot};
 
 use crate::{Session, SessionId, table::Flags};
 
-use super::Server;
+use super::{Request, Server};
 
 /// A key to be read from the tables.
 #[derive(Debug, Clone)]
@@ -75,13 +75,9 @@ impl Server {
     fn ask_for_key(&mut self, db: usize, key: &[u8], waiting: SessionId) {
         let disk = self.keyspace.database(db).map_or(0, |database| database.disk);
         if self.keyspace.reading.wait(disk, key, WaiterId(waiting.0)) {
-            self.loads.push(Load {
-                db,
-                disk,
-                slot: slot::slot(key),
-                hash: hash_index::hash(key, self.keyspace.seed),
-                key: Bytes::from_slice(key),
-            });
+            let (slot, hash) = (slot::slot(key), hash_index::hash(key, self.keyspace.seed));
+            let load = Load { db, disk, slot, hash, key: Bytes::from_slice(key) };
+            self.shared.outbox.push(Request::Load(load));
         }
     }
 
@@ -100,11 +96,6 @@ impl Server {
             }
         }
         count
-    }
-
-    /// The keys to be read since this was asked last. Each is to be answered by [`loaded`](Self::loaded).
-    pub fn take_loads(&mut self, loads: &mut Vec<Load>) {
-        loads.append(&mut self.loads);
     }
 
     /// A key was read. Without an answer the command reads it itself, and says what is wrong if it cannot.

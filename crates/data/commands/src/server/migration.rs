@@ -10,7 +10,7 @@ use resp::Reply;
 
 use crate::{Session, SessionId};
 
-use super::{Server, Shared};
+use super::{Request, Server, Shared};
 
 /// Who one is to another server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl Shared {
             copy: migration.copy,
             keys: keys.collect(),
         });
-        self.migrations.queue.push(migration);
+        self.outbox.push(Request::Migrate(migration));
     }
 }
 

@@ -3,8 +3,9 @@
 //! Whoever owns it ([the contract]):
 //! 1. [`connect`](Server::connect)s sessions and puts what they send into [`input`](Server::input),
 //! 2. calls [`run`](Server::run) for those that sent something and, each now and then, [`tick`](Server::tick),
-//! 3. takes [`effects`](Server::effects) and writes them to the log,
-//! 4. sends what [`sessions_with_output`](Server::sessions_with_output) have in `output`: not before 3.
+//! 3. does what [`poll_request`](Server::poll_request) says,
+//! 4. takes [`effects`](Server::effects) and writes them to the log,
+//! 5. sends what [`sessions_with_output`](Server::sessions_with_output) have in `output`: not before 4.
 //!
 //! [the contract]: Server
 
@@ -35,6 +36,7 @@ mod limits;
 mod loading;
 mod migration;
 pub(crate) mod monitor;
+mod outbox;
 mod passing_on;
 mod pause;
 #[cfg(test)]
@@ -61,7 +63,7 @@ mod warming;
 mod watch;
 mod wide;
 
-pub use agent::{AgentAnswer, AgentRequest, AgentRequests};
+pub use agent::{AgentAnswer, AgentRequest};
 pub use context::Context;
 pub(crate) use execution::OUT_OF_MEMORY;
 pub use forwarding::Forward;
@@ -70,11 +72,12 @@ pub use histogram::Histogram;
 pub use latency::{Event as LatencyEvent, LatencyMonitor};
 pub use loading::Load;
 pub use migration::{Credentials, Migrated, Migration, Parcel};
+pub use outbox::{Outbox, Request};
 pub use portions::PORTION_MIN;
 pub use publish::Own;
 pub use query_run::{LONG_QUERY, QueryLens};
 pub use shared::{
-    Clock, Condition, DebugSwitches, Forwards, Migrations, Requests, Scripting, ServerLog, Shared, Shutdown, SlowEvents,
+    Clock, Condition, DebugSwitches, Migrations, Scripting, ServerLog, Shared, Shutdown, SlowEvents,
 };
 pub use slowlog::{SlowCommand, SlowLog};
 pub use statistics::{CommandStatistics, Rates, Statistics};
@@ -116,10 +119,6 @@ pub struct Server {
     effects: Effects,
     /// All else.
     pub shared: Shared,
-    /// Keys to be read from the tables.
-    loads: Vec<Load>,
-    /// Elements to be read from them.
-    warmups: Vec<Warmup>,
     /// The time of what runs now.
     now: Millis,
 }
@@ -135,8 +134,6 @@ impl Server {
             changes: Changes::default(),
             effects: Effects::default(),
             shared: Shared::new(table, settings, seed, now, stopwatch),
-            loads: Vec::new(),
-            warmups: Vec::new(),
             now,
         };
         server.shared.refresh_limits();

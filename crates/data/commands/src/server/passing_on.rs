@@ -12,7 +12,7 @@ use crate::{
     table::Flags,
 };
 
-use super::{Found, Server, Shared, shared::Forwards};
+use super::{Found, Request, Server, Shared, shared::Forwards};
 
 /// A command that is passed on to other nodes: not an answer to anybody.
 pub(super) const PASSED_ON: Failure = Failure::text("TRYAGAIN the command goes to another node");
@@ -97,7 +97,7 @@ impl Shared {
         }
         let mut command = Vec::new();
         encode_command(&mut command, &[b"PUBLISH".as_slice(), channel, text]);
-        self.forwards.messages.push(command);
+        self.outbox.push(Request::TellMasters(command));
         let topology = self.cluster.as_ref().and_then(|membership| membership.topology.as_ref());
         topology.is_some_and(|topology| topology.myself.is_some_and(|place| topology.master_of(place) != place))
     }
@@ -130,7 +130,7 @@ impl Shared {
     /// Nothing is passed on for a session any more.
     pub(crate) fn forget_passed_on(&mut self, session: &mut Session) {
         if std::mem::take(&mut session.standing.has_passed_on) {
-            self.forwards.left.push(session.id);
+            self.outbox.push(Request::LeaveNodes(session.id));
         }
         session.standing.is_bound = false;
     }
@@ -141,12 +141,6 @@ impl Forwards {
     pub(super) fn is_passed_on_for(&self, session: &Session) -> bool {
         let number = session.blocked.as_ref().map(|blocked| blocked.migration);
         session.standing.has_passed_on && self.waiting.iter().any(|(waiting, _)| Some(*waiting) == number)
-    }
-
-    /// Whether anything is to be told to whoever passes commands on.
-    #[must_use]
-    pub fn has_passed_on(&self) -> bool {
-        !self.to_nodes.is_empty() || !self.left.is_empty() || !self.messages.is_empty()
     }
 }
 

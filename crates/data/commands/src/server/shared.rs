@@ -19,8 +19,9 @@ use crate::{
 };
 
 use super::{
-    AgentRequests, LatencyMonitor, Migration, SlowLog, Statistics, StepLimits, Table, blocking,
-    forwarding::Forward,
+    LatencyMonitor, Outbox, SlowLog, Statistics, StepLimits, Table,
+    agent::AwaitedAgent,
+    blocking,
     limits::Limits,
     migration, pause,
     scripts::{Running, WhileBusy},
@@ -28,25 +29,6 @@ use super::{
     tracking::Tracking,
     unread::Unread,
 };
-
-/// What a command asks of whoever runs the shard, to be done at the end of the turn.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Requests {
-    /// A checkpoint, done before anybody is answered.
-    pub save: bool,
-    /// A checkpoint, when there is time.
-    pub checkpoint: bool,
-    /// Everything is to be closed and opened again from the disk, before anybody is answered (`DEBUG RELOAD`).
-    pub reload: bool,
-    /// The process has opened other addresses to listen on.
-    pub listen: bool,
-    /// Settings have changed that the process may follow.
-    pub settings: bool,
-    /// A shutdown that waits is not to be.
-    pub shutdown_aborted: bool,
-    /// The server ends without a checkpoint: the next start has more of the log to run again.
-    pub shutdown_without_checkpoint: bool,
-}
 
 /// Scripts and functions, and the one that runs.
 #[derive(Default)]
@@ -92,8 +74,6 @@ pub struct SlowEvents {
 /// Keys on their way to other servers.
 #[derive(Debug, Default)]
 pub struct Migrations {
-    /// Those that are to be sent.
-    pub queue: Vec<Migration>,
     /// How many connections to other servers wait to be used again.
     pub sockets: u64,
     pub(super) pending: Vec<migration::Pending>,
@@ -102,15 +82,7 @@ pub struct Migrations {
 
 /// Commands of clients that go to the master (`replica-forward`), or to other nodes (`cluster-proxy`).
 #[derive(Debug, Default)]
-pub struct Forwards {
-    /// Those that are to be sent.
-    pub queue: Vec<Forward>,
-    /// Those that are to be sent to other nodes of the cluster (`cluster-proxy`).
-    pub to_nodes: Vec<Forward>,
-    /// Messages that the cluster's other masters are to have, as commands.
-    pub messages: Vec<Vec<u8>>,
-    /// Sessions for which nothing is to be sent to other nodes any more.
-    pub left: Vec<SessionId>,
+pub(crate) struct Forwards {
     /// Whose they are that have no answer yet.
     pub(super) waiting: Vec<(u64, SessionId)>,
     /// Others wait until the link to the master is there.
@@ -124,6 +96,8 @@ pub struct Shutdown {
     pub is_asked: bool,
     /// A signal has asked for it, and it waits for what is done each now and then.
     pub waits: bool,
+    /// It ends without a checkpoint: the next start has more of the log to run again.
+    pub without_checkpoint: bool,
 }
 
 /// Keys that transactions depend on (`WATCH`).
@@ -287,12 +261,12 @@ pub struct Shared {
     pub replication: Replication,
     /// Keys on their way to other servers.
     pub migrations: Migrations,
-    /// Commands for the master.
-    pub forwards: Forwards,
-    /// Commands for the cluster's agent.
-    pub agent: AgentRequests,
-    /// What whoever runs this shard is asked to do.
-    pub requests: Requests,
+    /// What whoever runs this server is asked to do.
+    pub outbox: Outbox,
+    /// Commands that the master or other nodes run.
+    pub(crate) forwards: Forwards,
+    /// Commands that wait for the cluster's agent.
+    pub(super) agent: AwaitedAgent,
     /// Whether the server is to stop.
     pub shutdown: Shutdown,
     pub(crate) watches: Watches,
@@ -351,8 +325,8 @@ impl Shared {
             replication: Replication::default(),
             migrations: Migrations::default(),
             forwards: Forwards::default(),
-            agent: AgentRequests::default(),
-            requests: Requests::default(),
+            outbox: Outbox::default(),
+            agent: AwaitedAgent::default(),
             shutdown: Shutdown::default(),
             watches: Watches::default(),
             blocked: BlockedSessions::default(),

@@ -12,7 +12,7 @@ use keyspace::{
 
 use crate::{Session, SessionId, table::ElementWords};
 
-use super::{Command, Server};
+use super::{Command, Request, Server};
 
 /// Elements to be read off the loop, for a client that waits.
 #[derive(Debug)]
@@ -70,12 +70,9 @@ impl Server {
             None => {}
         }
         session.loading += wanted.len();
-        self.warmups.extend(wanted.into_iter().map(|(of, what)| Warmup { session: session.id, of, what }));
-    }
-
-    /// The elements to be read since this was asked last. Each answer is told by [`warmed`](Self::warmed).
-    pub fn take_warmups(&mut self, warmups: &mut Vec<Warmup>) {
-        warmups.append(&mut self.warmups);
+        for (of, what) in wanted {
+            self.shared.outbox.push(Request::Warm(Warmup { session: session.id, of, what }));
+        }
     }
 
     /// Elements were read that a client waits for, or cannot be: its command finds out.

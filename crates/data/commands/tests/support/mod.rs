@@ -12,7 +12,7 @@ use std::{
 use commands::{
     Server, SessionId,
     config::Settings,
-    server::{Wanted, Warmup},
+    server::{Load, Request, Wanted, Warmup},
 };
 use keyspace::{
     Bytes, Collection, ElementRecords, GATHERED, Keyspace, Layout, Loaded, Millis, Records, Span, Stored, Taken,
@@ -433,12 +433,23 @@ pub fn answer_loads(server: &mut Server, tables: &Shared) {
     }
 }
 
+/// What commands want to be read. What else they ask for nobody does here.
+pub fn wanted(server: &mut Server) -> (Vec<Load>, Vec<Warmup>) {
+    let (mut loads, mut warmups) = (Vec::new(), Vec::new());
+    while let Some(request) = server.poll_request() {
+        match request {
+            Request::Load(load) => loads.push(load),
+            Request::Warm(warmup) => warmups.push(warmup),
+            _ => {}
+        }
+    }
+    (loads, warmups)
+}
+
 /// Reads what commands wait for, until none does.
 pub fn read_keys(server: &mut Server, tables: &Shared) {
     loop {
-        let (mut loads, mut warmups) = (Vec::new(), Vec::new());
-        server.take_loads(&mut loads);
-        server.take_warmups(&mut warmups);
+        let (loads, warmups) = wanted(server);
         if loads.is_empty() && warmups.is_empty() {
             return;
         }

@@ -74,11 +74,20 @@ impl Reads {
 }
 
 impl<D: Disk, W: Workers> Persistence<D, W> {
+    /// A key that a command needs.
+    pub(crate) fn want(&mut self, load: Load) {
+        self.reads.loads.push(load);
+    }
+
+    /// Elements that one needs.
+    pub(crate) fn want_elements(&mut self, warmup: Warmup) {
+        self.reads.warmups.push(warmup);
+    }
+
     /// Reads what commands need: from the unwritten part of the tables at once, from the engine off the loop. Returns whether
     /// clients can go on.
     pub fn load(&mut self, server: &mut Server, now: Millis) -> bool {
         let mut any = false;
-        server.take_loads(&mut self.reads.loads);
         for load in std::mem::take(&mut self.reads.loads) {
             let name = self.tables.name(&load);
             if let Some(value) = self.tables.with(|tables| tables.get_in_memory(&name)) {
@@ -92,7 +101,6 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
                 any = true;
             }
         }
-        server.take_warmups(&mut self.reads.warmups);
         for warmup in std::mem::take(&mut self.reads.warmups) {
             let asked = ReadPurpose::Elements(warmup.session, self.world.elapsed());
             let is_asked = match self.request_of(&warmup) {

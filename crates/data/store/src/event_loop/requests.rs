@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use commands::config::Settings;
+use commands::{
+    config::Settings,
+    server::{Forward, Request},
+};
 use keyspace::Millis;
 
 use crate::{
@@ -39,7 +42,7 @@ impl EventLoop {
             Ending::Interrupt => &shared.settings.shutdown_on_sigint,
             Ending::Terminate => &shared.settings.shutdown_on_sigterm,
         };
-        shared.requests.shutdown_without_checkpoint = words.has("nosave");
+        shared.shutdown.without_checkpoint = words.has("nosave");
         let waits =
             if shared.debug.periodic_paused { &mut shared.shutdown.waits } else { &mut shared.shutdown.is_asked };
         *waits = true;
@@ -47,129 +50,128 @@ impl EventLoop {
 
     /// Does what commands asked for.
     pub(super) fn fulfil_requests(&mut self, now: Millis) -> Result<(), StoreError> {
-        let requests = self.shard.server.shared.requests;
-        if requests.listen {
-            self.shard.server.shared.requests.listen = false;
-            let mut listening = self.listening.borrow_mut();
-            if let Some((opened, wanted)) = listening.next.take() {
-                self.sockets.borrow_mut().listen_elsewhere(opened, &wanted)?;
-                listening.open = wanted;
-            }
-            drop(listening);
-            self.tell_place();
-        }
-        if std::mem::take(&mut self.shard.server.shared.requests.settings) {
-            self.oom_score.apply(&self.shard.server.shared.settings);
-            if let Some(persistence) = self.shard.persistence() {
-                persistence.follow_settings(&self.shard.server.shared.settings);
-                opening::warn_of_little(&self.shard.server.shared.settings);
-            }
-        }
-        if std::mem::take(&mut self.shard.server.shared.requests.shutdown_aborted) {
-            self.watch.forget();
-            messages::notice("Shutdown manually aborted");
-        }
-        if std::mem::take(&mut self.shard.server.shared.requests.reload) {
-            self.reload(now)?;
+        while let Some(request) = self.shard.poll_request() {
+            self.fulfil(request, now)?;
         }
         Ok(self.shard.fulfil_requests(now)?)
+    }
+
+    fn fulfil(&mut self, request: Request, now: Millis) -> Result<(), StoreError> {
+        let waker = || Arc::clone(&self.waker);
+        match request {
+            Request::Listen => self.listen_elsewhere()?,
+            Request::FollowSettings => self.follow_settings(),
+            Request::AbortShutdown => {
+                self.watch.forget();
+                messages::notice("Shutdown manually aborted");
+            }
+            Request::Reload => self.reload(now)?,
+            Request::Migrate(migration) => match &mut self.migrations {
+                Some(migrations) => migrations.send(migration),
+                none => none.insert(Migrations::start(waker())?).send(migration),
+            },
+            Request::AskAgent(request) => {
+                let link = self.agent_link.get_or_insert_with(|| AgentLink::new(waker()));
+                link.send(request, &self.shard.server.shared.settings);
+            }
+            Request::AskMaster(forward) => self.ask_master(forward)?,
+            Request::AskNodes(forward) => {
+                let number = forward.number;
+                if !self.nodes()?.ask(forward) {
+                    let reason = "ERR the connections to other nodes are lost: restart this node";
+                    self.shard.server.finish_forward(number, Err(reason.into()));
+                }
+            }
+            Request::TellMasters(message) => self.nodes()?.publish(message),
+            Request::LeaveNodes(session) => self.nodes()?.leave(session),
+            Request::Replication(request) => self.replicator.ask(request),
+            // The shard does these itself.
+            Request::Save | Request::Checkpoint | Request::Load(_) | Request::Warm(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Listens where a command has opened sockets.
+    fn listen_elsewhere(&mut self) -> Result<(), StoreError> {
+        let mut listening = self.listening.borrow_mut();
+        if let Some((opened, wanted)) = listening.next.take() {
+            self.sockets.borrow_mut().listen_elsewhere(opened, &wanted)?;
+            listening.open = wanted;
+        }
+        drop(listening);
+        self.tell_place();
+        Ok(())
+    }
+
+    fn follow_settings(&mut self) {
+        self.oom_score.apply(&self.shard.server.shared.settings);
+        if let Some(persistence) = self.shard.persistence() {
+            persistence.follow_settings(&self.shard.server.shared.settings);
+            opening::warn_of_little(&self.shard.server.shared.settings);
+        }
+    }
+
+    /// Has a command sent to the master.
+    fn ask_master(&mut self, forward: Forward) -> Result<(), StoreError> {
+        let shared = &self.shard.server.shared;
+        let Some(master) = shared.replication.master() else {
+            let reason = "TRYAGAIN this server has become a master: nothing has changed";
+            self.shard.server.finish_forward(forward.number, Err(reason.into()));
+            return Ok(());
+        };
+        let upstream = Upstream::new((master.host.clone(), master.port), &shared.settings);
+        let new = || Forwarder::new(upstream.clone(), Arc::clone(&self.waker));
+        let forwarder = self.forwarder.get_or_insert_with(new);
+        forwarder.set_upstream(upstream);
+        Ok(forwarder.send(forward)?)
+    }
+
+    /// What reaches other nodes, which knows the cluster as this node does.
+    fn nodes(&mut self) -> Result<&mut OtherNodes, StoreError> {
+        let server = &self.shard.server;
+        let nodes = match &mut self.nodes {
+            Some(nodes) => nodes,
+            none => none.insert(OtherNodes::start(&server.shared.settings, Arc::clone(&self.waker))?),
+        };
+        nodes.learn(server.known_cluster());
+        Ok(nodes)
+    }
+
+    /// Takes what has become of what commands asked for before.
+    pub(super) fn hear_answers(&mut self, now: Millis) {
+        let server = &mut self.shard.server;
+        if let Some(migrations) = &self.migrations {
+            while let Some(migrated) = migrations.outcome() {
+                server.finish_migration(&migrated, now);
+            }
+            server.shared.migrations.sockets = migrations.sockets();
+        }
+        server.look_for_master();
+        if let Some(forwarder) = &mut self.forwarder {
+            if server.shared.replication.master().is_none() {
+                forwarder.close();
+            }
+            while let Some((number, answer)) = forwarder.outcome() {
+                server.finish_forward(number, answer);
+            }
+        }
+        if let Some(nodes) = &mut self.nodes {
+            nodes.learn(server.known_cluster());
+            while let Some(answer) = nodes.answer() {
+                server.finish_passed_on(answer.number, answer.reply, answer.is_bound);
+            }
+        }
+        if let Some(link) = &self.agent_link {
+            while let Some((number, answer)) = link.outcome() {
+                server.finish_agent_request(number, answer);
+            }
+        }
     }
 
     /// Takes what the master and replicas have sent. Whether there is more.
     pub(super) fn replicate(&mut self, now: Millis) -> Result<bool, StoreError> {
         let mut sockets = self.sockets.borrow_mut();
         self.replicator.turn(&mut self.shard, &mut sockets, self.store_folder.as_ref(), now)
-    }
-
-    /// Has keys sent to other servers, and removes those that arrived.
-    pub(super) fn migrate(&mut self, now: Millis) -> Result<(), StoreError> {
-        if !self.shard.server.shared.migrations.queue.is_empty() && self.migrations.is_none() {
-            self.migrations = Some(Migrations::start(Arc::clone(&self.waker))?);
-        }
-        let Some(migrations) = &self.migrations else { return Ok(()) };
-        for migration in self.shard.server.shared.migrations.queue.drain(..) {
-            migrations.send(migration);
-        }
-        while let Some(migrated) = migrations.outcome() {
-            self.shard.server.finish_migration(&migrated, now);
-        }
-        self.shard.server.shared.migrations.sockets = migrations.sockets();
-        Ok(())
-    }
-
-    /// Has commands passed on to the cluster's agent, and answers those that have been.
-    pub(super) fn ask_agent(&mut self) {
-        let shared = &mut self.shard.server.shared;
-        if !shared.agent.queue.is_empty() {
-            let link = self.agent_link.get_or_insert_with(|| AgentLink::new(Arc::clone(&self.waker)));
-            for request in std::mem::take(&mut shared.agent.queue) {
-                link.send(request, &shared.settings);
-            }
-        }
-        let Some(link) = &self.agent_link else { return };
-        while let Some((number, answer)) = link.outcome() {
-            self.shard.server.finish_agent_request(number, answer);
-        }
-    }
-
-    /// Has commands sent to the master, and answers those whose answers have come.
-    pub(super) fn forward(&mut self) -> Result<(), StoreError> {
-        self.shard.server.look_for_master();
-        let shared = &mut self.shard.server.shared;
-        if !shared.forwards.queue.is_empty() {
-            let Some(master) = shared.replication.master() else {
-                for forward in std::mem::take(&mut shared.forwards.queue) {
-                    let reason = "TRYAGAIN this server has become a master: nothing has changed";
-                    self.shard.server.finish_forward(forward.number, Err(reason.into()));
-                }
-                return Ok(());
-            };
-            let upstream = Upstream::new((master.host.clone(), master.port), &shared.settings);
-            let forwarder =
-                self.forwarder.get_or_insert_with(|| Forwarder::new(upstream.clone(), Arc::clone(&self.waker)));
-            forwarder.set_upstream(upstream);
-            for forward in shared.forwards.queue.drain(..) {
-                forwarder.send(forward)?;
-            }
-        }
-        let Some(forwarder) = &mut self.forwarder else { return Ok(()) };
-        if shared.replication.master().is_none() {
-            forwarder.close();
-        }
-        while let Some((number, answer)) = forwarder.outcome() {
-            self.shard.server.finish_forward(number, answer);
-        }
-        Ok(())
-    }
-
-    /// Has commands run by other nodes of the cluster, and answers those whose answers have come.
-    pub(super) fn pass_on(&mut self) -> Result<(), StoreError> {
-        let server = &mut self.shard.server;
-        if server.shared.forwards.has_passed_on() {
-            let forwards = &mut server.shared.forwards;
-            let (asked, left) = (std::mem::take(&mut forwards.to_nodes), std::mem::take(&mut forwards.left));
-            let messages = std::mem::take(&mut forwards.messages);
-            let nodes = match &mut self.nodes {
-                Some(nodes) => nodes,
-                none => none.insert(OtherNodes::start(&server.shared.settings, Arc::clone(&self.waker))?),
-            };
-            nodes.learn(server.known_cluster());
-            left.into_iter().for_each(|session| nodes.leave(session));
-            messages.into_iter().for_each(|message| nodes.publish(message));
-            for forward in asked {
-                let number = forward.number;
-                if !nodes.ask(forward) {
-                    let reason = "ERR the connections to other nodes are lost: restart this node";
-                    server.finish_forward(number, Err(reason.into()));
-                }
-            }
-        }
-        let Some(nodes) = &mut self.nodes else { return Ok(()) };
-        nodes.learn(server.known_cluster());
-        while let Some(answer) = nodes.answer() {
-            server.finish_passed_on(answer.number, answer.reply, answer.is_bound);
-        }
-        Ok(())
     }
 
     /// Closes log and tables and opens them again, while clients wait.

@@ -63,6 +63,8 @@ const APPLIED_MAX: usize = 4 << 20;
 /// The replication of a shard.
 pub struct Replicator {
     waker: Arc<Waker>,
+    /// What commands have asked for.
+    asked: Vec<Request>,
     /// What follows the master; nothing on a master, or before the next try.
     link: Option<LinkThread>,
     /// When the master is tried again.
@@ -85,6 +87,7 @@ impl Replicator {
         Self {
             replicas: Replicas::new(Arc::clone(&waker)),
             waker,
+            asked: Vec::new(),
             link: None,
             retry_at: 0,
             last_failure: None,
@@ -109,7 +112,7 @@ impl Replicator {
             let shared = &mut shard.server.shared;
             shared.settings.replicaof.0 = Some((host.clone(), port));
             shared.replication.role = Role::Replica(Box::new(MasterLink::new(host, port)));
-            shared.replication.requests.push(Request::Follow);
+            self.asked.push(Request::Follow);
         }
         Ok(())
     }
@@ -139,6 +142,11 @@ impl Replicator {
         }
     }
 
+    /// A command asks for something. It is done in the next turn.
+    pub fn ask(&mut self, request: Request) {
+        self.asked.push(request);
+    }
+
     /// Does what commands asked for, takes what the master and replicas have sent, and has the log tell replicas what they are to know.
     pub fn turn(
         &mut self,
@@ -148,7 +156,7 @@ impl Replicator {
         now: Millis,
     ) -> Result<bool, StoreError> {
         let Some(folder) = folder else { return Ok(false) };
-        for request in std::mem::take(&mut shard.server.shared.replication.requests) {
+        for request in std::mem::take(&mut self.asked) {
             match request {
                 Request::Follow => {
                     if !self.promises.is_empty() {

@@ -327,6 +327,7 @@ impl Machine {
         }
         self.look_at_keys();
         self.shard.plan_tick(now);
+        while self.shard.poll_request().is_some() {}
         self.shard.fulfil_requests(now).unwrap();
         let turn_end = self.shard.end_turn(now, true).unwrap();
         if let Some(offset) = turn_end.wait_for {

@@ -2,7 +2,7 @@
 
 use keyspace::{Bytes, Failure};
 
-use crate::{Context, Session, SessionId, client_info::ClientType, replication::Request, session::Close};
+use crate::{Context, Session, SessionId, client_info::ClientType, replication::Request, server, session::Close};
 
 use super::list::{sessions, type_of};
 
@@ -74,7 +74,7 @@ pub(super) fn kill(context: &mut Context<'_>) -> Result<(), Failure> {
     let master = context.shared.replication.master_client.as_ref().map(|session| session.id);
     for id in &ids {
         if Some(*id) == master {
-            context.shared.replication.requests.push(Request::Reconnect);
+            context.shared.outbox.push(server::Request::Replication(Request::Reconnect));
         } else if *id == own {
             context.session.close = Close::AfterOutput;
         } else {
