@@ -61,6 +61,11 @@ impl Held {
         unreleased
     }
 
+    /// Whether a session's replies wait.
+    pub(crate) fn has(&self, session: SessionId) -> bool {
+        self.queues.values().flatten().any(|(_, sessions)| sessions.contains(&session))
+    }
+
     /// Nobody has to wait any more.
     pub(crate) fn let_all_go(&mut self) {
         self.queues.values_mut().flatten().for_each(|(offset, _)| *offset = Offset(0));

@@ -20,7 +20,7 @@ use commands::{
     Server, SessionId,
     config::{LogLevel, Settings},
     host::Stopwatch,
-    server::Request,
+    server::{Answer, Request},
 };
 use keyspace::Millis;
 use oplog::{Offset, disk::Disk};
@@ -213,6 +213,15 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     pub fn take_released(&mut self) -> Vec<SessionId> {
         let Some(persistence) = self.persistence.as_ref().filter(|_| !self.held.is_empty()) else { return Vec::new() };
         self.held.take_released(|replicas| persistence.safe_for(replicas))
+    }
+
+    /// What has become of the command of a caller within the process, once that may be told: not before a client would be. To be asked
+    /// between turns, when their sessions are held or in `ready`.
+    pub fn answer(&mut self, caller: SessionId) -> Option<Answer> {
+        if self.server.is_output_listed(caller) || self.held.has(caller) {
+            return None;
+        }
+        self.server.answer(caller)
     }
 
     /// Sessions whose replies may not go out yet: they wait no longer, and are not to get them.

@@ -8,7 +8,11 @@ mod simulated;
 
 use std::time::Duration;
 
-use commands::config::Fsync;
+use commands::{
+    SessionId,
+    config::Fsync,
+    server::{Answer, Caller},
+};
 use oplog::disk::Crash;
 use simulated::{BEGIN, Disks, Machine, check, grammar::Generator};
 
@@ -112,4 +116,57 @@ fn what_a_crash_leaves_is_the_state_after_a_turn() {
         }
     }
     assert!(checkpoints > 0, "tables are written too");
+}
+
+#[test]
+fn a_caller_within_the_process_is_told_what_clients_may_be_told() {
+    let mut machine = Machine::start(Disks::new(), 1, BEGIN, Fsync::Always);
+    machine.settle();
+    let now = machine.now();
+    let mut admit = || {
+        let caller =
+            Caller { name: "gateway".into(), user: b"default".to_vec(), db: 0, protocol: resp::Protocol::Resp2 };
+        machine.shard.server.admit(caller, now).unwrap()
+    };
+    let (waiting, other) = (admit(), admit());
+    let ask = |machine: &mut Machine, caller: SessionId, words: &[&str]| {
+        let now = machine.now();
+        machine.shard.server.ask(caller, words, None, now);
+        assert_eq!(machine.shard.answer(caller), None, "its turn is not over: {words:?}");
+    };
+    // Turns until a reply is there, which is not before the log is durable up to where it ended when the command had run.
+    let answer = |machine: &mut Machine, caller: SessionId| {
+        machine.end_turn();
+        let end = machine.end();
+        for _ in 0..100 {
+            let reply = machine.shard.answer(caller);
+            assert!(reply.is_none() || machine.durable() >= end, "{reply:?}");
+            if let Some(Answer::Reply(reply)) = reply {
+                return String::from_utf8(reply).unwrap();
+            }
+            machine.work(false);
+            machine.begin_turn(1);
+            machine.end_turn();
+        }
+        panic!("it is not answered");
+    };
+    machine.begin_turn(1);
+    ask(&mut machine, waiting, &["BLPOP", "queue", "0"]);
+    machine.end_turn();
+    assert_eq!(machine.shard.answer(waiting), None, "nobody has served it");
+    machine.begin_turn(1);
+    ask(&mut machine, other, &["RPUSH", "queue", "job"]);
+    assert_eq!(machine.shard.answer(waiting), None);
+    assert_eq!(answer(&mut machine, other), ":1\r\n");
+    assert_eq!(machine.shard.answer(waiting), Some(Answer::Reply(b"*2\r\n$5\r\nqueue\r\n$3\r\njob\r\n".to_vec())));
+    for (words, reply) in [
+        (&["MULTI"][..], "+OK\r\n"),
+        (&["SET", "a", "1"], "+QUEUED\r\n"),
+        (&["INCR", "a"], "+QUEUED\r\n"),
+        (&["EXEC"], "*2\r\n+OK\r\n:2\r\n"),
+    ] {
+        machine.begin_turn(1);
+        ask(&mut machine, other, words);
+        assert_eq!(answer(&mut machine, other), reply, "{words:?}");
+    }
 }

@@ -5,7 +5,7 @@ use keyspace::{Failure, glob};
 use crate::{
     Context,
     config::{self, Change, SETTINGS, Settings, State},
-    server::{Request, Command},
+    server::{Command, Request},
     table::{Categories, Flags},
 };
 

@@ -7,7 +7,7 @@ use resp::{Protocol, Reply};
 
 use crate::{
     Context,
-    server::{Request, Command, Handler},
+    server::{Command, Handler, Request},
     table::{Categories, Flags},
 };
 

@@ -7,7 +7,7 @@ use keyspace::Failure;
 
 use crate::{
     Context,
-    server::{Request, Command},
+    server::{Command, Request},
     table::{Categories, Flags},
 };
 

@@ -106,6 +106,8 @@ impl Shared {
     /// Puts a session into the queues of the keys that it waits for.
     pub(super) fn wait(&mut self, session: &mut Session) {
         let Some(blocked) = &mut session.blocked else { return };
+        let deadline = session.calling.as_ref().and_then(|calling| calling.deadline);
+        blocked.deadline = [blocked.deadline, deadline].into_iter().flatten().min();
         self.blocked.order += 1;
         blocked.order = self.blocked.order;
         let awaited = awaited_by(&self.table, &blocked.words);

@@ -272,7 +272,10 @@ fn passed_on(shard: &mut Shard) -> Vec<String> {
         let words = text.split("\r\n").filter(|word| !word.is_empty() && !word.starts_with(['*', '$']));
         words.collect::<Vec<_>>().join(" ")
     };
-    all.filter_map(|request| if let Request::AskNodes(forward) = request { Some(words(&forward.commands)) } else { None }).collect()
+    all.filter_map(
+        |request| if let Request::AskNodes(forward) = request { Some(words(&forward.commands)) } else { None },
+    )
+    .collect()
 }
 
 /// Who wants nothing of other nodes any more.

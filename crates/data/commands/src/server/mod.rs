@@ -14,6 +14,7 @@ mod agent;
 mod blocking;
 #[cfg(test)]
 mod blocking_tests;
+mod caller;
 #[cfg(test)]
 mod client_tests;
 mod clock;
@@ -64,6 +65,7 @@ mod watch;
 mod wide;
 
 pub use agent::{AgentAnswer, AgentRequest};
+pub use caller::{Answer, Caller, NotAdmitted};
 pub use context::Context;
 pub(crate) use execution::OUT_OF_MEMORY;
 pub use forwarding::Forward;
@@ -76,9 +78,7 @@ pub use outbox::{Outbox, Request};
 pub use portions::PORTION_MIN;
 pub use publish::Own;
 pub use query_run::{LONG_QUERY, QueryLens};
-pub use shared::{
-    Clock, Condition, DebugSwitches, Migrations, Scripting, ServerLog, Shared, Shutdown, SlowEvents,
-};
+pub use shared::{Clock, Condition, DebugSwitches, Migrations, Scripting, ServerLog, Shared, Shutdown, SlowEvents};
 pub use slowlog::{SlowCommand, SlowLog};
 pub use statistics::{CommandStatistics, Rates, Statistics};
 pub use steps::{ScanSome, Scanning, Steps, changing_steps, giving_steps, reading_steps};

@@ -1,5 +1,6 @@
 //! A client's connection, as far as commands know it.
 
+mod calling;
 mod pieces;
 mod promise;
 mod replica;
@@ -15,6 +16,7 @@ use resp::{Protocol, RequestParser};
 
 use crate::{acl::User, cluster::Standing, table::CommandName};
 
+pub(crate) use calling::Calling;
 pub(crate) use pieces::{PIECE_FROM, Pieces};
 pub(crate) use promise::OutputPromise;
 pub use replica::{AwaitedReplicas, ReplicaTraits};
@@ -243,6 +245,8 @@ pub struct Session {
     pub portions: Option<Box<Unfinished>>,
     /// What its command, which goes on over turns, has made of its reply.
     pub(crate) making: usize,
+    /// Who is a caller within the process, and no client, has this.
+    pub(crate) calling: Option<Box<Calling>>,
     /// The query whose command runs, if it is long: one that goes on over turns takes it over.
     pub sent: Option<Rc<ReceivedQuery>>,
     /// A command must not wait: it runs in a transaction or a script.
@@ -307,6 +311,7 @@ impl Session {
             asked: false,
             portions: None,
             making: 0,
+            calling: None,
             sent: None,
             deny_blocking: false,
             retry: None,
