@@ -5,6 +5,7 @@
 mod support;
 
 use std::{
+    io::{Read as _, Write as _},
     net::SocketAddr,
     process::Command,
     sync::{
@@ -14,9 +15,10 @@ use std::{
     thread,
 };
 
-use support::{Authority, Edge, LogServer, SecureWire, Wanted, Wire, free_address, wait_until};
+use support::{Authority, ClientSettings, Edge, LogServer, Origin, SecureWire, Wanted, Wire, free_address, wait_until};
 
 /// Versions of a client that knows no other.
+const TLS13: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13];
 const TLS12: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS12];
 
 const DEFAULTS: &str = "defaults\n mode http\n timeout client 5s\n timeout server 5s\n timeout connect 2s\n";
@@ -68,8 +70,12 @@ fn a_page_comes_through_tls_on_both_sides() {
     let (place, url) =
         (format!("localhost:{}:{}", front.port(), front.ip()), format!("https://localhost:{}/", front.port()));
     let ca = authority.path("ca.pem");
-    if let Some(page) = curl(&["--resolve", &place, "--cacert", ca.to_str().unwrap(), "-w", " %{http_code}", &url]) {
-        assert_eq!(page, "hello https origin~ 200");
+    for (flag, version) in [("--http1.1", "1.1"), ("--http2", "2")] {
+        let arguments =
+            [flag, "--resolve", &place, "--cacert", ca.to_str().unwrap(), "-w", " %{http_code} %{http_version}", &url];
+        if let Some(page) = curl(&arguments) {
+            assert_eq!(page, format!("hello https origin~ 200 {version}"));
+        }
     }
 }
 
@@ -145,5 +151,290 @@ fn what_is_no_tls_is_logged_as_haproxy_says_it() {
         wire.send(bytes);
         log.line_with("site/1: Timeout during SSL handshake");
         wire.read_to_end();
+    }
+}
+
+/// What a client gets that asks once; what went wrong otherwise.
+fn once(settings: &ClientSettings, front: SocketAddr, name: &str) -> String {
+    let asked = SecureWire::connect(&settings.config(), front, name).and_then(|mut wire| wire.get("/"));
+    asked.unwrap_or_else(|error| error.to_string())
+}
+
+#[test]
+fn certificates_of_servers_are_verified() {
+    let authority = Authority::new();
+    let wanted = || Wanted { names: &["www.example.com"], ..Wanted::default() };
+    authority.certify("good.pem", &wanted());
+    authority.certify("expired.pem", &Wanted { until: 2021, ..wanted() });
+    authority.certify("revoked.pem", &Wanted { serial: 66, ..wanted() });
+    authority.certify("rsa.pem", &Wanted { algorithm: &rcgen::PKCS_RSA_SHA256, ..wanted() });
+    authority.certify_itself("self.pem", &wanted());
+    authority.certify_below("chain.pem", &wanted(), true);
+    authority.certify_below("chainless.pem", &wanted(), false);
+    authority.revoke("crl.pem", &[66]);
+    let ca = "verify required ca-file ca.pem";
+    let cases = [
+        ("good.pem", ca.to_owned(), Ok(())),
+        ("good.pem", format!("{ca} sni str(www.example.com)"), Ok(())),
+        ("good.pem", format!("{ca} verifyhost www.example.com"), Ok(())),
+        ("good.pem", format!("{ca} sni str(localhost) verifyhost www.example.com"), Ok(())),
+        ("good.pem", format!("{ca} crl-file crl.pem"), Ok(())),
+        ("good.pem", format!("{ca} force-tlsv12"), Ok(())),
+        ("rsa.pem", format!("{ca} force-tlsv12"), Ok(())),
+        ("rsa.pem", format!("{ca} force-tlsv13"), Ok(())),
+        ("chain.pem", ca.to_owned(), Ok(())),
+        ("self.pem", "verify required ca-file self.pem verifyhost www.example.com".to_owned(), Ok(())),
+        ("expired.pem", "verify none".to_owned(), Ok(())),
+        ("good.pem", format!("{ca} sni str(localhost) check-sni localhost"), Err("hostname mismatch")),
+        ("good.pem", format!("{ca} verifyhost other.example"), Err("hostname mismatch")),
+        ("expired.pem", ca.to_owned(), Err("certificate has expired")),
+        ("revoked.pem", format!("{ca} crl-file crl.pem"), Err("certificate revoked")),
+        ("self.pem", ca.to_owned(), Err("self-signed certificate")),
+        ("chainless.pem", ca.to_owned(), Err("unable to get local issuer certificate")),
+    ];
+    let (log, mut config) = (LogServer::start(), global(&authority));
+    let mut fronts = Vec::new();
+    config += &format!(" log {} local0\n{DEFAULTS} log global\n option httplog\n", log.address);
+    for (number, (file, words, _)) in cases.iter().enumerate() {
+        let (front, back) = (free_address(), free_address());
+        config += &format!(
+            "listen l{number}\n bind {front}\n retries 0\n server s1 {back} ssl {words}\nbackend c{number}\n server s1 {back} ssl {words} check inter 1s\nfrontend o{number}\n bind {back} ssl \
+             crt {file}\n http-request return status 200\n"
+        );
+        fronts.push(front);
+    }
+    let edge = Edge::start_single(&config);
+    for (number, (file, words, expected)) in cases.iter().enumerate() {
+        let status = Wire::connect(fronts[number]).get("/").status();
+        let column = |name: &str| {
+            let stat = edge.command("show stat");
+            let mut lines = stat.lines();
+            let place = lines.next().unwrap().split(',').position(|column| column == name).unwrap();
+            let line = lines.find(|line| line.starts_with(&format!("c{number},s1,"))).unwrap();
+            line.split(',').nth(place).unwrap().to_owned()
+        };
+        match expected {
+            Ok(()) => {
+                assert_eq!(status, 200, "{file} {words}");
+                wait_until("the check passes", || column("check_status") == "L6OK");
+            }
+            Err(why) => {
+                assert_eq!(status, 503, "{file} {words}");
+                let line = log.line_with(&format!("l{number} l{number}/s1 "));
+                assert!(line.contains(" 503 ") && line.contains(" SC-- "), "{line}");
+                wait_until("the check fails", || column("check_status") == "L6RSP");
+                let last = column("last_chk");
+                assert!(last.contains(&format!("SSL handshake failure ({why})")), "{file} {words}: {last}");
+            }
+        }
+    }
+}
+
+#[test]
+fn certificates_of_clients_are_verified() {
+    let authority = Authority::new();
+    authority.certify("site.pem", &Wanted::default());
+    authority.certify("ann.pem", &Wanted { names: &["ann"], serial: 0x1234, ..Wanted::default() });
+    authority.certify("late.pem", &Wanted { names: &["late"], until: 2021, ..Wanted::default() });
+    authority.certify("gone.pem", &Wanted { names: &["gone"], serial: 66, ..Wanted::default() });
+    authority.certify_itself("stranger.pem", &Wanted { names: &["stranger"], ..Wanted::default() });
+    authority.revoke("crl.pem", &[66]);
+    let mut config = global(&authority) + DEFAULTS;
+    let words = [
+        "verify none",
+        "verify optional",
+        "verify required",
+        "verify required crt-ignore-err all",
+        "verify required crl-file crl.pem",
+    ];
+    let fronts = words.map(|words| {
+        let front = free_address();
+        config += &format!(
+            "frontend f{}\n bind {front} ssl crt site.pem ca-file ca.pem {words}\n http-request return status 200 content-type text/plain \
+             lf-string \"%[ssl_c_used] %[ssl_c_verify] %[ssl_c_s_dn(CN)] %[ssl_c_serial,hex] %[ssl_fc_has_crt] %[ssl_fc_sni] %[ssl_c_i_dn]\"\n",
+            front.port()
+        );
+        front
+    });
+    let _edge = Edge::start_single(&config);
+    let ann = "1 0 ann 1234 1 localhost /CN=Authority/O=Example";
+    for versions in [TLS13, TLS12] {
+        let ask = |front: usize, file: Option<&str>| {
+            let mut settings = authority.client();
+            settings.versions = versions;
+            settings.certificate = file.map(|file| authority.path(file));
+            once(&settings, fronts[front], "localhost")
+        };
+        assert_eq!(ask(0, Some("ann.pem")), "0 0   0 localhost ");
+        assert_eq!(ask(1, None), "0 0   0 localhost ");
+        assert_eq!(ask(1, Some("ann.pem")), ann);
+        assert_eq!(ask(2, Some("ann.pem")), ann);
+        assert_eq!(ask(4, Some("ann.pem")), ann);
+        for (front, file, alert) in [
+            (1, "stranger.pem", ""),
+            (2, "stranger.pem", ""),
+            (2, "late.pem", "CertificateExpired"),
+            (4, "gone.pem", "CertificateRevoked"),
+        ] {
+            let error = ask(front, Some(file));
+            assert!(error.contains("alert") && error.contains(alert), "{front} {file}: {error}");
+        }
+        assert!(ask(2, None).contains("alert"));
+        assert_eq!(ask(3, Some("late.pem")), "1 10 late 07 1 localhost /CN=Authority/O=Example");
+        assert_eq!(ask(3, Some("stranger.pem")), "1 18 stranger 07 1 localhost /CN=stranger/O=Example");
+    }
+}
+
+#[test]
+fn names_choose_certificates() {
+    let authority = Authority::new();
+    for (file, names, serial) in [
+        ("first.pem", &["first.example"][..], 1),
+        ("star.pem", &["*.example.com"], 2),
+        ("www.pem", &["www.example.com"], 3),
+    ] {
+        authority.certify(file, &Wanted { names, serial, ..Wanted::default() });
+    }
+    let rsa =
+        Wanted { names: &["www.example.com"], serial: 4, algorithm: &rcgen::PKCS_RSA_SHA256, ..Wanted::default() };
+    authority.certify("www-rsa.pem", &rsa);
+    authority.folder.file("list", "first.pem [alpn h2]\nstar.pem *.example.com !secret.example.com\n");
+    let (all, strict, list) = (free_address(), free_address(), free_address());
+    let list_path = authority.path("list");
+    let config = format!(
+        "{}{DEFAULTS}frontend all\n bind {all} ssl crt first.pem crt star.pem crt www.pem crt www-rsa.pem\n bind {strict} ssl crt www.pem \
+         strict-sni\n bind {list} ssl crt-list {}\n http-request return status 200 content-type text/plain lf-string \
+         \"%[ssl_f_serial,hex] %[ssl_f_key_alg] %[ssl_fc_alpn]\"\n",
+        global(&authority),
+        list_path.display()
+    );
+    let _edge = Edge::start_single(&config);
+    let ask = |front: SocketAddr, name: &str, more: &[&str]| {
+        let (place, url) =
+            (format!("{name}:{}:{}", front.port(), front.ip()), format!("https://{name}:{}/", front.port()));
+        let arguments = [&["-k", "--http1.1", "--resolve", &place, &url][..], more].concat();
+        curl(&arguments).unwrap_or_default()
+    };
+    if ask(all, "first.example", &[]).is_empty() {
+        return eprintln!("skipped: curl is not installed");
+    }
+    let rsa_alone = ["--tls-max", "1.2", "--ciphers", "ECDHE-RSA-AES128-GCM-SHA256"];
+    assert_eq!(ask(all, "first.example", &[]), "01 id-ecPublicKey ");
+    assert_eq!(ask(all, "unknown.example", &[]), "01 id-ecPublicKey ");
+    assert_eq!(ask(all, "a.example.com", &[]), "02 id-ecPublicKey ");
+    assert_eq!(ask(all, "WWW.example.com", &[]), "03 id-ecPublicKey ");
+    assert_eq!(ask(all, "www.example.com", &rsa_alone), "04 rsaEncryption ");
+    assert_eq!(ask(strict, "www.example.com", &[]), "03 id-ecPublicKey ");
+    assert!(ask(strict, "first.example", &[]).contains("unrecognized name"));
+    assert_eq!(ask(list, "a.example.com", &[]), "02 id-ecPublicKey ");
+    assert_eq!(ask(list, "secret.example.com", &[]), "01 id-ecPublicKey ");
+}
+
+#[test]
+fn sessions_are_resumed_also_across_a_reload() {
+    let authority = Authority::new();
+    authority.certify("site.pem", &Wanted::default());
+    let (tickets, cached) = (free_address(), free_address());
+    let config = format!(
+        "{}{DEFAULTS}frontend site\n bind {tickets} ssl crt site.pem\n bind {cached} ssl crt site.pem no-tls-tickets\n http-request return \
+         status 200 content-type text/plain lf-string \"%[ssl_fc_is_resumed]\"\n",
+        global(&authority)
+    );
+    let edge = Edge::start(&config);
+    let shown = || SecureWire::connect(&authority.client().config(), tickets, "localhost").unwrap().certificate();
+    for (round, (front, versions)) in
+        [(tickets, TLS13), (tickets, TLS12), (cached, TLS13), (cached, TLS12)].into_iter().enumerate()
+    {
+        let mut settings = authority.client();
+        settings.versions = versions;
+        let client = settings.config();
+        let ask = || SecureWire::connect(&client, front, "localhost").unwrap().get("/").unwrap();
+        assert_eq!((ask().as_str(), ask().as_str()), ("0", "1"), "{round}");
+        let before = shown();
+        authority.certify("site.pem", &Wanted { serial: 100 + round as u64, ..Wanted::default() });
+        edge.signal(rustix::process::Signal::USR2);
+        wait_until("the new certificate is shown", || shown() != before);
+        assert_eq!(ask(), "1", "{round}");
+    }
+}
+
+#[test]
+fn a_slow_reader_gets_every_byte_and_costs_little() {
+    const CLIENTS: usize = 40;
+    const BODY: usize = 8 << 20;
+    let authority = Authority::new();
+    authority.certify("site.pem", &Wanted::default());
+    let body: Vec<u8> = (0..BODY / 4).flat_map(|number| (number as u32).to_le_bytes()).collect();
+    let answer = [format!("HTTP/1.1 200 OK\r\nContent-Length: {BODY}\r\n\r\n").as_bytes(), &body].concat();
+    let origin = Origin::answering(move |_| answer.clone());
+    let front = free_address();
+    let config = format!(
+        "{}{DEFAULTS} timeout client 60s\n timeout server 60s\nlisten site\n bind {front} ssl crt site.pem\n server s1 {}\n",
+        global(&authority),
+        origin.address
+    );
+    let edge = Edge::start_single(&config);
+    let client = authority.client().config();
+    let before = support::resident_kilobytes(edge.pid());
+    let mut wires: Vec<SecureWire> = (0..CLIENTS)
+        .map(|_| {
+            let mut wire = SecureWire::connect(&client, front, "localhost").unwrap();
+            wire.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            wire
+        })
+        .collect();
+    wait_until("the server is asked by all", || origin.heads().len() == CLIENTS);
+    let grown = support::resident_kilobytes(edge.pid()).saturating_sub(before);
+    assert!(grown < CLIENTS as u64 * 256, "{grown} KiB for {CLIENTS} clients that do not read");
+    for wire in wires.iter_mut().step_by(8) {
+        let (_, received) = wire.answer().unwrap();
+        assert!(received == body);
+    }
+}
+
+#[test]
+fn what_is_cut_off_is_no_end() {
+    let authority = Authority::new();
+    authority.certify("site.pem", &Wanted::default());
+    // A server behind the edge whose body ends with its connection, with and without the word that it was its end.
+    let (front, relay, back) = (free_address(), free_address(), free_address());
+    let origin = Origin::answering(|_| b"HTTP/1.0 200 OK\r\n\r\nhalf a page".to_vec());
+    let log = LogServer::start();
+    let config = format!(
+        "{} log {} local0\n{DEFAULTS} option httplog\nlisten site\n log global\n bind {front}\n server s1 {relay} ssl verify none\nlisten far\n mode tcp\n bind {back} ssl crt site.pem\n server \
+         s1 {}\n",
+        global(&authority),
+        log.address,
+        origin.address
+    );
+    let _edge = Edge::start_single(&config);
+    let whole = Arc::new(AtomicBool::new(true));
+    let listener = std::net::TcpListener::bind(relay).unwrap();
+    let cuts = Arc::clone(&whole);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut near, mut far) = (stream.unwrap(), std::net::TcpStream::connect(back).unwrap());
+            let (mut near_end, mut far_end) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+            thread::spawn(move || std::io::copy(&mut near_end, &mut far_end));
+            // Record by record; the alert that says that it was the end has 19 bytes.
+            let mut head = [0; 5];
+            while far.read_exact(&mut head).is_ok() {
+                let mut body = vec![0; usize::from(u16::from_be_bytes([head[3], head[4]]))];
+                far.read_exact(&mut body).unwrap();
+                if body.len() != 19 || cuts.load(Relaxed) {
+                    near.write_all(&[&head[..], &body].concat()).unwrap();
+                }
+            }
+            near.shutdown(std::net::Shutdown::Write).unwrap();
+        }
+    });
+    for is_whole in [true, false] {
+        whole.store(is_whole, Relaxed);
+        let mut wire = Wire::connect(front);
+        wire.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        assert!(String::from_utf8_lossy(&wire.read_to_end()).ends_with("half a page"));
+        let line = log.line_with("site site/s1 ");
+        assert_eq!(line.contains(" ---- "), is_whole, "{line}");
+        assert_eq!(line.contains(" SD-- "), !is_whole, "{line}");
     }
 }

@@ -490,9 +490,12 @@ fn drive(
                 _ => return Ok(false),
             },
             Step::Failed(failure) => {
-                // What is told to the other end comes out of the next steps.
+                // NOTE: what is told to the other end comes out of the next steps, which must see the same bytes again.
                 for _ in 0..4 {
-                    if let (_, Step::Send(bytes)) = step(&mut []) {
+                    let (discard, next) = step(incoming.bytes_mut().get_mut(..*fed).unwrap_or_default());
+                    incoming.consume(discard);
+                    *fed -= discard.min(*fed);
+                    if let Step::Send(bytes) = next {
                         put(outgoing, &bytes);
                     }
                 }

@@ -32,4 +32,4 @@ pub use identity::{Identity, IdentityError, KeyKind};
 pub use pem::{Pem, PemError};
 pub use sessions::{Sessions, TicketKey};
 pub use verify::{RevocationLists, TrustAnchors, TrustError};
-pub use x509::Certificate;
+pub use x509::{Certificate, DistinguishedName};

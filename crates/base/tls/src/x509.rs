@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+
 /// Kinds of values in DER.
 mod tag {
     pub const BOOLEAN: u8 = 0x01;
@@ -133,7 +135,17 @@ impl<'a> Certificate<'a> {
     /// Its serial number's bytes.
     #[must_use]
     pub fn serial(&self) -> &'a [u8] {
-        self.serial
+        match self.serial {
+            // It only says that the number is positive.
+            [0, rest @ ..] if !rest.is_empty() => rest,
+            serial => serial,
+        }
+    }
+
+    /// Its fingerprint by SHA-1.
+    #[must_use]
+    pub fn sha1(&self) -> Vec<u8> {
+        digest(&SHA1_FOR_LEGACY_USE_ONLY, self.der).as_ref().to_vec()
     }
 
     /// When it begins, as OpenSSL has it: `YYMMDDhhmmssZ`, with a century where the certificate has one.
@@ -283,6 +295,29 @@ impl<'a> DistinguishedName<'a> {
             let _ = write!(line, "/{}={}", crate::names::short(part.oid), String::from_utf8_lossy(part.value));
         }
         line
+    }
+
+    /// As RFC 2253 writes it: `CN=www,O=Example,C=FR`.
+    #[must_use]
+    pub fn rfc2253(self) -> String {
+        let mut parts: Vec<String> = self
+            .parts()
+            .map(|part| {
+                let mut text = format!("{}=", crate::names::short(part.oid));
+                let value = String::from_utf8_lossy(part.value);
+                for (at, character) in value.char_indices() {
+                    let is_at_edge =
+                        character == ' ' && (at == 0 || at + 1 == value.len()) || character == '#' && at == 0;
+                    if ",+\"\\<>;".contains(character) || is_at_edge {
+                        text.push('\\');
+                    }
+                    text.push(character);
+                }
+                text
+            })
+            .collect();
+        parts.reverse();
+        parts.join(",")
     }
 
     /// The part of this name, by OpenSSL's short name: the `occurrence`th, from the end where it is negative.

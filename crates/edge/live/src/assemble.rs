@@ -173,7 +173,7 @@ impl<'a> Assembly<'a> {
                 name: bind.name.as_deref().map_or_else(|| format!("sock-{number}").into(), Into::into),
                 id: bind.id.unwrap_or(number),
                 side: Arc::new(SideCounters::new(workers)),
-                tls: bind.tls.as_ref().map(|tls| self.acceptor(config, proxy, tls)),
+                tls: bind.tls.as_ref().map(|tls| self.acceptor(config, tls)),
             })
             .collect();
         let side = |pick: fn(&LiveProxy) -> &Arc<SideCounters>| {
@@ -260,24 +260,12 @@ impl<'a> Assembly<'a> {
     }
 
     /// What the clients of a listener speak TLS with.
-    fn acceptor(&self, config: &Config, proxy: &Proxy, tls: &model::BindTls) -> Arc<tls::Acceptor> {
+    fn acceptor(&self, config: &Config, tls: &model::BindTls) -> Arc<tls::Acceptor> {
         let sessions = self.process.tls_sessions(config.global.tls);
-        let mut entries = tls.entries.clone();
-        if proxy.mode == model::Mode::Http {
-            entries.iter_mut().for_each(without_http2);
-        }
         // NOTE: that it can be made was seen when the configuration was checked. One that could not would speak with nobody, rather
         // than in the clear.
-        let acceptor = tls::Acceptor::new(&entries, tls.strict_sni, sessions);
+        let acceptor = tls::Acceptor::new(&tls.entries, tls.strict_sni, sessions);
         Arc::new(acceptor.unwrap_or_else(|_| tls::Acceptor::of_nobody()))
-    }
-}
-
-/// Takes a protocol out that nobody here speaks yet, so that it is not agreed on.
-fn without_http2(entry: &mut tls::Entry) {
-    if entry.options.protocols.iter().any(|protocol| protocol == b"h2") {
-        let options = Arc::make_mut(&mut entry.options);
-        options.protocols.retain(|protocol| protocol != b"h2");
     }
 }
 

@@ -369,6 +369,16 @@ pub trait Context {
         None
     }
 
+    /// What TLS with the client has agreed on.
+    fn client_tls(&self) -> Option<Arc<tls::Handshaken>> {
+        None
+    }
+
+    /// What TLS with the server has agreed on.
+    fn upstream_tls(&self) -> Option<Arc<tls::Handshaken>> {
+        None
+    }
+
     /// What the kernel says of the client's connection.
     fn client_information(&self) -> Option<TcpInformation> {
         None

@@ -47,7 +47,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[
     Keyword::new(Group::Option, "httpslog", "", "4.2")
         .sections(Sections::ALL)
         .doc("As httplog, with TLS details.", "option httpslog")
-        .not_yet("it comes with TLS; use 'option httplog'"),
+        .line(httpslog),
 ];
 
 /// A format until its proxy is complete.
@@ -157,6 +157,14 @@ fn httplog(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     };
     args::no_more_after(line, 1, 1)?;
     set_log(scope, line, Source { line: line.clone(), word: 1, preset: Some(preset), name });
+    Ok(())
+}
+
+fn httpslog(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more_after(line, 0, 1)?;
+    let source =
+        Source { line: line.clone(), word: 1, preset: Some(sample::HTTPS_LOG_FORMAT), name: "option httpslog" };
+    set_log(scope, line, source);
     Ok(())
 }
 

@@ -126,6 +126,14 @@ impl Context for Transaction {
         })
     }
 
+    fn client_tls(&self) -> Option<Arc<tls::Handshaken>> {
+        self.client.stream.as_ref()?.secure()?.handshaken()
+    }
+
+    fn upstream_tls(&self) -> Option<Arc<tls::Handshaken>> {
+        self.route.tls.clone()
+    }
+
     fn client_information(&self) -> Option<TcpInformation> {
         let found = self.client.stream.as_ref()?.tcp_information().ok()?;
         Some(TcpInformation {
@@ -453,7 +461,10 @@ impl Context for Transaction {
         // What was no request has had no chance to bring one.
         let has_cookie = !self.asked.is_invalid()
             && cookie.is_some_and(|cookie| cookie.mode != CookieMode::Passive || cookie.indirect);
+        let tls = self.client_tls();
         LogFields {
+            cipher: tls.as_ref().map(|tls| tls.cipher),
+            tls_version: tls.as_ref().map(|tls| tls.version),
             accept_date: self.client.accepted_at
                 + if self.asked.is_follower {
                     idle_from.saturating_duration_since(self.client.accepted)
@@ -501,7 +512,6 @@ impl Context for Transaction {
                 self.frontend_settings().response_captures.len()
             },
             partial: self.frontend_settings().options.logasap,
-            ..LogFields::default()
         }
     }
 }

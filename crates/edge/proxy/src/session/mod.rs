@@ -88,8 +88,15 @@ pub async fn serve(
         return refuse(&session, Some(refused));
     }
     let speaks_tls = handshake::is_expected(&session);
-    if speaks_tls && let Err(refused) = Box::pin(handshake::accept(&mut session)).await {
-        return refuse(&session, Some(refused));
+    if speaks_tls {
+        if let Err(refused) = Box::pin(handshake::accept(&mut session)).await {
+            return refuse(&session, Some(refused));
+        }
+        let bind = session.side.frontend.settings().binds.get(session.side.listener);
+        let is_known = session.side.protocol == Protocol::Http2;
+        if !is_known && protocol_of(bind, &session.client.stream) == Protocol::Http2 {
+            session.speaks_http2();
+        }
     }
     if !may_go_on(&session) {
         // As in HAProxy, only what had to wait for a header or a handshake is told of.

@@ -330,6 +330,8 @@ pub struct Route {
     pub destination: Option<SocketAddr>,
     /// Which HTTP it speaks.
     pub protocol: Protocol,
+    /// What TLS on it has agreed on.
+    pub tls: Option<Arc<tls::Handshaken>>,
     /// How the request is bound to a server.
     pub persistence: Persistence,
     /// What became of the cookie that binds it.

@@ -11,6 +11,7 @@ mod later;
 mod process;
 mod request;
 mod stick;
+mod tls;
 mod tls_hello;
 
 use crate::arguments::{Argument, Arguments};
@@ -25,6 +26,7 @@ const TABLES: &[&[Fetch]] = &[
     connection::FETCHES,
     content::FETCHES,
     tls_hello::FETCHES,
+    tls::FETCHES,
     request::FETCHES,
     header::FETCHES,
     cookie::FETCHES,
@@ -38,7 +40,7 @@ const TABLES: &[&[Fetch]] = &[
 
 /// Every sample fetch of HAProxy 2.6, supported or not, in groups.
 pub fn fetches() -> impl Iterator<Item = &'static Fetch> {
-    TABLES.iter().flat_map(|table| table.iter()).chain(later::certificates())
+    TABLES.iter().flat_map(|table| table.iter()).chain(tls::certificates())
 }
 
 /// The fetch called `name`.

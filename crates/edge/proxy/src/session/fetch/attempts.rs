@@ -238,6 +238,7 @@ impl<'a, 'c> Attempts<'a, 'c> {
         let mut connection = worker.servers.borrow_mut().open(Codec::of(wire, self.is_http), server);
         connection.ends = (transaction.route.source, transaction.route.destination);
         transaction.route.protocol = connection.codec.protocol();
+        transaction.route.tls = connection.codec.stream().secure().and_then(net::SecureStream::handshaken);
         connection.private =
             proxy.settings().http_reuse == HttpReuse::Never || connection.server.config.send_proxy.is_some();
         if let Some(version) = connection.server.config.send_proxy.filter(|_| self.is_http) {
@@ -358,5 +359,6 @@ impl Transaction {
     fn note_connection(&mut self, connection: &ServerConnection) {
         (self.route.source, self.route.destination) = connection.ends;
         self.route.protocol = connection.codec.protocol();
+        self.route.tls = connection.codec.stream().secure().and_then(net::SecureStream::handshaken);
     }
 }
