@@ -67,7 +67,6 @@ fn a_copy_to_a_process_that_waits_for_no_replica_is_found() {
 
 /// A store that was restarted, an agent that does not know yet that it leads no more, and a master that it names as it was then.
 #[test]
-#[ignore = "some 1,300 seeds: make test-hosts"]
 fn a_restarted_store_that_follows_a_leader_of_the_past_is_found() {
     is_found(Planted::ForgetsTerm, Kinds::Stores, 5_000);
 }
@@ -104,7 +103,7 @@ fn a_redis_that_was_not_in_sync_and_is_promoted_is_found() {
 }
 
 #[test]
-#[ignore = "some 300 seeds: make test-hosts"]
+#[ignore = "some 120 seeds: make test-hosts"]
 fn a_removal_of_slots_that_have_come_back_is_found() {
     is_found(Planted::ClearsAgainLater, Kinds::Mixed, 1_000);
 }
