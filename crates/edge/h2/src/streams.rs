@@ -55,8 +55,8 @@ pub(crate) struct Stream {
     pub(crate) reset: Option<ErrorCode>,
     /// Whoever answers has not let go of it.
     pub(crate) is_held: bool,
-    /// Bytes that may come.
-    pub(crate) receive_window: u32,
+    /// Bytes that may come. A setting may make it negative.
+    pub(crate) receive_window: i64,
     /// Bytes that have come and were not consumed.
     pub(crate) unread: u32,
     /// Bytes that were consumed, of which the other side has not been told.

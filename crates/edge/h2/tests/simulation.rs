@@ -117,6 +117,7 @@ impl World {
         };
         let initial = u32::try_from(world.initial_window).unwrap();
         frame::write_settings(&mut world.up, &[(4, initial), (2, 0)]);
+        frame::write_settings_ack(&mut world.up);
         world
     }
 
@@ -359,7 +360,6 @@ impl World {
             kind::PING if !header.has(flag::ACK) => {
                 frame::write_ping(&mut self.up, flag::ACK, payload.try_into().unwrap())
             }
-            kind::SETTINGS if !header.has(flag::ACK) => frame::write_settings_ack(&mut self.up),
             _ => {}
         }
         if ends {

@@ -8,6 +8,7 @@ use crate::{
     error::{ConnectionError, ErrorCode},
     frame,
     hpack::{DecodeError, HeaderLimits, Indexing},
+    settings::WINDOW_DEFAULT,
     streams::{Closed, Receiving, Sending, Stream, StreamKey},
 };
 
@@ -164,13 +165,13 @@ impl ServerConnection {
             Ok(()) => {
                 if request.finish(!ends).is_err() {
                     self.stream_error(id, ErrorCode::PROTOCOL_ERROR)?;
-                    return Ok(Some(Event::Refused));
+                    return Ok(Some(Event::Malformed));
                 }
             }
             Err(DecodeError::Compression(_)) => return Err(COMPRESSION),
             Err(DecodeError::Refused(_)) => {
                 self.stream_error(id, ErrorCode::PROTOCOL_ERROR)?;
-                return Ok(Some(Event::Refused));
+                return Ok(Some(Event::Malformed));
             }
             Err(DecodeError::TooLarge(_)) => {
                 self.refuse_head(id);
@@ -186,7 +187,11 @@ impl ServerConnection {
                 sending: Sending::Awaited,
                 reset: None,
                 is_held: true,
-                receive_window: self.settings.stream_window,
+                receive_window: i64::from(if self.is_acknowledged {
+                    self.settings.stream_window
+                } else {
+                    WINDOW_DEFAULT
+                }),
                 unread: 0,
                 untold: 0,
                 expected,

@@ -70,7 +70,9 @@ pub enum Event {
     },
     /// A request whose head is larger than it may be has been answered with 431.
     HeadTooLarge,
-    /// A request was malformed, or there were too many at a time, and it was refused.
+    /// A request was malformed, and its stream was reset.
+    Malformed,
+    /// A request was one too many at a time, and was refused.
     Refused,
 }
 
@@ -133,6 +135,8 @@ pub struct ServerConnection {
     streams: Streams,
     reading: Reading,
     has_settings: bool,
+    /// Whether the client goes by this side's settings.
+    is_acknowledged: bool,
     block: Option<Gathered>,
     pseudo: PseudoFields,
     trailers: Vec<u8>,
@@ -177,16 +181,16 @@ impl ServerConnection {
             }
         }
         frame::write_settings(&mut out, &said);
-        // NOTE: it never gets smaller than what every client begins with, as a window cannot be taken back.
-        let receive_window = settings.connection_window.max(WINDOW_DEFAULT);
-        if receive_window > WINDOW_DEFAULT {
-            frame::write_window_update(&mut out, 0, receive_window - WINDOW_DEFAULT);
-        }
+        // NOTE: it never gets smaller than what every client begins with, as a window cannot be taken back. What it is more than
+        // that is told with the first data: most clients never send any.
+        let connection_window = settings.connection_window.max(WINDOW_DEFAULT);
         Self {
-            settings: Settings { connection_window: receive_window, ..settings },
+            settings: Settings { connection_window, ..settings },
             limits,
             peer: PeerSettings::default(),
-            decoder: Decoder::new(settings.header_table_size as usize),
+            // A smaller table, and smaller windows, hold from when the client says that it knows of them.
+            decoder: Decoder::new(settings.header_table_size.max(settings::HEADER_TABLE_DEFAULT) as usize),
+            is_acknowledged: false,
             encoder: Box::new(Encoder::new()),
             streams: Streams::default(),
             reading: Reading::Preface(0),
@@ -197,8 +201,8 @@ impl ServerConnection {
             out,
             last_frame: None,
             unsent: 0,
-            receive_window,
-            untold: 0,
+            receive_window: WINDOW_DEFAULT,
+            untold: connection_window - WINDOW_DEFAULT,
             send_window: i64::from(WINDOW_DEFAULT),
             last_stream: 0,
             leaving: Leaving::No,
@@ -269,8 +273,8 @@ impl ServerConnection {
         stream.unread -= count;
         if stream.receiving == Receiving::Open && stream.reset.is_none() {
             stream.untold += count;
-            if stream.untold >= self.settings.stream_window.div_ceil(2) {
-                stream.receive_window += stream.untold;
+            if stream.untold > 0 && stream.untold >= self.settings.stream_window.div_ceil(2) {
+                stream.receive_window += i64::from(stream.untold);
                 frame::write_window_update(&mut self.out, key.id(), std::mem::take(&mut stream.untold));
             }
         }
@@ -280,7 +284,7 @@ impl ServerConnection {
     /// Gives the connection's window back what a stream has used of it.
     fn credit(&mut self, count: u32) {
         self.untold += count;
-        if self.untold >= self.settings.connection_window.div_ceil(2) {
+        if self.untold > 0 && self.untold >= self.settings.connection_window.div_ceil(2) {
             self.receive_window += self.untold;
             frame::write_window_update(&mut self.out, 0, std::mem::take(&mut self.untold));
         }

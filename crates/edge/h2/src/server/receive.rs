@@ -7,7 +7,7 @@ use crate::{
     calm::Cost,
     error::{ConnectionError, ErrorCode},
     frame::{self, FrameHeader, HEADER_LEN, PREFACE, flag, kind},
-    settings::{self, WINDOW_MAX},
+    settings::{self, WINDOW_DEFAULT, WINDOW_MAX},
     streams::{Closed, Receiving, Sending, StreamKey},
 };
 
@@ -209,6 +209,7 @@ impl ServerConnection {
             return Err(ConnectionError::new(ErrorCode::FLOW_CONTROL_ERROR, "more data than the window allows"));
         }
         self.receive_window -= header.length;
+        self.credit(0);
         let ends = header.has(flag::END_STREAM);
         if left == 0 && !ends {
             self.calm.spend(Cost::EmptyData)?;
@@ -219,7 +220,7 @@ impl ServerConnection {
         match stream {
             Some(key) => {
                 if let Some(stream) = self.streams.get_mut(key) {
-                    stream.receive_window -= header.length;
+                    stream.receive_window -= i64::from(header.length);
                     stream.unread += left;
                     stream.untold += header.length - left;
                 }
@@ -255,7 +256,7 @@ impl ServerConnection {
         }
         let wrong = if stream.receiving == Receiving::Ended {
             Some(ErrorCode::STREAM_CLOSED)
-        } else if header.length > stream.receive_window {
+        } else if i64::from(header.length) > stream.receive_window {
             Some(ErrorCode::FLOW_CONTROL_ERROR)
         } else if let Some(expected) = &mut stream.expected {
             // RFC 9113 section 8.1.1: no more and no less than was announced.
@@ -351,6 +352,7 @@ impl ServerConnection {
     fn begin_settings(&mut self, header: FrameHeader) -> Result<Step, ConnectionError> {
         if header.has(flag::ACK) {
             return if header.length == 0 {
+                self.acknowledged();
                 Ok(Step::Again)
             } else {
                 Err(ConnectionError::size("acknowledgement of settings with some"))
@@ -365,6 +367,16 @@ impl ServerConnection {
         self.has_settings = true;
         self.reading = Reading::Settings { left: header.length };
         Ok(Step::Again)
+    }
+
+    /// The client goes by this side's settings from here on.
+    fn acknowledged(&mut self) {
+        if std::mem::replace(&mut self.is_acknowledged, true) {
+            return;
+        }
+        self.decoder.set_table_size_max(usize::try_from(self.settings.header_table_size).unwrap_or(usize::MAX));
+        let change = i64::from(self.settings.stream_window) - i64::from(WINDOW_DEFAULT);
+        self.streams.iter_mut().for_each(|(_, stream)| stream.receive_window += change);
     }
 
     fn settings_entry(&mut self, input: &mut Input<'_, '_>, left: u32) -> Result<Step, ConnectionError> {

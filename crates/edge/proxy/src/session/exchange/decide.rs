@@ -146,7 +146,7 @@ impl<C: ClientStream> Exchange<'_, C> {
             | TcpVerdict::Resolve(_)
             | TcpVerdict::SwitchToHttp => return true,
             TcpVerdict::Drop => self.client.vanish(),
-            TcpVerdict::Reject | TcpVerdict::Close => {}
+            TcpVerdict::Reject | TcpVerdict::Close => self.client.reject(),
         }
         // As in HAProxy the backend's rules count for the frontend alone.
         self.side.count(self.worker.index, |traffic| &traffic.denied_requests);
@@ -250,6 +250,7 @@ impl<C: ClientStream> Exchange<'_, C> {
                 self.answer_unauthorized(transaction, realm).await
             }
             Verdict::Reject => {
+                self.client.reject();
                 transaction.count_denied_request();
                 self.count_unread_body(transaction);
                 transaction.end(Ending::Refused(Stage::Request));

@@ -41,4 +41,7 @@ pub trait ClientStream: Duplex {
 
     /// Leaves the client without any answer, and without an end.
     fn vanish(&mut self);
+
+    /// A rule wants the client's connection to end, with whatever else is on it.
+    fn reject(&mut self) {}
 }

@@ -20,6 +20,7 @@ mod tests;
 use std::{
     future::poll_fn,
     rc::Rc,
+    sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -31,7 +32,11 @@ use self::{
     shared::{Begun, Shared},
     slots::Slots,
 };
-use super::http::{LAST_REQUEST_TIME, Session};
+use super::{
+    ending::{Ending, Stage},
+    http::{LAST_REQUEST_TIME, Session},
+    transaction::Transaction,
+};
 use crate::registry::Order;
 
 /// How long a connection without streams keeps the memory of the last ones.
@@ -44,7 +49,8 @@ const RECEIVES_MAX: usize = 8;
 fn settings(tune: &Tune) -> Settings {
     let settings = Settings {
         header_table_size: tune.h2.header_table_size,
-        stream_window: tune.h2.initial_window_size,
+        // Without any, no body would ever come.
+        stream_window: tune.h2.initial_window_size.max(1),
         streams_max: tune.h2.max_concurrent_streams,
         frame_bytes_max: tune.h2.max_frame_size,
         ..Settings::default()
@@ -119,6 +125,14 @@ impl Connection {
                 let mut moved = self.slots.poll_ready(context);
                 moved |= self.receive(context);
                 self.send_in_turn(context);
+                if self.shared.take_rejection() {
+                    // As in HAProxy.
+                    let calm = h2::ErrorCode::ENHANCE_YOUR_CALM;
+                    self.close(ConnectionError::new(calm, "rejected by a rule"));
+                }
+                if self.shared.has_gone() {
+                    break;
+                }
                 if self.flush(context).is_err() {
                     self.shared.goes();
                     break;
@@ -222,7 +236,8 @@ impl Connection {
                 self.slots.poll(stream.slot());
             }
             Event::Reset { stream, .. } => self.slots.poll(stream.slot()),
-            Event::HeadTooLarge | Event::Refused => {
+            Event::Malformed | Event::HeadTooLarge => self.log_malformed(),
+            Event::Refused => {
                 let (side, worker) = (&self.session.side, self.session.worker.index);
                 side.count(worker, |traffic| &traffic.request_errors);
             }
@@ -254,10 +269,30 @@ impl Connection {
         self.slots.poll(place);
     }
 
+    /// Tells of something that came in a request's place.
+    fn log_malformed(&mut self) {
+        self.session.adopt_instance();
+        let (instance, side, worker) = (&self.session.instance, &self.session.side, &self.session.worker);
+        let mut transaction = Transaction::new(Arc::clone(instance), Rc::clone(side), worker);
+        transaction.restart(instance, side, worker.random());
+        transaction.timeline.idle_since = Some(worker.now());
+        transaction.asked.is_follower = true;
+        transaction.end(Ending::RequestMalformed(Stage::Request));
+        self.session.count_bad_request(&mut transaction);
+        transaction.count_tracked_error();
+        transaction.finish(worker);
+        worker.heads.give(transaction.take_heads());
+    }
+
     /// Ends the connection for what the client has done.
     fn fail(&mut self, error: ConnectionError) {
         let (side, worker) = (&self.session.side, self.session.worker.index);
         side.count(worker, |traffic| &traffic.request_errors);
+        self.close(error);
+    }
+
+    /// Ends the connection and all that is on it.
+    fn close(&mut self, error: ConnectionError) {
         self.shared.machine.borrow_mut().fail(error);
         self.is_closing = true;
     }

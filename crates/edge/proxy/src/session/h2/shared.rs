@@ -59,6 +59,7 @@ pub struct Shared {
     is_gone: Cell<bool>,
     has_ended: Cell<bool>,
     vanishes: Cell<bool>,
+    is_rejected: Cell<bool>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -82,6 +83,7 @@ impl Shared {
             is_gone: Cell::new(false),
             has_ended: Cell::new(false),
             vanishes: Cell::new(false),
+            is_rejected: Cell::new(false),
         }
     }
 
@@ -201,6 +203,16 @@ impl Shared {
     pub fn vanish(&self) {
         self.vanishes.set(true);
         self.goes();
+    }
+
+    /// A rule does not want the client any more.
+    pub fn reject(&self) {
+        self.is_rejected.set(true);
+    }
+
+    /// Whether a rule does not want the client any more; that is said once.
+    pub fn take_rejection(&self) -> bool {
+        self.is_rejected.take()
     }
 
     /// Whether the client is to be left without a word.

@@ -296,4 +296,8 @@ impl ClientStream for H2Stream {
     fn vanish(&mut self) {
         self.connection.vanish();
     }
+
+    fn reject(&mut self) {
+        self.connection.reject();
+    }
 }

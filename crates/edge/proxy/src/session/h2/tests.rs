@@ -374,3 +374,38 @@ async fn whoever_breaks_the_protocol_is_told_and_cut_off() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn rules_may_end_the_whole_connection() {
+    for (rule, heard) in [("reject", Some("GOAWAY 1 ENHANCE_YOUR_CALM")), ("silent-drop", None)] {
+        Scene::run(&format!(" http-request {rule}"), |scene| async move {
+            let mut client = Client::connect(&scene).await;
+            client.ask(1, "GET", "/", true).await;
+            let mut last = None;
+            while let Some(text) = client.hear().await {
+                last = Some(text);
+            }
+            assert_eq!(last.as_deref(), heard, "{rule}");
+            drop(client.stream);
+            client.serving.await.unwrap();
+            assert_eq!(scene.worker.registry.open(), 0);
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_malformed_is_counted_and_reaches_nobody() {
+    Scene::run("", |scene| async move {
+        let mut client = Client::connect(&scene).await;
+        client.fields(1, &[(":method", "GET"), (":path", "/")], true).await;
+        client.expect("RST_STREAM 1 PROTOCOL_ERROR").await;
+        client.ask(3, "GET", "/", true).await;
+        let (mut server, request) = scene.served().await;
+        assert_eq!(request, "GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+        server.write_all(OK).await.unwrap();
+        client.expect("HEADERS 3 :status=200 content-length=2").await;
+        assert_eq!(scene.frontend.frontend.traffic.of(0).request_errors.value(), 1);
+    })
+    .await;
+}

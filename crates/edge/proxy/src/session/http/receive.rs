@@ -163,7 +163,8 @@ impl Session {
         .await
     }
 
-    fn count_bad_request(&self, transaction: &mut Transaction) {
+    /// Counts something that came in a request's place.
+    pub fn count_bad_request(&self, transaction: &mut Transaction) {
         transaction.asked.stage = RequestStage::Invalid;
         if transaction.log.level.get() != Some(None) {
             transaction.take_number();
