@@ -229,6 +229,7 @@ impl<'r> FieldwiseRequest<'r> {
         if !has_body && length.is_some_and(|length| length > 0) {
             return Err(Kind::InvalidLength.into());
         }
+        drop_default_port(pseudo);
         if has_cookie {
             head.headers.lay_received(b"cookie", &pseudo.cookie, HeaderId::Cookie);
         }
@@ -294,6 +295,18 @@ fn judge_field(name: &[u8], value: &[u8], name_bytes_max: usize) -> Result<Heade
         | HeaderId::TransferEncoding
         | HeaderId::Upgrade => Err(FieldError::ConnectionField),
         _ => Ok(id),
+    }
+}
+
+/// As [`RequestHead::normalize_target`] has it for targets that name an authority: the scheme's own port is left out.
+fn drop_default_port(pseudo: &mut PseudoFields) {
+    let ports: &[&[u8]] = match pseudo.scheme.as_slice() {
+        b"http" => &[b":80", b":"],
+        b"https" => &[b":443", b":"],
+        _ => &[],
+    };
+    if let Some(port) = ports.iter().find(|port| pseudo.authority.ends_with(port)) {
+        pseudo.authority.truncate(pseudo.authority.len() - port.len());
     }
 }
 

@@ -35,7 +35,16 @@ fn fields_become_lines() {
         ("GET /a?b=c HTTP/1.1\r\nhost: example.com\r\ncontent-length: 3\r\n\r\n", BodyLength::Exact(3))
     );
     let options = [(":method", "OPTIONS"), (":scheme", "https"), (":path", "*"), ("host", "a:443")];
-    assert_eq!(build(&options, false).unwrap().0, "OPTIONS * HTTP/1.1\r\nhost: a:443\r\n\r\n");
+    assert_eq!(build(&options, false).unwrap().0, "OPTIONS * HTTP/1.1\r\nhost: a\r\n\r\n");
+    for (scheme, authority, host) in [
+        ("http", "a:80", "a"),
+        ("http", "a:443", "a:443"),
+        ("https", "[::1]:443", "[::1]"),
+        ("http", "[::80]", "[::80]"),
+    ] {
+        let fields = [(":method", "GET"), (":scheme", scheme), (":authority", authority), (":path", "/")];
+        assert_eq!(build(&fields, false).unwrap().0, format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n"));
+    }
     let connect = [(":method", "CONNECT"), (":authority", "a:443")];
     assert!(build(&connect, false).unwrap().0.starts_with("CONNECT a:443 HTTP/1.1\r\nhost: a:443\r\n"));
 }
