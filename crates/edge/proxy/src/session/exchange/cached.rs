@@ -106,19 +106,20 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
         let mut road = Road { proxy, origin, body, up, is_body_sent: false, kept_body: None, expects_continue };
         let mut step = client.begin();
         loop {
-            if let Err(next) = self.bring_body(transaction, &mut client, &mut road, &step).await {
+            // NOTE: what a hit does not need is boxed, here and below, so that it need not have room for it.
+            if !body.is_empty()
+                && let Err(next) = Box::pin(self.bring_body(transaction, &mut client, &mut road, &step)).await
+            {
                 varnish_log::body_lost(transaction, &mut client);
                 return next;
             }
-            if let Some(order) = client.take_refresh() {
-                drop(self.place(&road).fetch(order, road.body_to_fetch_with()));
-            }
+            self.refresh(&mut client, &road);
             step = match step {
-                Step::Wait(waiting) => match self.while_client_stays(proxy, waiting).await {
+                Step::Wait(waiting) => match Box::pin(self.while_client_stays(proxy, waiting)).await {
                     Some(outcome) => client.woken(&outcome, wall_clock()),
                     None => return Self::left_waiting(transaction),
                 },
-                Step::Fetch(order) => match self.fetch_object(transaction, &mut client, order, &road).await {
+                Step::Fetch(order) => match Box::pin(self.fetch_object(transaction, &mut client, order, &road)).await {
                     AfterFetch::Go(step) => step,
                     AfterFetch::Relay(relayed) => {
                         return Box::pin(self.deliver_relayed(transaction, *relayed, &mut road)).await;
@@ -206,6 +207,13 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
         let backend = if is_chosen { Arc::clone(proxy) } else { choose_backend(transaction, proxy)? };
         let wanted = self.wanted(transaction, &backend, body).await;
         Some(Origin::Shared { cache, backend, wanted })
+    }
+
+    /// Has what answers although it is stale fetched anew, if the machine says so.
+    fn refresh(&self, client: &mut Client, road: &Road<'_>) {
+        if let Some(order) = client.take_refresh() {
+            drop(self.place(road).fetch(order, road.body_to_fetch_with()));
+        }
     }
 
     /// Has an object fetched by a task of its own, and waits for what comes of it.

@@ -82,7 +82,7 @@ impl<C: ClientStream> Exchange<'_, C> {
         }
     }
 
-    /// Takes the body of a request in, if the program wants it kept or it goes along with a fetch for the cache.
+    /// Takes the body that a request has in, if the program wants it kept or it goes along with a fetch for the cache.
     pub(super) async fn bring_body(
         &mut self,
         transaction: &mut Transaction,
@@ -90,9 +90,6 @@ impl<C: ClientStream> Exchange<'_, C> {
         road: &mut Road<'_>,
         step: &Step,
     ) -> Result<(), Next> {
-        if road.body.is_empty() {
-            return Ok(());
-        }
         let is_fetched = client.program().is_some() && (matches!(step, Step::Fetch(_)) || client.wants_refresh());
         match client.kept_body_bytes().or(is_fetched.then_some(FETCHED_BODY_BYTES_MAX)) {
             Some(bytes_max) => self.keep_body(transaction, road, bytes_max).await,
