@@ -69,11 +69,7 @@ pub struct Setting {
 pub const DIRECTIVES: &[(&str, Option<&str>, &str)] = &[
     ("include", None, "Reads other files in its place; names may have wildcards."),
     ("user", None, "A user, with the rules of ACL SETUSER."),
-    (
-        "loadmodule",
-        Some("there are no modules: what is written for Redis' own machine code cannot run here"),
-        "Loads a module.",
-    ),
+    ("loadmodule", Some("the store has no modules: machine code for Redis cannot run here"), "Loads a module."),
     (
         "rename-command",
         None,

@@ -10,8 +10,8 @@ use crate::{
 
 use super::help;
 
-const MODULES: &str = "there are no modules: what is written for Redis' own machine code cannot run here";
-const SENTINEL: &str = "the cluster will fail over by itself; Redis' Sentinel is a program of its own";
+const MODULES: &str = "the store has no modules: machine code for Redis cannot run here";
+const SENTINEL: &str = "a cluster fails over by itself (`tidegate cluster`); Redis' Sentinel is a program of its own";
 
 const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT);
 
@@ -25,11 +25,11 @@ pub const COMMANDS: &[Command] = &[
             Command::new("HELP", 2, module_help)
                 .flags(Flags::LOADING.union(Flags::STALE))
                 .group("server", Categories::empty())
-                .docs("5.0.0", "O(1)", "The subcommands."),
+                .docs("5.0.0", "O(1)", "Lists the subcommands."),
             Command::new("LIST", 2, module_list).flags(ADMIN).group("server", Categories::empty()).docs(
                 "4.0.0",
                 "O(1)",
-                "The modules: none.",
+                "Lists the modules: none.",
             ),
             absent_module("LOAD", -3, "4.0.0", "Loads a module.").syntax("path [arg...]"),
             absent_module("LOADEX", -3, "7.0.0", "Loads a module with settings.")

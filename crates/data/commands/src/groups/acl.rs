@@ -29,32 +29,38 @@ const fn easy(name: &'static str, arity: i32, handler: crate::server::Handler) -
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("ACL", -2, |_| Err(Failure::Syntax))
     .group(GROUP, Categories::empty())
-    .docs("6.0.0", "depends on the subcommand", "Users, and what they may do.")
+    .docs("6.0.0", "depends on the subcommand", "Manages users and their permissions.")
     .subcommands(&[
         easy("CAT", -2, cat)
-            .docs("6.0.0", "O(N) for N commands", "The categories, or the commands of one.")
+            .docs("6.0.0", "O(N) for N commands", "Lists the categories, or the commands of one.")
             .syntax("[categoryname]"),
         admin("DELUSER", -3, deluser)
             .docs("6.0.0", "O(N) for N clients", "Removes users and closes their connections.")
             .syntax("username..."),
         admin("DRYRUN", -4, dryrun)
-            .docs("7.0.0", "O(1)", "Whether a user may run a command, without running it.")
+            .docs("7.0.0", "O(1)", "Says whether a user may run a command, without running it.")
             .syntax("username command [arg...]"),
-        easy("GENPASS", -2, genpass).docs("6.0.0", "O(1)", "A password that nobody guesses.").syntax("[bits:integer]"),
-        admin("GETUSER", 3, getuser).docs("6.0.0", "O(N) for N rules", "The rules of a user.").syntax("username"),
-        easy("HELP", 2, show_help).docs("6.0.0", "O(1)", "The subcommands."),
-        admin("LIST", 2, list).docs("6.0.0", "O(N) for N users", "The rules of all users, as files have them."),
-        admin("LOAD", 2, load).docs("6.0.0", "O(N) for N users", "Takes all users from their file."),
+        easy("GENPASS", -2, genpass).docs("6.0.0", "O(1)", "Returns a random password.").syntax("[bits:integer]"),
+        admin("GETUSER", 3, getuser)
+            .docs("6.0.0", "O(N) for N rules", "Returns the rules of a user.")
+            .syntax("username"),
+        easy("HELP", 2, show_help).docs("6.0.0", "O(1)", "Lists the subcommands."),
+        admin("LIST", 2, list).docs(
+            "6.0.0",
+            "O(N) for N users",
+            "Returns the rules of all users, in the form of files.",
+        ),
+        admin("LOAD", 2, load).docs("6.0.0", "O(N) for N users", "Loads all users from their file."),
         admin("LOG", -2, log)
-            .docs("6.0.0", "O(N) for N entries", "What was denied of late.")
+            .docs("6.0.0", "O(N) for N entries", "Lists recently denied commands.")
             .syntax("[operation<count:integer|RESET>]"),
-        admin("SAVE", 2, save).docs("6.0.0", "O(N) for N users", "Writes all users into their file."),
+        admin("SAVE", 2, save).docs("6.0.0", "O(N) for N users", "Writes all users to their file."),
         admin("SETUSER", -3, setuser)
             .secrets(|words, places| places.extend(2..words.len()))
-            .docs("6.0.0", "O(N) for N rules", "Makes a user or changes it, all rules or none.")
+            .docs("6.0.0", "O(N) for N rules", "Creates or changes a user: all rules or none.")
             .syntax("username [rule...]"),
-        admin("USERS", 2, users).docs("6.0.0", "O(N) for N users", "The names of all users."),
-        easy("WHOAMI", 2, whoami).docs("6.0.0", "O(1)", "The name of the connection's user."),
+        admin("USERS", 2, users).docs("6.0.0", "O(N) for N users", "Lists the names of all users."),
+        easy("WHOAMI", 2, whoami).docs("6.0.0", "O(1)", "Returns the name of the connection's user."),
     ])];
 
 fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
@@ -313,18 +319,18 @@ fn show_help(context: &mut Context<'_>) -> Result<(), Failure> {
         context,
         "ACL",
         &[
-            ("CAT [<category>]", "The categories, or the commands of one."),
+            ("CAT [<category>]", "Lists the categories, or the commands of one."),
             ("DELUSER <username> [<username> ...]", "Removes users and closes their connections."),
-            ("DRYRUN <username> <command> [<arg> ...]", "Whether a user may run a command, without running it."),
-            ("GETUSER <username>", "The rules of a user."),
-            ("GENPASS [<bits>]", "A password that nobody guesses, of 256 bits or as many."),
-            ("LIST", "The rules of all users, as files have them."),
-            ("LOAD", "Takes all users from their file."),
-            ("LOG [<count> | RESET]", "What was denied of late, or forgets it."),
-            ("SAVE", "Writes all users into their file."),
-            ("SETUSER <username> <rule> [<rule> ...]", "Makes a user or changes it, all rules or none."),
-            ("USERS", "The names of all users."),
-            ("WHOAMI", "The name of the connection's user."),
+            ("DRYRUN <username> <command> [<arg> ...]", "Says whether a user may run a command, without running it."),
+            ("GETUSER <username>", "Returns the rules of a user."),
+            ("GENPASS [<bits>]", "Returns a random password, of 256 bits or as many."),
+            ("LIST", "Returns the rules of all users, in the form of files."),
+            ("LOAD", "Loads all users from their file."),
+            ("LOG [<count> | RESET]", "Lists recently denied commands, or removes the list."),
+            ("SAVE", "Writes all users to their file."),
+            ("SETUSER <username> <rule> [<rule> ...]", "Creates or changes a user: all rules or none."),
+            ("USERS", "Lists the names of all users."),
+            ("WHOAMI", "Returns the name of the connection's user."),
         ],
     );
     Ok(())

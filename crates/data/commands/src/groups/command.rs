@@ -18,42 +18,46 @@ const EASY: Flags = Flags::LOADING.union(Flags::STALE);
 pub const COMMANDS: &[Command] = &[Command::new("COMMAND", -1, all)
     .flags(EASY)
     .group(GROUP, Categories::CONNECTION)
-    .docs("2.8.13", "O(N) for N commands", "Tells of all commands.")
+    .docs("2.8.13", "O(N) for N commands", "Describes all commands.")
     .subcommands(&[
         Command::new("COUNT", 2, count).flags(EASY).group(GROUP, Categories::CONNECTION).docs(
             "2.8.13",
             "O(1)",
-            "How many commands there are.",
+            "Returns the number of commands.",
         ),
         Command::new("DOCS", -2, docs)
             .flags(EASY)
             .group(GROUP, Categories::CONNECTION)
-            .docs("7.0.0", "O(N) for N commands", "What commands are for.")
+            .docs("7.0.0", "O(N) for N commands", "Returns the documentation of commands.")
             .syntax("[command-name...]"),
         Command::new("GETKEYS", -4, getkeys)
             .flags(EASY)
             .group(GROUP, Categories::CONNECTION)
-            .docs("2.8.13", "O(N) for N words", "The keys among a command's words.")
+            .docs("2.8.13", "O(N) for N words", "Returns the keys among the words of a command.")
             .syntax("command [arg...]"),
         Command::new("GETKEYSANDFLAGS", -4, getkeysandflags)
             .flags(EASY)
             .group(GROUP, Categories::CONNECTION)
-            .docs("7.0.0", "O(N) for N words", "The keys among a command's words, and what is done with each.")
+            .docs(
+                "7.0.0",
+                "O(N) for N words",
+                "Returns the keys among the words of a command, and how the command uses each.",
+            )
             .syntax("command [arg...]"),
         Command::new("HELP", 2, help).flags(EASY).group(GROUP, Categories::CONNECTION).docs(
             "5.0.0",
             "O(1)",
-            "The subcommands.",
+            "Lists the subcommands.",
         ),
         Command::new("INFO", -2, info)
             .flags(EASY)
             .group(GROUP, Categories::CONNECTION)
-            .docs("2.8.13", "O(N) for N commands", "Tells of some commands.")
+            .docs("2.8.13", "O(N) for N commands", "Describes some commands.")
             .syntax("[command-name...]"),
         Command::new("LIST", -2, list)
             .flags(EASY)
             .group(GROUP, Categories::CONNECTION)
-            .docs("7.0.0", "O(N) for N commands", "The commands' names.")
+            .docs("7.0.0", "O(N) for N commands", "Lists the names of the commands.")
             .syntax("[FILTERBY/filterby<MODULE/module-name|ACLCAT/category|PATTERN/pattern:pattern>]"),
     ])];
 
@@ -366,19 +370,19 @@ fn help(context: &mut Context<'_>) -> Result<(), Failure> {
     const LINES: &[&str] = &[
         "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "(no subcommand)",
-        "    Tells of all commands.",
+        "    Describes all commands.",
         "COUNT",
-        "    How many commands there are.",
+        "    Returns the number of commands.",
         "DOCS [<command-name> ...]",
-        "    What commands are for.",
+        "    Returns the documentation of commands.",
         "GETKEYS <full-command>",
-        "    The keys among a command's words.",
+        "    Returns the keys among the words of a command.",
         "GETKEYSANDFLAGS <full-command>",
-        "    The keys among a command's words, and what is done with each.",
+        "    Returns the keys among the words of a command, and how the command uses each.",
         "INFO [<command-name> ...]",
-        "    Tells of some commands.",
+        "    Describes some commands.",
         "LIST [FILTERBY (MODULE <module-name>|ACLCAT <category>|PATTERN <pattern>)]",
-        "    The commands' names.",
+        "    Lists the names of the commands.",
         "HELP",
         "    Print this help.",
     ];

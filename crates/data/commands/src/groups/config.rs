@@ -16,12 +16,12 @@ const FLAGS: Flags =
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("CONFIG", -2, |_| Err(Failure::Syntax))
     .group(GROUP, Categories::empty())
-    .docs("2.0.0", "depends on the subcommand", "Settings while the server runs.")
+    .docs("2.0.0", "depends on the subcommand", "Reads and changes settings while the server runs.")
     .subcommands(&[
         Command::new("GET", -3, get)
             .flags(FLAGS)
             .group(GROUP, Categories::empty())
-            .docs("2.0.0", "O(N) for N settings", "The settings whose names match a pattern.")
+            .docs("2.0.0", "O(N) for N settings", "Returns the settings whose names match a pattern.")
             .syntax("parameter{parameter}..."),
         Command::new("SET", -4, set)
             .secrets(passwords)
@@ -32,17 +32,17 @@ pub const COMMANDS: &[Command] = &[Command::new("CONFIG", -2, |_| Err(Failure::S
         Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::empty()).docs(
             "5.0.0",
             "O(1)",
-            "The subcommands.",
+            "Lists the subcommands.",
         ),
         Command::new("REWRITE", 2, rewrite).flags(FLAGS).group(GROUP, Categories::empty()).docs(
             "2.8.0",
             "O(N) for N lines",
-            "Writes the settings as they are into the file that the server was started with.",
+            "Writes the present settings to the file that the server was started with.",
         ),
         Command::new("RESETSTAT", 2, resetstat).flags(FLAGS).group(GROUP, Categories::empty()).docs(
             "2.0.0",
             "O(1)",
-            "Begins to count anew.",
+            "Resets the statistics.",
         ),
     ])];
 
@@ -217,10 +217,10 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn help(context: &mut Context<'_>) -> Result<(), Failure> {
     const LINES: &[(&str, &str)] = &[
-        ("GET <pattern> [<pattern> ...]", "The settings whose names match, with their values."),
-        ("SET <name> <value> [<name> <value> ...]", "Change settings: all of them or none."),
-        ("RESETSTAT", "Begin to count anew."),
-        ("REWRITE", "Write the settings as they are into their file."),
+        ("GET <pattern> [<pattern> ...]", "Returns the settings whose names match, with their values."),
+        ("SET <name> <value> [<name> <value> ...]", "Changes settings: all of them or none."),
+        ("RESETSTAT", "Resets the statistics."),
+        ("REWRITE", "Writes the present settings to their file."),
     ];
     super::help::reply(context, "CONFIG", LINES);
     Ok(())

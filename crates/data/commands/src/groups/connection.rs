@@ -26,12 +26,12 @@ pub const COMMANDS: &[Command] = &[
     Command::new("PING", -1, ping)
         .flags(Flags::FAST.union(Flags::WHILE_LISTENING).union(Flags::TELLS_NO_KEYS))
         .group(GROUP, Categories::CONNECTION)
-        .docs("1.0.0", "O(1)", "Answers, to show that the server is there.")
+        .docs("1.0.0", "O(1)", "Answers, to show that the server works.")
         .syntax("[message]"),
     Command::new("ECHO", 2, echo)
         .flags(EASY)
         .group(GROUP, Categories::CONNECTION)
-        .docs("1.0.0", "O(1)", "Answers with the text that it is given.")
+        .docs("1.0.0", "O(1)", "Returns its argument.")
         .syntax("message"),
     Command::new("SELECT", 2, select)
         .flags(EASY)
@@ -47,18 +47,18 @@ pub const COMMANDS: &[Command] = &[
         .secrets(|words, places| places.extend(1..words.len().min(3)))
         .flags(EASY.union(Flags::NOSCRIPT).union(Flags::NO_AUTH).union(Flags::ALLOW_BUSY))
         .group(GROUP, Categories::CONNECTION)
-        .docs("1.0.0", "O(N) for N passwords of the user", "Says who the client is.")
+        .docs("1.0.0", "O(N) for N passwords of the user", "Logs the client in.")
         .syntax("[username@6.0.0] password"),
     Command::new("HELLO", -1, hello)
         .secrets(hello_secrets)
         .flags(EASY.union(Flags::NOSCRIPT).union(Flags::NO_AUTH).union(Flags::ALLOW_BUSY))
         .group(GROUP, Categories::CONNECTION)
-        .docs("6.0.0", "O(1)", "Chooses the protocol's version, and says who client and server are.")
+        .docs("6.0.0", "O(1)", "Chooses the protocol's version, logs in, and describes the server.")
         .syntax("[arguments{protover:integer [AUTH/username_password{username password}] [SETNAME/clientname]}]"),
     Command::new("RESET", 1, reset).flags(LEAVING).group(GROUP, Categories::CONNECTION).docs(
         "6.2.0",
         "O(1)",
-        "Makes the connection as it was when it came.",
+        "Resets the connection to its state at the beginning.",
     ),
 ];
 

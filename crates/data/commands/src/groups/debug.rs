@@ -15,7 +15,11 @@ use crate::{
 pub const COMMANDS: &[Command] = &[Command::new("DEBUG", -2, debug)
     .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE).union(Flags::MEETS_ALL_KEYS))
     .group("server", Categories::empty())
-    .docs("1.0.0", "depends on the subcommand", "Looks inside, for tests; `enable-debug-command` lets it.")];
+    .docs(
+        "1.0.0",
+        "depends on the subcommand",
+        "Looks inside the server, for tests; `enable-debug-command` allows it.",
+    )];
 
 /// Keys that `DEBUG POPULATE` makes at most.
 const POPULATE_MAX: i64 = 100_000_000;

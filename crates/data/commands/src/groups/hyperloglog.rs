@@ -36,7 +36,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::range(1, -1, 1, Access::RW.union(Access::ACCESS))])
         .many_keys()
         .group(GROUP, Categories::HYPERLOGLOG)
-        .docs("2.8.9", "O(N) for N keys", "About how many different elements were added to any of the keys.")
+        .docs("2.8.9", "O(N) for N keys", "Estimates how many different elements were added to any of the keys.")
         .syntax("key#0..."),
     Command::new("PFMERGE", -2, pfmerge)
         .flags(Flags::WRITE.union(Flags::DENYOOM))
@@ -46,13 +46,13 @@ pub const COMMANDS: &[Command] = &[
         ])
         .many_keys()
         .group(GROUP, Categories::HYPERLOGLOG)
-        .docs("2.8.9", "O(N) for N keys", "Adds all that was added to some keys to another one.")
+        .docs("2.8.9", "O(N) for N keys", "Merges the elements of some keys into another key.")
         .syntax("destkey#0 sourcekey#1..."),
     Command::new("PFDEBUG", 3, pfdebug)
         .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::ADMIN))
         .keys(&[KeySpec::one(2, Access::RW.union(Access::ACCESS))])
         .group(GROUP, Categories::HYPERLOGLOG)
-        .docs("2.8.9", "O(1)", "Shows registers and runs; for those who are debugging.")
+        .docs("2.8.9", "O(1)", "Shows registers and runs, for debugging.")
         .syntax("subcommand key#0"),
     Command::new("PFSELFTEST", 1, pfselftest).flags(Flags::ADMIN).group(GROUP, Categories::HYPERLOGLOG).docs(
         "2.8.9",

@@ -18,53 +18,53 @@ const FLAGS: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).u
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("LATENCY", -2, |_| Err(Failure::Syntax))
     .group(GROUP, Categories::empty())
-    .docs("2.8.13", "depends on the subcommand", "Events that took long.")
+    .docs("2.8.13", "depends on the subcommand", "Shows slow events.")
     .subcommands(&[
         Command::new("DOCTOR", 2, doctor).flags(FLAGS).group(GROUP, Categories::empty()).docs(
             "2.8.13",
             "O(1)",
-            "A report of what took long.",
+            "Reports slow events as text.",
         ),
         Command::new("GRAPH", 3, graph)
             .flags(FLAGS)
             .group(GROUP, Categories::empty())
-            .docs("2.8.13", "O(1)", "The samples of an event as a drawing of letters.")
+            .docs("2.8.13", "O(1)", "Draws the samples of an event with letters.")
             .syntax("event"),
         Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::empty()).docs(
             "2.8.13",
             "O(1)",
-            "The subcommands.",
+            "Lists the subcommands.",
         ),
         Command::new("HISTOGRAM", -2, histogram)
             .flags(FLAGS)
             .group(GROUP, Categories::empty())
-            .docs("7.0.0", "O(N) for N commands", "How long commands took how often.")
+            .docs("7.0.0", "O(N) for N commands", "Returns how often commands took how long.")
             .syntax("[command...]"),
         Command::new("HISTORY", 3, history)
             .flags(FLAGS)
             .group(GROUP, Categories::empty())
-            .docs("2.8.13", "O(1)", "The samples of an event.")
+            .docs("2.8.13", "O(1)", "Returns the samples of an event.")
             .syntax("event"),
         Command::new("LATEST", 2, latest).flags(FLAGS).group(GROUP, Categories::empty()).docs(
             "2.8.13",
             "O(1)",
-            "The last sample of each event.",
+            "Returns the last sample of each event.",
         ),
         Command::new("RESET", -2, reset)
             .flags(FLAGS)
             .group(GROUP, Categories::empty())
-            .docs("2.8.13", "O(1)", "Forgets events.")
+            .docs("2.8.13", "O(1)", "Removes the samples of events.")
             .syntax("[event...]"),
     ])];
 
 fn help(context: &mut Context<'_>) -> Result<(), Failure> {
     const LINES: &[(&str, &str)] = &[
-        ("DOCTOR", "A report of what took long."),
-        ("GRAPH <event>", "The samples of <event> as a drawing."),
-        ("HISTOGRAM [COMMAND ...]", "How many calls of each command took at most 1, 2, 4 ... microseconds."),
-        ("HISTORY <event>", "The samples of <event>: time and milliseconds."),
-        ("LATEST", "The last sample of each event."),
-        ("RESET [<event> ...]", "Forget these events, or all of them."),
+        ("DOCTOR", "Reports slow events as text."),
+        ("GRAPH <event>", "Draws the samples of <event>."),
+        ("HISTOGRAM [COMMAND ...]", "Counts the calls of each command that took at most 1, 2, 4 ... microseconds."),
+        ("HISTORY <event>", "Returns the samples of <event>: time and milliseconds."),
+        ("LATEST", "Returns the last sample of each event."),
+        ("RESET [<event> ...]", "Removes the samples of these events, or of all events."),
     ];
     help::reply(context, "LATENCY", LINES);
     Ok(())

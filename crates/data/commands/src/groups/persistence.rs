@@ -20,7 +20,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("BGREWRITEAOF", 1, rewrite_log).flags(SAVING).group(GROUP, Categories::empty()).docs(
         "1.0.0",
         "O(1)",
-        "Begins a checkpoint: the log needs no rewriting, it loses what the tables have.",
+        "Begins a checkpoint. The log needs no rewriting: it loses the part that the tables have.",
     ),
     Command::new("BGSAVE", -1, background_save)
         .flags(SAVING)
@@ -30,11 +30,11 @@ pub const COMMANDS: &[Command] = &[
     Command::new("LASTSAVE", 1, last_save)
         .flags(Flags::LOADING.union(Flags::STALE).union(Flags::FAST))
         .group(GROUP, Categories::ADMIN.union(Categories::DANGEROUS))
-        .docs("1.0.0", "O(1)", "When the last checkpoint was done, in seconds since 1970."),
+        .docs("1.0.0", "O(1)", "Returns when the last checkpoint ended, in seconds since 1970."),
     Command::new("SAVE", 1, save).flags(SAVING.union(Flags::NO_MULTI)).group(GROUP, Categories::empty()).docs(
         "1.0.0",
         "O(N) for N keys that changed since the last one",
-        "Does a checkpoint, and waits for it.",
+        "Makes a checkpoint, and waits for it.",
     ),
     Command::new("SHUTDOWN", -1, shutdown)
         .flags(FLAGS.union(Flags::NO_MULTI).union(Flags::LOADING).union(Flags::STALE).union(Flags::ALLOW_BUSY))

@@ -36,7 +36,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("UNSUBSCRIBE", -1, |context| unsubscribe(context, Medium::Channel, b"unsubscribe"))
         .flags(LISTEN)
         .group(GROUP, Categories::PUBSUB)
-        .docs("2.0.0", "O(N) for N channels", "Listens to channels no more; without names, to none.")
+        .docs("2.0.0", "O(N) for N channels", "Stops listening to channels, or to all if none are given.")
         .syntax("[channel...]"),
     Command::new("PSUBSCRIBE", -2, |context| subscribe(context, Medium::Pattern, b"psubscribe"))
         .channels(ChannelWords::PATTERNS)
@@ -47,7 +47,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("PUNSUBSCRIBE", -1, |context| unsubscribe(context, Medium::Pattern, b"punsubscribe"))
         .flags(LISTEN)
         .group(GROUP, Categories::PUBSUB)
-        .docs("2.0.0", "O(N) for N patterns", "Listens by patterns no more; without patterns, by none.")
+        .docs("2.0.0", "O(N) for N patterns", "Stops listening to patterns, or to all patterns if none are given.")
         .syntax("[pattern:pattern...]"),
     Command::new("SSUBSCRIBE", -2, |context| subscribe(context, Medium::Shard, b"ssubscribe"))
         .channels(ChannelWords::ALL)
@@ -60,52 +60,52 @@ pub const COMMANDS: &[Command] = &[
         .flags(LISTEN)
         .keys(&[KeySpec::range(1, -1, 1, Access::NOT_KEY)])
         .group(GROUP, Categories::PUBSUB)
-        .docs("7.0.0", "O(N) for N channels", "Listens to sharded channels no more; without names, to none.")
+        .docs("7.0.0", "O(N) for N channels", "Stops listening to sharded channels, or to all if none are given.")
         .syntax("[shardchannel...]"),
     Command::new("PUBLISH", 3, |context| publish(context, Medium::Channel))
         .channels(ChannelWords::ONE)
         .flags(SEND)
         .group(GROUP, Categories::PUBSUB)
-        .docs("2.0.0", "O(N+M) for N listeners and M patterns", "Sends a message to whoever listens to a channel.")
+        .docs("2.0.0", "O(N+M) for N listeners and M patterns", "Sends a message to all listeners of a channel.")
         .syntax("channel message"),
     Command::new("SPUBLISH", 3, |context| publish(context, Medium::Shard))
         .channels(ChannelWords::ONE)
         .flags(SEND)
         .keys(&[KeySpec::one(1, Access::NOT_KEY)])
         .group(GROUP, Categories::PUBSUB)
-        .docs("7.0.0", "O(N) for N listeners", "Sends a message to whoever listens to a sharded channel.")
+        .docs("7.0.0", "O(N) for N listeners", "Sends a message to all listeners of a sharded channel.")
         .syntax("shardchannel message"),
     Command::new("PUBSUB", -2, |_| Err(Failure::Syntax))
         .group(GROUP, Categories::empty())
-        .docs("2.8.0", "depends on the subcommand", "Who listens to what.")
+        .docs("2.8.0", "depends on the subcommand", "Shows which channels have listeners.")
         .subcommands(&[
             inspect("CHANNELS", -2, channels)
-                .docs("2.8.0", "O(N) for N channels", "Channels that somebody listens to.")
+                .docs("2.8.0", "O(N) for N channels", "Lists the channels that have listeners.")
                 .syntax("[pattern:pattern]"),
             Command::new("HELP", 2, help)
                 .flags(Flags::LOADING.union(Flags::STALE))
                 .group(GROUP, Categories::empty())
-                .docs("6.2.0", "O(1)", "The subcommands."),
-            inspect("NUMPAT", 2, numpat).docs("2.8.0", "O(1)", "How many patterns there are."),
+                .docs("6.2.0", "O(1)", "Lists the subcommands."),
+            inspect("NUMPAT", 2, numpat).docs("2.8.0", "O(1)", "Counts the patterns that clients listen to."),
             inspect("NUMSUB", -2, numsub)
-                .docs("2.8.0", "O(N) for N channels", "How many listen to each channel.")
+                .docs("2.8.0", "O(N) for N channels", "Counts the listeners of each channel.")
                 .syntax("[channel...]"),
             inspect("SHARDCHANNELS", -2, shard_channels)
-                .docs("7.0.0", "O(N) for N channels", "Sharded channels that somebody listens to.")
+                .docs("7.0.0", "O(N) for N channels", "Lists the sharded channels that have listeners.")
                 .syntax("[pattern:pattern]"),
             inspect("SHARDNUMSUB", -2, shard_numsub)
-                .docs("7.0.0", "O(N) for N channels", "How many listen to each sharded channel.")
+                .docs("7.0.0", "O(N) for N channels", "Counts the listeners of each sharded channel.")
                 .syntax("[shardchannel...]"),
         ]),
 ];
 
 fn help(context: &mut Context<'_>) -> Result<(), Failure> {
     const LINES: &[(&str, &str)] = &[
-        ("CHANNELS [<pattern>]", "Channels that somebody listens to."),
-        ("NUMPAT", "How many patterns there are."),
-        ("NUMSUB [<channel> ...]", "How many listen to each channel."),
-        ("SHARDCHANNELS [<pattern>]", "Sharded channels that somebody listens to."),
-        ("SHARDNUMSUB [<shardchannel> ...]", "How many listen to each sharded channel."),
+        ("CHANNELS [<pattern>]", "Lists the channels that have listeners."),
+        ("NUMPAT", "Counts the patterns that clients listen to."),
+        ("NUMSUB [<channel> ...]", "Counts the listeners of each channel."),
+        ("SHARDCHANNELS [<pattern>]", "Lists the sharded channels that have listeners."),
+        ("SHARDNUMSUB [<shardchannel> ...]", "Counts the listeners of each sharded channel."),
     ];
     super::help::reply(context, "PUBSUB", LINES);
     Ok(())

@@ -23,12 +23,12 @@ pub const COMMANDS: &[Command] = &[
     Command::new("PSYNC", -3, psync)
         .flags(ADMIN.union(Flags::NO_ASYNC_LOADING).union(Flags::NO_MULTI))
         .group("server", Categories::empty())
-        .docs("2.8.0", "", "What a replica asks its master for: the log from a place on.")
+        .docs("2.8.0", "", "A replica asks its master for the log from an offset on.")
         .syntax("replicationid offset:integer"),
     Command::new("REPLCONF", -1, replconf)
         .flags(ADMIN.union(Flags::LOADING).union(Flags::STALE).union(Flags::ALLOW_BUSY).union(Flags::TELLS_NO_KEYS))
         .group("server", Categories::empty())
-        .docs("3.0.0", "O(1)", "What replicas tell their master."),
+        .docs("3.0.0", "O(1)", "A replica tells its master about itself."),
     Command::new("REPLICAOF", 3, replicaof)
         .flags(ADMIN.union(Flags::NO_ASYNC_LOADING).union(Flags::STALE).union(Flags::TELLS_NO_KEYS))
         .group("server", Categories::empty())
@@ -37,26 +37,30 @@ pub const COMMANDS: &[Command] = &[
     Command::new("ROLE", 1, role).flags(EASY).group("server", Categories::ADMIN.union(Categories::DANGEROUS)).docs(
         "2.8.12",
         "O(1)",
-        "What the server is in replication, with its replicas or its master.",
+        "Returns the server's role in replication, with its replicas or its master.",
     ),
     Command::new("SLAVEOF", 3, replicaof)
         .flags(ADMIN.union(Flags::NO_ASYNC_LOADING).union(Flags::STALE).union(Flags::TELLS_NO_KEYS))
         .group("server", Categories::empty())
-        .docs("1.0.0", "O(1)", "The former name of REPLICAOF.")
+        .docs("1.0.0", "O(1)", "The old name of REPLICAOF.")
         .syntax("args<host-port{host port:integer}|no-one{NO ONE}>"),
     Command::new("SYNC", 1, sync)
         .flags(ADMIN.union(Flags::NO_ASYNC_LOADING).union(Flags::NO_MULTI))
         .group("server", Categories::empty())
-        .docs("1.0.0", "", "What a replica asked its master for, before PSYNC."),
+        .docs("1.0.0", "", "A replica asks its master for a copy; the predecessor of PSYNC."),
     Command::new("WAIT", 3, wait)
         .flags(Flags::NOSCRIPT)
         .group("generic", Categories::CONNECTION)
-        .docs("3.0.0", "O(1)", "Waits until so many replicas have what the connection wrote.")
+        .docs("3.0.0", "O(1)", "Waits until a number of replicas have the writes of this connection.")
         .syntax("numreplicas:integer timeout:integer"),
     Command::new("WAITAOF", 4, waitaof)
         .flags(Flags::NOSCRIPT)
         .group("generic", Categories::CONNECTION)
-        .docs("7.2.0", "O(1)", "Waits until what the connection wrote is durable, here and on so many replicas.")
+        .docs(
+            "7.2.0",
+            "O(1)",
+            "Waits until the writes of this connection are durable, here and on a number of replicas.",
+        )
         .syntax("numlocal:integer numreplicas:integer timeout:integer"),
 ];
 

@@ -17,7 +17,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("DBSIZE", 1, dbsize)
         .flags(Flags::READONLY.union(Flags::FAST))
         .group(GROUP, Categories::KEYSPACE)
-        .docs("1.0.0", "O(1)", "How many keys the database has."),
+        .docs("1.0.0", "O(1)", "Returns the number of keys in the database."),
     Command::new("MONITOR", 1, monitor)
         .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE))
         .group(GROUP, Categories::empty())
@@ -25,7 +25,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("LOLWUT", -1, lolwut)
         .flags(Flags::READONLY.union(Flags::FAST))
         .group(GROUP, Categories::empty())
-        .docs("5.0.0", "O(1)", "The version of Redis that this is like.")
+        .docs("5.0.0", "O(1)", "Returns the version of Redis that the store follows.")
         .syntax("[VERSION/version:integer]"),
     Command::new("FLUSHDB", -1, flushdb)
         .flags(Flags::WRITE)

@@ -17,27 +17,31 @@ const COUNT_DEFAULT: usize = 10;
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("SLOWLOG", -2, |_| Err(Failure::Syntax))
     .group(GROUP, Categories::empty())
-    .docs("2.2.12", "depends on the subcommand", "Commands that took long.")
+    .docs("2.2.12", "depends on the subcommand", "Shows slow commands.")
     .subcommands(&[
         Command::new("GET", -2, get)
             .flags(FLAGS)
             .group(GROUP, Categories::empty())
-            .docs("2.2.12", "O(N) for N commands", "The last commands that took longer than `slowlog-log-slower-than`.")
+            .docs(
+                "2.2.12",
+                "O(N) for N commands",
+                "Returns the last commands that took longer than `slowlog-log-slower-than`.",
+            )
             .syntax("[count:integer]"),
         Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::empty()).docs(
             "6.2.0",
             "O(1)",
-            "The subcommands.",
+            "Lists the subcommands.",
         ),
         Command::new("LEN", 2, len).flags(FLAGS).group(GROUP, Categories::empty()).docs(
             "2.2.12",
             "O(1)",
-            "How many are kept.",
+            "Counts the slow commands that are kept.",
         ),
         Command::new("RESET", 2, reset).flags(FLAGS).group(GROUP, Categories::empty()).docs(
             "2.2.12",
             "O(N) for N commands",
-            "Forgets them.",
+            "Removes all slow commands.",
         ),
     ])];
 
@@ -45,10 +49,10 @@ fn help(context: &mut Context<'_>) -> Result<(), Failure> {
     const LINES: &[(&str, &str)] = &[
         (
             "GET [<count>]",
-            "The last <count> commands (default: 10, -1: all), each with its number, time, microseconds, words, the client's address and name.",
+            "Returns the last <count> commands (default: 10, -1: all), each with its number, time, microseconds, words, the client's address and name.",
         ),
-        ("LEN", "How many are kept."),
-        ("RESET", "Forget them."),
+        ("LEN", "Counts the slow commands that are kept."),
+        ("RESET", "Removes all slow commands."),
     ];
     help::reply(context, "SLOWLOG", LINES);
     Ok(())

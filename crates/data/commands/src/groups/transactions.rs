@@ -17,7 +17,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("MULTI", 1, multi).flags(ALWAYS.union(Flags::NOT_QUEUED)).group(GROUP, Categories::TRANSACTION).docs(
         "1.2.0",
         "O(1)",
-        "Begins a transaction: commands are queued until EXEC.",
+        "Begins a transaction: the server queues commands until EXEC.",
     ),
     // The server runs it: it calls other commands.
     Command::new("EXEC", 1, |_| Ok(()))
@@ -34,17 +34,17 @@ pub const COMMANDS: &[Command] = &[
     Command::new("DISCARD", 1, discard)
         .flags(ALWAYS.union(Flags::NOT_QUEUED))
         .group(GROUP, Categories::TRANSACTION)
-        .docs("2.0.0", "O(N) for N queued commands", "Forgets the queued commands."),
+        .docs("2.0.0", "O(N) for N queued commands", "Drops the queued commands."),
     Command::new("WATCH", -2, watch)
         .flags(ALWAYS.union(Flags::NOT_QUEUED))
         .keys(&[KeySpec::range(1, -1, 1, Access::RO)])
         .group(GROUP, Categories::TRANSACTION)
-        .docs("2.2.0", "O(1) for each key", "Has the next transaction fail if one of the keys changes before.")
+        .docs("2.2.0", "O(1) for each key", "Makes the next transaction fail if one of the keys changes before it.")
         .syntax("key#0..."),
     Command::new("UNWATCH", 1, unwatch).flags(ALWAYS).group(GROUP, Categories::TRANSACTION).docs(
         "2.2.0",
         "O(1)",
-        "Forgets the watched keys.",
+        "Stops watching all keys.",
     ),
 ];
 

@@ -5,7 +5,7 @@ pub(super) const UNEXPLAINED: &str = "nobody has said why";
 
 /// Names with reasons; one that ends in a blank stands for all that begin so.
 const REASONS: &[(&str, &str)] = &[
-    ("RESTORE-ASKING", "slots are filled by connections that say so: `CLUSTER CONNECTION MOVER first last epoch`"),
+    ("RESTORE-ASKING", "a mover fills slots on a connection of its own: `CLUSTER CONNECTION MOVER first last epoch`"),
     ("SENTINEL ", "Redis' Sentinel is a program of its own"),
 ];
 

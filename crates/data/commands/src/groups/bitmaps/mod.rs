@@ -27,17 +27,17 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::READONLY.union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
         .group(GROUP, Categories::BITMAP)
-        .docs("2.2.0", "O(1)", "A bit of a string.").syntax("key#0 offset:integer"),
+        .docs("2.2.0", "O(1)", "Returns a bit of a string.").syntax("key#0 offset:integer"),
     Command::new("BITCOUNT", -2, search::bitcount)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
         .group(GROUP, Categories::BITMAP)
-        .docs("2.6.0", "O(N) for N bytes", "How many bits are set.").syntax("key#0 [index{start:integer end:integer [index_unit<BYTE|BIT>@7.0.0]}]"),
+        .docs("2.6.0", "O(N) for N bytes", "Counts the bits that are set.").syntax("key#0 [index{start:integer end:integer [index_unit<BYTE|BIT>@7.0.0]}]"),
     Command::new("BITPOS", -3, search::bitpos)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
         .group(GROUP, Categories::BITMAP)
-        .docs("2.8.7", "O(N) for N bytes", "The first bit that is set, or that is clear.").syntax("key#0 bit:integer [index{start:integer [end_index{end:integer [index_unit<BYTE|BIT>@7.0.0]}]}]"),
+        .docs("2.8.7", "O(N) for N bytes", "Returns the position of the first set or clear bit.").syntax("key#0 bit:integer [index{start:integer [end_index{end:integer [index_unit<BYTE|BIT>@7.0.0]}]}]"),
     Command::new("BITOP", -4, combine::bitop)
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[

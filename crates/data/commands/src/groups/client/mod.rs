@@ -33,54 +33,54 @@ const fn admin(name: &'static str, arity: i32, handler: Handler) -> Command {
 pub const COMMANDS: &[Command] = &[Command::new("CLIENT", -2, |_| Err(Failure::Syntax))
     .flags(Flags::KEEPS_CACHING)
     .group(GROUP, Categories::empty())
-    .docs("2.4.0", "depends on the subcommand", "About connections.")
+    .docs("2.4.0", "depends on the subcommand", "Manages connections.")
     .subcommands(&[
-        easy("CACHING", 3, tracking::caching).docs("6.0.0", "O(1)", "Whether what the next command reads is tracked.").syntax("mode<YES|NO>"),
-        easy("GETNAME", 2, getname).docs("2.6.9", "O(1)", "The name of the connection."),
+        easy("CACHING", 3, tracking::caching).docs("6.0.0", "O(1)", "Says whether the server tracks the keys that the next command reads.").syntax("mode<YES|NO>"),
+        easy("GETNAME", 2, getname).docs("2.6.9", "O(1)", "Returns the name of the connection."),
         easy("GETREDIR", 2, tracking::getredir).docs(
             "6.0.0",
             "O(1)",
-            "Who is told of stale keys instead of the connection.",
+            "Returns the connection that gets notices of stale keys for this one.",
         ),
-        easy("HELP", 2, show_help).docs("5.0.0", "O(1)", "The subcommands."),
-        easy("ID", 2, id).docs("5.0.0", "O(1)", "The number of the connection."),
-        easy("INFO", 2, list::info).docs("6.2.0", "O(1)", "The connection's line of CLIENT LIST."),
+        easy("HELP", 2, show_help).docs("5.0.0", "O(1)", "Lists the subcommands."),
+        easy("ID", 2, id).docs("5.0.0", "O(1)", "Returns the number of the connection."),
+        easy("INFO", 2, list::info).docs("6.2.0", "O(1)", "Returns the connection's line of CLIENT LIST."),
         admin("IMPORT-SOURCE", 3, import_source).docs(
             "8.1.0",
             "O(1)",
-            "Whether what the connection sends comes from another server: for it no key has expired, and meanwhile no key is removed before somebody asks for it (Valkey).",
+            "Says whether the connection's commands come from another server. For such a connection no key has expired, and meanwhile the server removes a key only when a client asks for it (Valkey).",
         ).syntax("enabled<ON|OFF>"),
         admin("KILL", -3, kill::kill).docs("2.4.0", "O(N) for N clients", "Closes connections.").syntax("filter<ip:port!2.8.12|new-format<[ID/client-id:integer@2.8.12]|[TYPE/normal_master_slave_pubsub<NORMAL|MASTER@3.2.0|SLAVE|REPLICA@5.0.0|PUBSUB>@2.8.12]|[USER/username]|[ADDR/ip:port]|[LADDR/ip:port@6.2.0]|[SKIPME/yes/no]>...>"),
-        admin("LIST", -2, list::list).docs("2.4.0", "O(N) for N clients", "A line for each connection.").syntax("[TYPE/normal_master_replica_pubsub<NORMAL|MASTER|REPLICA|PUBSUB>@5.0.0] [ID/id{client-id:integer...}@6.2.0]"),
+        admin("LIST", -2, list::list).docs("2.4.0", "O(N) for N clients", "Lists all connections, one per line.").syntax("[TYPE/normal_master_replica_pubsub<NORMAL|MASTER|REPLICA|PUBSUB>@5.0.0] [ID/id{client-id:integer...}@6.2.0]"),
         admin("NO-EVICT", 3, no_evict).docs(
             "7.0.0",
             "O(1)",
-            "Whether the connection may be closed because clients take too much memory.",
+            "Says whether the server may close the connection when clients take too much memory.",
         ).syntax("enabled<ON|OFF>"),
-        admin("PAUSE", -3, pause).flags(ADMIN.union(Flags::MEETS_ALL_KEYS)).docs("2.9.50", "O(1)", "Has commands wait for some time: all, or those that write.").syntax("timeout:integer [mode<WRITE|ALL>@6.2.0]"),
+        admin("PAUSE", -3, pause).flags(ADMIN.union(Flags::MEETS_ALL_KEYS)).docs("2.9.50", "O(1)", "Makes commands wait for some time: all, or those that write.").syntax("timeout:integer [mode<WRITE|ALL>@6.2.0]"),
         easy("REPLICA-ACK", -2, replica_ack).docs(
             "7.0.0",
             "O(1)",
-            "So many replicas have what the connection is told of before it is told.",
+            "Sets how many replicas must have a write before the connection sees it.",
         ).syntax("[replicas:integer]"),
-        easy("REPLY", 3, reply).docs("3.2.0", "O(1)", "Says whether commands are answered.").syntax("on_off_skip<ON|OFF|SKIP>"),
+        easy("REPLY", 3, reply).docs("3.2.0", "O(1)", "Says whether the server answers commands.").syntax("on_off_skip<ON|OFF|SKIP>"),
         easy("SETNAME", 3, setname).docs("2.6.9", "O(1)", "Gives the connection a name.").syntax("connection-name"),
         easy("TRACKING", -3, tracking::tracking).docs(
             "6.0.0",
             "O(N) for N prefixes",
-            "Whether the connection is told when keys change that it has in a cache.",
+            "Says whether the server tells the connection when keys in its cache change.",
         ).syntax("status<ON|OFF> [REDIRECT/client-id:integer] [PREFIX/prefix...*] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]"),
         easy("TRACKINGINFO", 2, tracking::trackinginfo).docs(
             "6.2.0",
             "O(1)",
-            "What the connection is told of its keys.",
+            "Shows which notices of keys the connection gets.",
         ),
         admin("UNBLOCK", -3, unblock).docs(
             "5.0.0",
             "O(log N) for N waiting clients",
-            "Ends another connection's waiting for keys.",
+            "Ends another connection's wait for keys.",
         ).syntax("client-id:integer [timeout_error<TIMEOUT|ERROR>]"),
-        admin("UNPAUSE", 2, unpause).docs("6.2.0", "O(N) for N waiting clients", "Ends what CLIENT PAUSE began."),
+        admin("UNPAUSE", 2, unpause).docs("6.2.0", "O(N) for N waiting clients", "Ends CLIENT PAUSE."),
     ])];
 
 fn getname(context: &mut Context<'_>) -> Result<(), Failure> {
@@ -211,33 +211,36 @@ fn show_help(context: &mut Context<'_>) -> Result<(), Failure> {
         context,
         "CLIENT",
         &[
-            ("CACHING (YES|NO)", "Whether what the next command reads is tracked, with OPTIN or OPTOUT."),
-            ("GETNAME", "The name of this connection."),
-            ("GETREDIR", "Who is told of stale keys instead of this connection."),
-            ("ID", "The number of this connection."),
-            ("INFO", "This connection's line of CLIENT LIST."),
+            (
+                "CACHING (YES|NO)",
+                "Says whether the server tracks the keys that the next command reads, with OPTIN or OPTOUT.",
+            ),
+            ("GETNAME", "Returns the name of this connection."),
+            ("GETREDIR", "Returns the connection that gets notices of stale keys for this one."),
+            ("ID", "Returns the number of this connection."),
+            ("INFO", "Returns this connection's line of CLIENT LIST."),
             (
                 "IMPORT-SOURCE (ON|OFF)",
-                "Whether what this connection sends comes from another server: no key has expired for it.",
+                "Says whether this connection's commands come from another server: for it, no key has expired.",
             ),
             ("KILL <ip:port>", "Closes the connection from an address."),
             (
                 "KILL <option> <value> [<option> <value> [...]]",
                 "Closes connections by ID, ADDR, LADDR, TYPE, USER; SKIPME (YES|NO): whether this one is left out.",
             ),
-            ("LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)] [ID <id> ...]", "A line for each connection."),
-            ("NO-EVICT (ON|OFF)", "Whether this connection stays when clients take too much memory."),
-            ("PAUSE <milliseconds> [WRITE|ALL]", "Has commands wait: those that write, or all."),
-            ("REPLICA-ACK [<replicas>]", "So many replicas have what this connection is told of before it is told."),
-            ("REPLY (ON|OFF|SKIP)", "Whether commands of this connection are answered."),
+            ("LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)] [ID <id> ...]", "Lists all connections, one per line."),
+            ("NO-EVICT (ON|OFF)", "Says whether this connection stays when clients take too much memory."),
+            ("PAUSE <milliseconds> [WRITE|ALL]", "Makes commands wait: those that write, or all."),
+            ("REPLICA-ACK [<replicas>]", "Sets how many replicas must have a write before this connection sees it."),
+            ("REPLY (ON|OFF|SKIP)", "Says whether the server answers commands of this connection."),
             ("SETNAME <name>", "Gives this connection a name."),
             (
                 "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]] [OPTIN] [OPTOUT] [NOLOOP]",
-                "Whether this connection is told when keys change that it has in a cache.",
+                "Says whether the server tells this connection when keys in its cache change.",
             ),
-            ("TRACKINGINFO", "What this connection is told of its keys."),
-            ("UNBLOCK <id> [TIMEOUT|ERROR]", "Ends another connection's waiting."),
-            ("UNPAUSE", "Ends what PAUSE began."),
+            ("TRACKINGINFO", "Shows which notices of keys this connection gets."),
+            ("UNBLOCK <id> [TIMEOUT|ERROR]", "Ends another connection's wait."),
+            ("UNPAUSE", "Ends PAUSE."),
         ],
     );
     Ok(())

@@ -40,36 +40,36 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
         .group(GROUP, Categories::GEO)
-        .docs("3.2.0", "O(log(N)) for each member", "Puts members at longitudes and latitudes.").syntax("key#0 [condition<NX|XX>@6.2.0] [change=CH@6.2.0] longitude_latitude_member{longitude:double latitude:double member}..."),
-    reading(Command::new("GEODIST", -4, geodist)).docs("3.2.0", "O(1)", "The distance between two members.").syntax("key#0 member1 member2 [unit<M|KM|FT|MI>]"),
-    reading(Command::new("GEOHASH", -2, geohash)).wide(Wide::new(1, Replies::Joined)).docs("3.2.0", "O(1) for each member", "The geohashes of members.").syntax("key#0 member..."),
+        .docs("3.2.0", "O(log(N)) for each member", "Adds members at longitudes and latitudes.").syntax("key#0 [condition<NX|XX>@6.2.0] [change=CH@6.2.0] longitude_latitude_member{longitude:double latitude:double member}..."),
+    reading(Command::new("GEODIST", -4, geodist)).docs("3.2.0", "O(1)", "Returns the distance between two members.").syntax("key#0 member1 member2 [unit<M|KM|FT|MI>]"),
+    reading(Command::new("GEOHASH", -2, geohash)).wide(Wide::new(1, Replies::Joined)).docs("3.2.0", "O(1) for each member", "Returns the geohashes of members.").syntax("key#0 member..."),
     reading(Command::new("GEOPOS", -2, geopos)).wide(Wide::new(1, Replies::Joined)).docs(
         "3.2.0",
         "O(1) for each member",
-        "The longitudes and latitudes of members.",
+        "Returns the longitudes and latitudes of members.",
     ).syntax("key#0 member..."),
     Command::new("GEORADIUS", -6, |context| search::search(context, Source::Radius { may_store: true }))
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[READ, stored("STORE", 6), stored("STOREDIST", 6)])
         .key_places(|words, places| places_of_radius(words, 5, places))
         .group(GROUP, Categories::GEO)
-        .docs("3.2.0", SEARCH, "The members within a distance of a point.").syntax("key#0 longitude:double latitude:double radius:double unit<M|KM|FT|MI> [WITHCOORD] [WITHDIST] [WITHHASH] [count{COUNT/count:integer [ANY@6.2.0]}] [order<ASC|DESC>] [STORE/key#1] [STOREDIST/key#2]"),
+        .docs("3.2.0", SEARCH, "Returns the members within a distance of a point.").syntax("key#0 longitude:double latitude:double radius:double unit<M|KM|FT|MI> [WITHCOORD] [WITHDIST] [WITHHASH] [count{COUNT/count:integer [ANY@6.2.0]}] [order<ASC|DESC>] [STORE/key#1] [STOREDIST/key#2]"),
     Command::new("GEORADIUSBYMEMBER", -5, |context| search::search(context, Source::Member { may_store: true }))
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[READ, stored("STORE", 5), stored("STOREDIST", 5)])
         .key_places(|words, places| places_of_radius(words, 5, places))
         .group(GROUP, Categories::GEO)
-        .docs("3.2.0", SEARCH, "The members within a distance of a member.").syntax("key#0 member radius:double unit<M|KM|FT|MI> [WITHCOORD] [WITHDIST] [WITHHASH] [count{COUNT/count:integer [ANY]}] [order<ASC|DESC>] [STORE/key#1] [STOREDIST/key#2]"),
+        .docs("3.2.0", SEARCH, "Returns the members within a distance of a member.").syntax("key#0 member radius:double unit<M|KM|FT|MI> [WITHCOORD] [WITHDIST] [WITHHASH] [count{COUNT/count:integer [ANY]}] [order<ASC|DESC>] [STORE/key#1] [STOREDIST/key#2]"),
     reading(Command::new("GEORADIUSBYMEMBER_RO", -5, |context| {
         search::search(context, Source::Member { may_store: false })
     }))
-    .docs("3.2.10", SEARCH, "The members within a distance of a member.").syntax("key#0 member radius:double unit<M|KM|FT|MI> [WITHCOORD] [WITHDIST] [WITHHASH] [count{COUNT/count:integer [ANY]}] [order<ASC|DESC>]"),
+    .docs("3.2.10", SEARCH, "Returns the members within a distance of a member.").syntax("key#0 member radius:double unit<M|KM|FT|MI> [WITHCOORD] [WITHDIST] [WITHHASH] [count{COUNT/count:integer [ANY]}] [order<ASC|DESC>]"),
     reading(Command::new("GEORADIUS_RO", -6, |context| search::search(context, Source::Radius { may_store: false })))
-        .docs("3.2.10", SEARCH, "The members within a distance of a point.").syntax("key#0 longitude:double latitude:double radius:double unit<M|KM|FT|MI> [WITHCOORD] [WITHDIST] [WITHHASH] [count{COUNT/count:integer [ANY@6.2.0]}] [order<ASC|DESC>]"),
+        .docs("3.2.10", SEARCH, "Returns the members within a distance of a point.").syntax("key#0 longitude:double latitude:double radius:double unit<M|KM|FT|MI> [WITHCOORD] [WITHDIST] [WITHHASH] [count{COUNT/count:integer [ANY@6.2.0]}] [order<ASC|DESC>]"),
     reading(Command::new("GEOSEARCH", -7, |context| search::search(context, Source::Search))).docs(
         "6.2.0",
         SEARCH,
-        "The members within a circle or a box.",
+        "Returns the members within a circle or a box.",
     ).syntax("key#0 from<FROMMEMBER/member|FROMLONLAT/longitude_latitude{longitude:double latitude:double}> by<circle{BYRADIUS/radius:double unit<M|KM|FT|MI>}|box{BYBOX/width:double height:double unit<M|KM|FT|MI>}> [order<ASC|DESC>] [count{COUNT/count:integer [ANY]}] [WITHCOORD] [WITHDIST] [WITHHASH]"),
     Command::new("GEOSEARCHSTORE", -8, |context| search::search(context, Source::SearchStore))
         .flags(Flags::WRITE.union(Flags::DENYOOM))

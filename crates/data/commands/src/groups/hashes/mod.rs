@@ -43,58 +43,58 @@ pub const COMMANDS: &[Command] = &[
         .wide(Wide::new(1, Replies::Sum)),
     command("HEXISTS", 3, hexists, READ, LOOKED_AT)
         .elements(ElementWords::name(2))
-        .docs("2.0.0", "O(1)", "Whether a field is there.")
+        .docs("2.0.0", "O(1)", "Says whether a field exists.")
         .syntax("key#0 field"),
     command("HGET", 3, hget, READ, READS)
         .elements(ElementWords::name(2))
-        .docs("2.0.0", "O(1)", "What a field holds.")
+        .docs("2.0.0", "O(1)", "Returns the value of a field.")
         .syntax("key#0 field"),
     command("HGETALL", 2, hgetall, Flags::READONLY, READS)
-        .docs("2.0.0", "O(N) for N fields", "All fields with what they hold.")
+        .docs("2.0.0", "O(N) for N fields", "Returns all fields with their values.")
         .syntax("key#0"),
     command("HINCRBY", 4, increment::hincrby, WRITE, INCREMENTS)
         .elements(ElementWords::name(2))
-        .docs("2.0.0", "O(1)", "Adds to the integer that a field holds.")
+        .docs("2.0.0", "O(1)", "Adds to the integer of a field.")
         .syntax("key#0 field increment:integer"),
     command("HINCRBYFLOAT", 4, increment::hincrbyfloat, WRITE, INCREMENTS)
         .elements(ElementWords::name(2))
-        .docs("2.6.0", "O(1)", "Adds to the number that a field holds.")
+        .docs("2.6.0", "O(1)", "Adds to the number of a field.")
         .syntax("key#0 field increment:double"),
     command("HKEYS", 2, hkeys, Flags::READONLY, READS)
-        .docs("2.0.0", "O(N) for N fields", "The names of all fields.")
+        .docs("2.0.0", "O(N) for N fields", "Returns the names of all fields.")
         .syntax("key#0"),
-    command("HLEN", 2, hlen, READ, LOOKED_AT).docs("2.0.0", "O(1)", "How many fields there are.").syntax("key#0"),
+    command("HLEN", 2, hlen, READ, LOOKED_AT).docs("2.0.0", "O(1)", "Returns the number of fields.").syntax("key#0"),
     command("HMGET", -3, hmget, READ, READS)
         .elements(ElementWords::names(2, 1))
-        .docs("2.0.0", "O(N) for N fields asked for", "What some fields hold.")
+        .docs("2.0.0", "O(N) for N fields asked for", "Returns the values of some fields.")
         .syntax("key#0 field...")
         .wide(Wide::new(1, Replies::Joined)),
     command("HMSET", -4, hmset, WRITE, UPDATES)
         .elements(ElementWords::names(2, 2))
-        .docs("2.0.0", "O(N) for N fields to be set", "Gives fields values; HSET does it too.")
+        .docs("2.0.0", "O(N) for N fields to be set", "Sets fields, as HSET does.")
         .syntax("key#0 field_value{field value}...")
         .wide(Wide::new(2, Replies::Last)),
     command("HRANDFIELD", -2, random::hrandfield, Flags::READONLY, READS)
-        .docs("6.2.0", "O(N) for N fields given", "Some fields, chosen at random.")
+        .docs("6.2.0", "O(N) for N fields given", "Returns random fields.")
         .syntax("key#0 [options{count:integer [WITHVALUES]}]"),
     command("HSCAN", -3, hscan, Flags::READONLY, READS)
         .docs("2.8.0", "O(1) a call, O(N) for a walk over N fields", "Walks over the fields in steps.")
         .syntax("key#0 cursor:integer [MATCH/pattern:pattern] [COUNT/count:integer]"),
     command("HSET", -4, hset, WRITE, UPDATES)
         .elements(ElementWords::names(2, 2))
-        .docs("2.0.0", "O(N) for N fields to be set", "Gives fields values.")
+        .docs("2.0.0", "O(N) for N fields to be set", "Sets fields.")
         .syntax("key#0 field_value{field value}...")
         .wide(Wide::new(2, Replies::Sum)),
     command("HSETNX", 4, hsetnx, WRITE, INSERTS)
         .elements(ElementWords::name(2))
-        .docs("2.0.0", "O(1)", "Gives a field a value if it is not there.")
+        .docs("2.0.0", "O(1)", "Sets a field if it does not exist.")
         .syntax("key#0 field value"),
     command("HSTRLEN", 3, hstrlen, READ, LOOKED_AT)
         .elements(ElementWords::name(2))
-        .docs("3.2.0", "O(1)", "How long what a field holds is.")
+        .docs("3.2.0", "O(1)", "Returns the length of a field's value.")
         .syntax("key#0 field"),
     command("HVALS", 2, hvals, Flags::READONLY, READS)
-        .docs("2.0.0", "O(N) for N fields", "What all fields hold.")
+        .docs("2.0.0", "O(N) for N fields", "Returns the values of all fields.")
         .syntax("key#0"),
 ];
 

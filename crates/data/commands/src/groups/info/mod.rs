@@ -20,12 +20,12 @@ pub const COMMANDS: &[Command] = &[
     Command::new("INFO", -1, info)
         .flags(Flags::LOADING.union(Flags::STALE).union(Flags::TELLS_NO_KEYS))
         .group("server", Categories::DANGEROUS)
-        .docs("1.0.0", "O(1)", "Figures of the server, by section.")
+        .docs("1.0.0", "O(1)", "Returns figures of the server, by section.")
         .syntax("[section...]"),
     Command::new("TIME", 1, time)
         .flags(Flags::FAST.union(Flags::LOADING).union(Flags::STALE).union(Flags::TELLS_NO_KEYS))
         .group("server", Categories::empty())
-        .docs("2.6.0", "O(1)", "The server's time: seconds and microseconds."),
+        .docs("2.6.0", "O(1)", "Returns the server's time: seconds and microseconds."),
 ];
 
 /// Which sections are asked for.

@@ -17,30 +17,30 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
         .flags(Flags::READONLY)
         .keys(&[KeySpec::one(2, Access::RO)])
         .group(GROUP, Categories::KEYSPACE)
-        .docs("2.2.3", "O(1)", "The form in which a value is held.")
+        .docs("2.2.3", "O(1)", "Returns the form in which the store holds a value.")
         .syntax("key#0"),
     Command::new("FREQ", 3, frequency)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::one(2, Access::RO)])
         .group(GROUP, Categories::KEYSPACE)
-        .docs("4.0.0", "O(1)", "How often a key is used, on a logarithmic scale.")
+        .docs("4.0.0", "O(1)", "Returns how often clients use a key, on a logarithmic scale.")
         .syntax("key#0"),
     Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::KEYSPACE).docs(
         "6.2.0",
         "O(1)",
-        "The subcommands.",
+        "Lists the subcommands.",
     ),
     Command::new("IDLETIME", 3, idle_time)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::one(2, Access::RO)])
         .group(GROUP, Categories::KEYSPACE)
-        .docs("2.2.3", "O(1)", "The seconds since a key was used.")
+        .docs("2.2.3", "O(1)", "Returns the seconds since a client used a key.")
         .syntax("key#0"),
     Command::new("REFCOUNT", 3, references)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::one(2, Access::RO)])
         .group(GROUP, Categories::KEYSPACE)
-        .docs("2.2.3", "O(1)", "How many share a value.")
+        .docs("2.2.3", "O(1)", "Returns the number of references to a value.")
         .syntax("key#0"),
 ];
 
@@ -53,13 +53,13 @@ fn help(context: &mut Context<'_>) -> Result<(), Failure> {
     const LINES: &[&str] = &[
         "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ENCODING <key>",
-        "    The form in which the value of <key> is held.",
+        "    Return the form in which the store holds the value of <key>.",
         "FREQ <key>",
-        "    How often <key> is used, on a logarithmic scale.",
+        "    Return how often clients use <key>, on a logarithmic scale.",
         "IDLETIME <key>",
-        "    The seconds since <key> was used.",
+        "    Return the seconds since a client used <key>.",
         "REFCOUNT <key>",
-        "    How many share the value of <key>.",
+        "    Return the number of references to the value of <key>.",
         "HELP",
         "    Print this help.",
     ];

@@ -43,7 +43,7 @@ const MOVES: &[KeySpec] = &[KeySpec::one(1, POP), KeySpec::one(2, INSERT)];
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[
     command("BLMOVE", 6, blocking::blmove, BLOCKS.union(Flags::DENYOOM), MOVES)
-        .docs("6.2.0", "O(1)", "Moves an element from one list to another; waits for one.")
+        .docs("6.2.0", "O(1)", "Moves an element from one list to another; waits until there is one.")
         .syntax("source#0 destination#1 wherefrom<LEFT|RIGHT> whereto<LEFT|RIGHT> timeout:double"),
     command(
         "BLMPOP",
@@ -55,83 +55,95 @@ pub const COMMANDS: &[Command] = &[
     .docs(
         "7.0.0",
         "O(N+M) for N keys and M elements",
-        "Takes elements from the first list that has some; waits for one.",
+        "Removes and returns elements of the first list that has any; waits until one has.",
     )
     .syntax("timeout:double numkeys:integer key#0... where<LEFT|RIGHT> [COUNT/count:integer]"),
     command("BLPOP", -3, blocking::blpop, BLOCKS, POPS_ALL_BUT_LAST)
-        .docs("2.0.0", "O(N) for N keys", "Takes the first element of the first list that has one; waits for one.")
+        .docs(
+            "2.0.0",
+            "O(N) for N keys",
+            "Removes and returns the first element of the first list that has any; waits until one has.",
+        )
         .syntax("key#0... timeout:double"),
     command("BRPOP", -3, blocking::brpop, BLOCKS, POPS_ALL_BUT_LAST)
-        .docs("2.0.0", "O(N) for N keys", "Takes the last element of the first list that has one; waits for one.")
+        .docs(
+            "2.0.0",
+            "O(N) for N keys",
+            "Removes and returns the last element of the first list that has any; waits until one has.",
+        )
         .syntax("key#0... timeout:double"),
     command("BRPOPLPUSH", 4, blocking::brpoplpush, BLOCKS.union(Flags::DENYOOM), MOVES)
-        .docs("2.2.0", "O(1)", "Moves the last element of a list to the head of another; waits for one.")
+        .docs("2.2.0", "O(1)", "Moves the last element of a list to the head of another; waits until there is one.")
         .syntax("source#0 destination#1 timeout:double"),
     command("LINDEX", 3, lindex, Flags::READONLY, READS)
-        .docs("1.0.0", "O(N) for N elements up to the index; O(1) for the ends", "The element of a number.")
+        .docs("1.0.0", "O(N) for N elements up to the index; O(1) for the ends", "Returns the element at an index.")
         .syntax("key#0 index:integer"),
     command("LINSERT", 5, search::linsert, WRITE, INSERTS)
         .docs(
             "2.2.0",
             "O(N) for N elements up to the one it is put beside",
-            "Puts an element before or behind another.",
+            "Inserts an element before or after another.",
         )
         .syntax("key#0 where<BEFORE|AFTER> pivot element"),
     command("LLEN", 2, llen, Flags::READONLY.union(Flags::FAST), &[KeySpec::one(1, Access::RO)])
-        .docs("1.0.0", "O(1)", "How many elements there are.")
+        .docs("1.0.0", "O(1)", "Returns the number of elements.")
         .syntax("key#0"),
     command("LMOVE", 5, pop::lmove, WRITE, MOVES)
         .docs("6.2.0", "O(1)", "Moves an element from one list to another.")
         .syntax("source#0 destination#1 wherefrom<LEFT|RIGHT> whereto<LEFT|RIGHT>"),
     command("LMPOP", -4, pop::lmpop, Flags::WRITE.union(Flags::MOVABLE_KEYS), &[KeySpec::counted(1, POP)])
-        .docs("7.0.0", "O(N+M) for N keys and M elements", "Takes elements from the first list that has some.")
+        .docs(
+            "7.0.0",
+            "O(N+M) for N keys and M elements",
+            "Removes and returns elements of the first list that has any.",
+        )
         .syntax("numkeys:integer key#0... where<LEFT|RIGHT> [COUNT/count:integer]"),
     command("LPOP", -2, |context| pop::pop(context, End::Head), Flags::WRITE.union(Flags::FAST), POPS)
-        .docs("1.0.0", "O(N) for N elements", "Takes the first elements.")
+        .docs("1.0.0", "O(N) for N elements", "Removes and returns the first elements.")
         .syntax("key#0 [count:integer@6.2.0]"),
     command("LPOS", -3, search::lpos, Flags::READONLY, READS)
         .docs(
             "6.0.6",
             "O(N) for N elements; less if the match is near an end, or MAXLEN says so",
-            "The numbers of the elements that equal one.",
+            "Returns the indices of the elements that equal a value.",
         )
         .syntax("key#0 element [RANK/rank:integer] [COUNT/num-matches:integer] [MAXLEN/len:integer]"),
     command("LPUSH", -3, |context| push(context, End::Head), FAST_WRITE, INSERTS)
-        .docs("1.0.0", "O(N) for N elements added", "Puts elements before the first.")
+        .docs("1.0.0", "O(N) for N elements added", "Inserts elements before the first.")
         .syntax("key#0 element...")
         .wide(Wide::new(1, Replies::Last)),
     command("LPUSHX", -3, |context| push_if_there(context, End::Head), FAST_WRITE, INSERTS)
-        .docs("2.2.0", "O(N) for N elements added", "Puts elements before the first, if the list is there.")
+        .docs("2.2.0", "O(N) for N elements added", "Inserts elements before the first, if the list exists.")
         .syntax("key#0 element...")
         .wide(Wide::new(1, Replies::Last)),
     command("LRANGE", 4, lrange, Flags::READONLY, READS)
         .docs(
             "1.0.0",
             "O(S+N) for S elements between the nearer end and the first one, and N elements given",
-            "The elements of a range of numbers.",
+            "Returns the elements in a range of indices.",
         )
         .syntax("key#0 start:integer stop:integer"),
     command("LREM", 4, search::lrem, Flags::WRITE, DELETES)
-        .docs("1.0.0", "O(N+M) for N elements of which M are removed", "Removes the elements that equal one.")
+        .docs("1.0.0", "O(N+M) for N elements of which M are removed", "Removes the elements that equal a value.")
         .syntax("key#0 count:integer element"),
     command("LSET", 4, lset, WRITE, &[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
-        .docs("1.0.0", "O(N) for N elements; O(1) for the ends", "Gives the element of a number another value.")
+        .docs("1.0.0", "O(N) for N elements; O(1) for the ends", "Replaces the element at an index.")
         .syntax("key#0 index:integer element"),
     command("LTRIM", 4, ltrim, Flags::WRITE, DELETES)
-        .docs("1.0.0", "O(N) for N elements removed", "Removes the elements outside of a range of numbers.")
+        .docs("1.0.0", "O(N) for N elements removed", "Removes the elements outside of a range of indices.")
         .syntax("key#0 start:integer stop:integer"),
     command("RPOP", -2, |context| pop::pop(context, End::Tail), Flags::WRITE.union(Flags::FAST), POPS)
-        .docs("1.0.0", "O(N) for N elements", "Takes the last elements.")
+        .docs("1.0.0", "O(N) for N elements", "Removes and returns the last elements.")
         .syntax("key#0 [count:integer@6.2.0]"),
     command("RPOPLPUSH", 3, pop::rpoplpush, WRITE, MOVES)
         .docs("1.2.0", "O(1)", "Moves the last element of a list to the head of another.")
         .syntax("source#0 destination#1"),
     command("RPUSH", -3, |context| push(context, End::Tail), FAST_WRITE, INSERTS)
-        .docs("1.0.0", "O(N) for N elements added", "Puts elements behind the last.")
+        .docs("1.0.0", "O(N) for N elements added", "Appends elements after the last.")
         .syntax("key#0 element...")
         .wide(Wide::new(1, Replies::Last)),
     command("RPUSHX", -3, |context| push_if_there(context, End::Tail), FAST_WRITE, INSERTS)
-        .docs("2.2.0", "O(N) for N elements added", "Puts elements behind the last, if the list is there.")
+        .docs("2.2.0", "O(N) for N elements added", "Appends elements after the last, if the list exists.")
         .syntax("key#0 element...")
         .wide(Wide::new(1, Replies::Last)),
 ];

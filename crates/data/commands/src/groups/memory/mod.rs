@@ -20,46 +20,46 @@ const GROUP: &str = "server";
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("MEMORY", -2, |_| Err(Failure::Syntax))
     .group(GROUP, Categories::empty())
-    .docs("4.0.0", "depends on the subcommand", "What takes how much memory.")
+    .docs("4.0.0", "depends on the subcommand", "Shows what takes memory.")
     .subcommands(&[
-        Command::new("DOCTOR", 2, doctor).group(GROUP, Categories::empty()).docs(
-            "4.0.0",
-            "O(1)",
-            "A report of problems.",
-        ),
+        Command::new("DOCTOR", 2, doctor).group(GROUP, Categories::empty()).docs("4.0.0", "O(1)", "Reports problems."),
         Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::empty()).docs(
             "4.0.0",
             "O(1)",
-            "The subcommands.",
+            "Lists the subcommands.",
         ),
         Command::new("MALLOC-STATS", 2, malloc_stats).group(GROUP, Categories::empty()).docs(
             "4.0.0",
             "O(1)",
-            "What the allocator says of itself.",
+            "Returns the allocator's own statistics.",
         ),
         Command::new("PURGE", 2, purge).group(GROUP, Categories::empty()).docs(
             "4.0.0",
             "O(1)",
-            "Has the allocator give back at once what is free; it does so within a second or two by itself.",
+            "Makes the allocator give back free memory at once; by itself it does so within a second or two.",
         ),
-        Command::new("STATS", 2, stats).group(GROUP, Categories::empty()).docs("4.0.0", "O(1)", "What takes how much."),
+        Command::new("STATS", 2, stats).group(GROUP, Categories::empty()).docs(
+            "4.0.0",
+            "O(1)",
+            "Shows how much memory each part of the server takes.",
+        ),
         Command::new("USAGE", -3, usage)
             .flags(Flags::READONLY)
             .keys(&[KeySpec::one(2, Access::RO)])
             .group(GROUP, Categories::empty())
-            .docs("4.0.0", "O(N) for N samples", "About how many bytes a key takes in memory.")
+            .docs("4.0.0", "O(N) for N samples", "Estimates the bytes of memory of a key.")
             .syntax("key#0 [SAMPLES/count:integer]"),
     ])];
 
 fn help(context: &mut Context<'_>) -> Result<(), Failure> {
     const LINES: &[(&str, &str)] = &[
-        ("DOCTOR", "A report of problems."),
-        ("MALLOC-STATS", "What the allocator says of itself."),
-        ("PURGE", "Have the allocator give back what is free."),
-        ("STATS", "What takes how much."),
+        ("DOCTOR", "Reports problems."),
+        ("MALLOC-STATS", "Returns the allocator's own statistics."),
+        ("PURGE", "Makes the allocator give back free memory."),
+        ("STATS", "Shows how much memory each part of the server takes."),
         (
             "USAGE <key> [SAMPLES <count>]",
-            "About how many bytes <key> takes, by the sizes of <count> of its elements (default: 5, 0: all).",
+            "Estimates the bytes of <key> from the sizes of <count> of its elements (default: 5, 0: all).",
         ),
     ];
     help::reply(context, "MEMORY", LINES);

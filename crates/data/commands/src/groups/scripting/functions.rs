@@ -26,7 +26,7 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
     Command::new("DUMP", 2, dump).flags(Flags::NOSCRIPT).group(GROUP, Categories::SCRIPTING).docs(
         "7.0.0",
         "O(N) for N functions",
-        "All libraries as bytes.",
+        "Returns all libraries as bytes.",
     ),
     Command::new("FLUSH", -2, flush)
         .flags(CHANGES)
@@ -36,31 +36,31 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
     Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::SCRIPTING).docs(
         "7.0.0",
         "O(1)",
-        "The subcommands.",
+        "Lists the subcommands.",
     ),
     Command::new("KILL", 2, kill)
         .flags(Flags::NOSCRIPT.union(Flags::ALLOW_BUSY))
         .group(GROUP, Categories::SCRIPTING)
-        .docs("7.0.0", "O(1)", "Ends the function that runs, if it has written nothing."),
+        .docs("7.0.0", "O(1)", "Ends the running function, if it has written nothing."),
     Command::new("LIST", -2, list)
         .flags(Flags::NOSCRIPT)
         .group(GROUP, Categories::SCRIPTING)
-        .docs("7.0.0", "O(N) for N functions", "The libraries with their functions.")
+        .docs("7.0.0", "O(N) for N functions", "Lists the libraries with their functions.")
         .syntax("[LIBRARYNAME/library-name-pattern] [WITHCODE]"),
     Command::new("LOAD", -3, load)
         .flags(CHANGES.union(Flags::DENYOOM))
         .group(GROUP, Categories::SCRIPTING)
-        .docs("7.0.0", "O(1), and what the library does", "Makes a library known.")
+        .docs("7.0.0", "O(1), and what the library does", "Loads a library.")
         .syntax("[REPLACE] function-code"),
     Command::new("RESTORE", -3, restore)
         .flags(CHANGES.union(Flags::DENYOOM))
         .group(GROUP, Categories::SCRIPTING)
-        .docs("7.0.0", "O(N) for N functions", "Brings libraries back that were dumped.")
+        .docs("7.0.0", "O(N) for N functions", "Loads libraries from FUNCTION DUMP.")
         .syntax("serialized-value [policy<FLUSH|APPEND|REPLACE>]"),
     Command::new("STATS", 2, stats)
         .flags(Flags::NOSCRIPT.union(Flags::ALLOW_BUSY))
         .group(GROUP, Categories::SCRIPTING)
-        .docs("7.0.0", "O(1)", "The function that runs, and how many there are."),
+        .docs("7.0.0", "O(1)", "Shows the running function, and counts libraries and functions."),
 ];
 
 /// Libraries changed: that is propagated.
@@ -242,20 +242,20 @@ fn help(context: &mut Context<'_>) -> Result<(), Failure> {
             "DELETE <library>",
             "    Remove a library.",
             "DUMP",
-            "    All libraries as bytes, for RESTORE.",
+            "    Return all libraries as bytes, for RESTORE.",
             "FLUSH [ASYNC|SYNC]",
             "    Remove all libraries. Both modes are the same here.",
             "KILL",
-            "    End the function that runs, if it has written nothing.",
+            "    End the running function, if it has written nothing.",
             "LIST [LIBRARYNAME <pattern>] [WITHCODE]",
-            "    The libraries with their functions, and their text.",
+            "    List the libraries with their functions, and their code.",
             "LOAD [REPLACE] <code>",
-            "    Make a library known. Its first line is `#!lua name=<library>`.",
+            "    Load a library. Its first line is `#!lua name=<library>`.",
             "RESTORE <payload> [FLUSH|APPEND|REPLACE]",
-            "    Bring libraries back: instead of those that are there, beside them (the default), or beside those of other",
-            "    names.",
+            "    Load libraries from DUMP: instead of the present ones, beside them (the default), or instead of those with the",
+            "    same names.",
             "STATS",
-            "    The function that runs, and how many libraries and functions there are.",
+            "    Show the running function, and count libraries and functions.",
             "HELP",
             "    Print this help.",
         ],

@@ -32,7 +32,7 @@ pub const COMMANDS: &[Command] = &[
         .docs("2.6.0", "that of the script", "Runs a script.")
         .syntax("script numkeys:integer [key#0...] [arg...]"),
     evaluation("EVALSHA", KEYS, RUN.union(Flags::BY_DIGEST))
-        .docs("2.6.0", "that of the script", "Runs a script that is known, by its SHA-1.")
+        .docs("2.6.0", "that of the script", "Runs a known script, by its SHA-1.")
         .syntax("sha1 numkeys:integer [key#0...] [arg...]"),
     evaluation("EVAL_RO", KEYS_RO, READ.union(Flags::READONLY))
         .docs("7.0.0", "that of the script", "Runs a script that may not write.")
@@ -48,12 +48,12 @@ pub const COMMANDS: &[Command] = &[
         .syntax("function numkeys:integer [key#0...] [arg...]"),
     Command::new("SCRIPT", -2, |_| Err(Failure::Syntax))
         .group(GROUP, Categories::empty())
-        .docs("2.6.0", "depends on the subcommand", "The scripts that are known.")
+        .docs("2.6.0", "depends on the subcommand", "Manages the known scripts.")
         .subcommands(&[
             Command::new("LOAD", 3, load)
                 .flags(Flags::NOSCRIPT.union(Flags::STALE))
                 .group(GROUP, Categories::SCRIPTING)
-                .docs("2.6.0", "O(N) for a script of N bytes", "Makes a script known and gives its SHA-1.")
+                .docs("2.6.0", "O(N) for a script of N bytes", "Loads a script and returns its SHA-1.")
                 .syntax("script"),
             Command::new("DEBUG", 3, debug)
                 .flags(Flags::NOSCRIPT)
@@ -61,13 +61,13 @@ pub const COMMANDS: &[Command] = &[
                 .docs(
                     "3.2.0",
                     "O(1)",
-                    "Ends stepping through scripts. There is none to begin: `YES` and `SYNC` are refused.",
+                    "Ends the debugging of scripts. The store has no debugger: it refuses `YES` and `SYNC`.",
                 )
                 .syntax("mode<YES|SYNC|NO>"),
             Command::new("EXISTS", -3, exists)
                 .flags(Flags::NOSCRIPT)
                 .group(GROUP, Categories::SCRIPTING)
-                .docs("2.6.0", "O(N) for N scripts", "Which of some scripts are known.")
+                .docs("2.6.0", "O(N) for N scripts", "Says for each of some scripts whether the store knows it.")
                 .syntax("sha1..."),
             Command::new("FLUSH", -2, flush_scripts)
                 .flags(Flags::NOSCRIPT)
@@ -77,15 +77,15 @@ pub const COMMANDS: &[Command] = &[
             Command::new("HELP", 2, help)
                 .flags(Flags::LOADING.union(Flags::STALE))
                 .group(GROUP, Categories::SCRIPTING)
-                .docs("5.0.0", "O(1)", "The subcommands."),
+                .docs("5.0.0", "O(1)", "Lists the subcommands."),
             Command::new("KILL", 2, kill)
                 .flags(Flags::NOSCRIPT.union(Flags::ALLOW_BUSY))
                 .group(GROUP, Categories::SCRIPTING)
-                .docs("2.6.0", "O(1)", "Ends the script that runs, if it has written nothing."),
+                .docs("2.6.0", "O(1)", "Ends the running script, if it has written nothing."),
         ]),
     Command::new("FUNCTION", -2, |_| Err(Failure::Syntax))
         .group(GROUP, Categories::empty())
-        .docs("7.0.0", "depends on the subcommand", "Libraries of functions.")
+        .docs("7.0.0", "depends on the subcommand", "Manages libraries of functions.")
         .subcommands(functions::SUBCOMMANDS),
 ];
 
@@ -161,15 +161,15 @@ fn help(context: &mut Context<'_>) -> Result<(), Failure> {
         &[
             "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
             "DEBUG NO",
-            "    End stepping through scripts: there is none to begin.",
+            "    End the debugging of scripts. The store has no debugger.",
             "EXISTS <sha1> [<sha1> ...]",
-            "    Which of some scripts are known.",
+            "    Say for each of some scripts whether the store knows it.",
             "FLUSH [ASYNC|SYNC]",
             "    Forget all scripts. Both modes are the same here.",
             "KILL",
-            "    End the script that runs, if it has written nothing.",
+            "    End the running script, if it has written nothing.",
             "LOAD <script>",
-            "    Make a script known without running it.",
+            "    Load a script without running it.",
             "HELP",
             "    Print this help.",
         ],

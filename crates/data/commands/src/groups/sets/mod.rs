@@ -40,15 +40,15 @@ pub const COMMANDS: &[Command] = &[
         .docs("1.0.0", "O(N) for N members added", "Adds members.")
         .syntax("key#0 member...")
         .wide(Wide::new(1, Replies::Sum)),
-    command("SCARD", 2, scard, READ, LOOKED_AT).docs("1.0.0", "O(1)", "How many members there are.").syntax("key#0"),
+    command("SCARD", 2, scard, READ, LOOKED_AT).docs("1.0.0", "O(1)", "Returns the number of members.").syntax("key#0"),
     command("SDIFF", -2, algebra::sdiff, Flags::READONLY, READS_ALL)
-        .docs("1.0.0", "O(N) for N members of all sets", "The members of the first set that no other one has.")
+        .docs("1.0.0", "O(N) for N members of all sets", "Returns the members of the first set that no other set has.")
         .syntax("key#0..."),
     command("SDIFFSTORE", -3, algebra::sdiffstore, STORE, OVERWRITES)
-        .docs("1.0.0", "O(N) for N members of all sets", "Keeps the members of the first set that no other one has.")
+        .docs("1.0.0", "O(N) for N members of all sets", "Stores the members of the first set that no other set has.")
         .syntax("destination#0 key#1..."),
     command("SINTER", -2, algebra::sinter, Flags::READONLY, READS_ALL)
-        .docs("1.0.0", "O(N*M) for N members of the smallest of M sets", "The members that all sets have.")
+        .docs("1.0.0", "O(N*M) for N members of the smallest of M sets", "Returns the members that all sets have.")
         .syntax("key#0..."),
     command(
         "SINTERCARD",
@@ -57,21 +57,21 @@ pub const COMMANDS: &[Command] = &[
         Flags::READONLY.union(Flags::MOVABLE_KEYS),
         &[KeySpec::counted(1, GIVEN)],
     )
-    .docs("7.0.0", "O(N*M) for N members of the smallest of M sets", "How many members all sets have.")
+    .docs("7.0.0", "O(N*M) for N members of the smallest of M sets", "Counts the members that all sets have.")
     .syntax("numkeys:integer key#0... [LIMIT/limit:integer]"),
     command("SINTERSTORE", -3, algebra::sinterstore, STORE, UPDATES)
-        .docs("1.0.0", "O(N*M) for N members of the smallest of M sets", "Keeps the members that all sets have.")
+        .docs("1.0.0", "O(N*M) for N members of the smallest of M sets", "Stores the members that all sets have.")
         .syntax("destination#0 key#1..."),
     command("SISMEMBER", 3, sismember, READ, LOOKED_AT)
         .elements(ElementWords::name(2))
-        .docs("1.0.0", "O(1)", "Whether a set has a member.")
+        .docs("1.0.0", "O(1)", "Says whether a set has a member.")
         .syntax("key#0 member"),
     command("SMEMBERS", 2, smembers, Flags::READONLY, READS)
-        .docs("1.0.0", "O(N) for N members", "All members.")
+        .docs("1.0.0", "O(N) for N members", "Returns all members.")
         .syntax("key#0"),
     command("SMISMEMBER", -3, smismember, READ, READS)
         .elements(ElementWords::names(2, 1))
-        .docs("6.2.0", "O(N) for N members asked for", "Which of some members a set has.")
+        .docs("6.2.0", "O(N) for N members asked for", "Says for each of some members whether a set has it.")
         .syntax("key#0 member...")
         .wide(Wide::new(1, Replies::Joined)),
     command("SMOVE", 4, smove, WRITE, &[KeySpec::one(1, POP), KeySpec::one(2, INSERT)])
@@ -79,10 +79,10 @@ pub const COMMANDS: &[Command] = &[
         .docs("1.0.0", "O(1)", "Moves a member from one set to another.")
         .syntax("source#0 destination#1 member"),
     command("SPOP", -2, random::spop, WRITE, &[KeySpec::one(1, POP)])
-        .docs("1.0.0", "O(N) for N members taken", "Takes members chosen at random.")
+        .docs("1.0.0", "O(N) for N members taken", "Removes and returns random members.")
         .syntax("key#0 [count:integer@3.2.0]"),
     command("SRANDMEMBER", -2, random::srandmember, Flags::READONLY, READS)
-        .docs("1.0.0", "O(N) for N members given", "Some members, chosen at random.")
+        .docs("1.0.0", "O(N) for N members given", "Returns random members.")
         .syntax("key#0 [count:integer@2.6.0]"),
     command("SREM", -3, srem, WRITE, &[KeySpec::one(1, Access::RW.union(Access::DELETE))])
         .elements(ElementWords::names(2, 1))
@@ -93,10 +93,10 @@ pub const COMMANDS: &[Command] = &[
         .docs("2.8.0", "O(1) a call, O(N) for a walk over N members", "Walks over the members in steps.")
         .syntax("key#0 cursor:integer [MATCH/pattern:pattern] [COUNT/count:integer]"),
     command("SUNION", -2, algebra::sunion, Flags::READONLY, READS_ALL)
-        .docs("1.0.0", "O(N) for N members of all sets", "The members that any of the sets has.")
+        .docs("1.0.0", "O(N) for N members of all sets", "Returns the members that any of the sets has.")
         .syntax("key#0..."),
     command("SUNIONSTORE", -3, algebra::sunionstore, STORE, OVERWRITES)
-        .docs("1.0.0", "O(N) for N members of all sets", "Keeps the members that any of the sets has.")
+        .docs("1.0.0", "O(N) for N members of all sets", "Stores the members that any of the sets has.")
         .syntax("destination#0 key#1..."),
 ];
 

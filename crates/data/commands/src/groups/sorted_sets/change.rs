@@ -42,7 +42,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE)
         .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
         .group(GROUP, Categories::SORTED_SET)
-        .docs("1.2.0", "O(log(N)) for each member, N: members of the set", "Puts members, or gives them other scores.").syntax("key#0 [condition<NX|XX>@3.0.2] [comparison<GT|LT>@6.2.0] [change=CH@3.0.2] [increment=INCR@3.0.2] score_member{score:double member}...")
+        .docs("1.2.0", "O(log(N)) for each member, N: members of the set", "Adds members, or changes their scores.").syntax("key#0 [condition<NX|XX>@3.0.2] [comparison<GT|LT>@6.2.0] [change=CH@3.0.2] [increment=INCR@3.0.2] score_member{score:double member}...")
         .wide(ADDS),
     Command::new("ZINCRBY", 4, zincrby)
         .elements(ElementWords::name(3))
@@ -52,7 +52,7 @@ pub const COMMANDS: &[Command] = &[
         .docs(
             "1.2.0",
             "O(log(N)), N: members of the set",
-            "Adds to the score of a member; puts it if it is not there.",
+            "Adds to the score of a member; adds the member if it does not exist.",
         ).syntax("key#0 increment:integer member"),
     Command::new("ZREM", -3, zrem)
         .elements(ElementWords::names(2, 1))
@@ -75,7 +75,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::WRITE)
         .keys(DELETES)
         .group(GROUP, Categories::SORTED_SET)
-        .docs("2.8.9", "O(log(N)+M), M: members removed", "Removes the members between two names of one score.").syntax("key#0 min max"),
+        .docs("2.8.9", "O(log(N)+M), M: members removed", "Removes the members between two names, where all scores are equal.").syntax("key#0 min max"),
 ];
 
 /// What ZADD puts, and when.

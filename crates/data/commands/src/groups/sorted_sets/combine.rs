@@ -35,24 +35,24 @@ const fn storing(command: Command) -> Command {
 /// Commands that combine sets.
 pub const COMMANDS: &[Command] = &[
     reading(Command::new("ZUNION", -3, |context| give(context, Operation::Union)))
-        .docs("6.2.0", "O(N)+O(M*log(M)), N: members of all sets, M: of the result", "The members of all sets.")
+        .docs("6.2.0", "O(N)+O(M*log(M)), N: members of all sets, M: of the result", "Returns the members of all sets.")
         .syntax("numkeys:integer key#0... [WEIGHTS/weight:integer...] [AGGREGATE/aggregate<SUM|MIN|MAX>] [WITHSCORES]"),
     reading(Command::new("ZINTER", -3, |context| give(context, Operation::Intersection)))
         .docs(
             "6.2.0",
             "O(N*K)+O(M*log(M)), N: members of the smallest of K sets, M: of the result",
-            "The members that are in all sets.",
+            "Returns the members that are in all sets.",
         )
         .syntax("numkeys:integer key#0... [WEIGHTS/weight:integer...] [AGGREGATE/aggregate<SUM|MIN|MAX>] [WITHSCORES]"),
     reading(Command::new("ZDIFF", -3, |context| give(context, Operation::Difference)))
         .docs(
             "6.2.0",
             "O(N*K+M*log(M)), N: members of the first of K sets, M: of the result",
-            "The members of the first set that are in no other.",
+            "Returns the members of the first set that are in no other.",
         )
         .syntax("numkeys:integer key#0... [WITHSCORES]"),
     reading(Command::new("ZINTERCARD", -3, zintercard))
-        .docs("7.0.0", "O(N*K), N: members of the smallest of K sets", "How many members are in all sets.")
+        .docs("7.0.0", "O(N*K), N: members of the smallest of K sets", "Counts the members that are in all sets.")
         .syntax("numkeys:integer key#0... [LIMIT/limit:integer]"),
     storing(Command::new("ZUNIONSTORE", -4, |context| store(context, Operation::Union, "zunionstore")))
         .docs("2.0.0", "O(N)+O(M*log(M)), N: members of all sets, M: of the result", "Stores the members of all sets.")

@@ -25,31 +25,35 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::WRITE.union(Flags::FAST))
         .keys(&[KeySpec::one(1, TAKES)])
         .group(GROUP, Categories::SORTED_SET)
-        .docs("5.0.0", "O(log(N)*M), M: members taken", "Takes the members with the lowest scores.")
+        .docs("5.0.0", "O(log(N)*M), M: members taken", "Removes and returns the members with the lowest scores.")
         .syntax("key#0 [count:integer]"),
     Command::new("ZPOPMAX", -2, |context| zpop(context, Side::Max))
         .flags(Flags::WRITE.union(Flags::FAST))
         .keys(&[KeySpec::one(1, TAKES)])
         .group(GROUP, Categories::SORTED_SET)
-        .docs("5.0.0", "O(log(N)*M), M: members taken", "Takes the members with the greatest scores.")
+        .docs("5.0.0", "O(log(N)*M), M: members taken", "Removes and returns the members with the highest scores.")
         .syntax("key#0 [count:integer]"),
     Command::new("BZPOPMIN", -3, |context| bzpop(context, Side::Min))
         .flags(BLOCKING)
         .keys(&[KeySpec::range(1, -2, 1, TAKES)])
         .group(GROUP, Categories::SORTED_SET)
-        .docs("5.0.0", "O(log(N))", "Takes the member with the lowest score; waits until there is one.")
+        .docs("5.0.0", "O(log(N))", "Removes and returns the member with the lowest score; waits until there is one.")
         .syntax("key#0... timeout:double"),
     Command::new("BZPOPMAX", -3, |context| bzpop(context, Side::Max))
         .flags(BLOCKING)
         .keys(&[KeySpec::range(1, -2, 1, TAKES)])
         .group(GROUP, Categories::SORTED_SET)
-        .docs("5.0.0", "O(log(N))", "Takes the member with the greatest score; waits until there is one.")
+        .docs("5.0.0", "O(log(N))", "Removes and returns the member with the highest score; waits until there is one.")
         .syntax("key#0... timeout:double"),
     Command::new("ZMPOP", -4, zmpop)
         .flags(Flags::WRITE)
         .keys(&[KeySpec::counted(1, TAKES)])
         .group(GROUP, Categories::SORTED_SET)
-        .docs("7.0.0", "O(K)+O(M*log(N)) for K keys, M: members taken", "Takes members of the first key that has some.")
+        .docs(
+            "7.0.0",
+            "O(K)+O(M*log(N)) for K keys, M: members taken",
+            "Removes and returns members of the first sorted set that has any.",
+        )
         .syntax("numkeys:integer key#0... where<MIN|MAX> [COUNT/count:integer]"),
     Command::new("BZMPOP", -5, bzmpop)
         .flags(Flags::WRITE.union(Flags::BLOCKING))
@@ -58,7 +62,7 @@ pub const COMMANDS: &[Command] = &[
         .docs(
             "7.0.0",
             "O(K)+O(M*log(N)) for K keys, M: members taken",
-            "Takes members of the first key that has some; waits until one has.",
+            "Removes and returns members of the first sorted set that has any; waits until one has.",
         )
         .syntax("timeout:double numkeys:integer key#0... where<MIN|MAX> [COUNT/count:integer]"),
 ];

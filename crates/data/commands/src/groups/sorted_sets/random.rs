@@ -23,7 +23,7 @@ pub const COMMANDS: &[Command] = &[Command::new("ZRANDMEMBER", -2, zrandmember)
     .flags(Flags::READONLY)
     .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
     .group(GROUP, Categories::SORTED_SET)
-    .docs("6.2.0", "O(N*log(M)) for N of M members", "Members drawn at random.")
+    .docs("6.2.0", "O(N*log(M)) for N of M members", "Returns random members.")
     .syntax("key#0 [options{count:integer [WITHSCORES]}]")];
 
 fn zrandmember(context: &mut Context<'_>) -> Result<(), Failure> {

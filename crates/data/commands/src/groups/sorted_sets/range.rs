@@ -29,32 +29,32 @@ pub const COMMANDS: &[Command] = &[
     reading(Command::new("ZRANGE", -4, |context| range(context, None, None))).docs(
         "1.2.0",
         "O(log(N)+M), M: members given",
-        "The members between two ranks, scores or names, in either order.",
+        "Returns the members between two ranks, scores or names, in either order.",
     ).syntax("key#0 start stop [sortby<BYSCORE|BYLEX>@6.2.0] [REV@6.2.0] [LIMIT/offset_count{offset:integer count:integer}@6.2.0] [WITHSCORES]"),
     reading(Command::new("ZREVRANGE", -4, |context| range(context, Some(By::Rank), Some(true)))).docs(
         "1.2.0",
         "O(log(N)+M), M: members given",
-        "The members between two ranks, the last one first.",
+        "Returns the members between two ranks, the last one first.",
     ).syntax("key#0 start:integer stop:integer [WITHSCORES]"),
     reading(Command::new("ZRANGEBYSCORE", -4, |context| range(context, Some(By::Score), Some(false)))).docs(
         "1.0.5",
         "O(log(N)+M), M: members given",
-        "The members between two scores.",
+        "Returns the members between two scores.",
     ).syntax("key#0 min:double max:double [WITHSCORES@2.0.0] [LIMIT/offset_count{offset:integer count:integer}]"),
     reading(Command::new("ZREVRANGEBYSCORE", -4, |context| range(context, Some(By::Score), Some(true)))).docs(
         "2.2.0",
         "O(log(N)+M), M: members given",
-        "The members between two scores, the greatest first.",
+        "Returns the members between two scores, the highest first.",
     ).syntax("key#0 max:double min:double [WITHSCORES] [LIMIT/offset_count{offset:integer count:integer}]"),
     reading(Command::new("ZRANGEBYLEX", -4, |context| range(context, Some(By::Name), Some(false)))).docs(
         "2.8.9",
         "O(log(N)+M), M: members given",
-        "The members of one score between two names.",
+        "Returns the members between two names, where all scores are equal.",
     ).syntax("key#0 min max [LIMIT/offset_count{offset:integer count:integer}]"),
     reading(Command::new("ZREVRANGEBYLEX", -4, |context| range(context, Some(By::Name), Some(true)))).docs(
         "2.8.9",
         "O(log(N)+M), M: members given",
-        "The members of one score between two names, the last one first.",
+        "Returns the members between two names, the last one first, where all scores are equal.",
     ).syntax("key#0 max min [LIMIT/offset_count{offset:integer count:integer}]"),
     Command::new("ZRANGESTORE", -5, zrangestore)
         .flags(Flags::WRITE.union(Flags::DENYOOM))

@@ -20,21 +20,21 @@ pub const COMMANDS: &[Command] = &[
         .flags(FAST)
         .keys(&[KeySpec::one(1, Access::RO)])
         .group(GROUP, Categories::SORTED_SET)
-        .docs("1.2.0", "O(1)", "How many members there are.")
+        .docs("1.2.0", "O(1)", "Returns the number of members.")
         .syntax("key#0"),
     Command::new("ZSCORE", 3, zscore)
         .elements(ElementWords::name(2))
         .flags(FAST)
         .keys(READS)
         .group(GROUP, Categories::SORTED_SET)
-        .docs("1.2.0", "O(1)", "The score of a member.")
+        .docs("1.2.0", "O(1)", "Returns the score of a member.")
         .syntax("key#0 member"),
     Command::new("ZMSCORE", -3, zmscore)
         .elements(ElementWords::names(2, 1))
         .flags(FAST)
         .keys(READS)
         .group(GROUP, Categories::SORTED_SET)
-        .docs("6.2.0", "O(1) for each member", "The scores of members.")
+        .docs("6.2.0", "O(1) for each member", "Returns the scores of members.")
         .syntax("key#0 member...")
         .wide(Wide::new(1, Replies::Joined)),
     Command::new("ZRANK", 3, |context| rank(context, false))
@@ -42,32 +42,32 @@ pub const COMMANDS: &[Command] = &[
         .flags(FAST)
         .keys(READS)
         .group(GROUP, Categories::SORTED_SET)
-        .docs("2.0.0", "O(log(N))", "How many members are in front of one.")
+        .docs("2.0.0", "O(log(N))", "Returns how many members are before one.")
         .syntax("key#0 member"),
     Command::new("ZREVRANK", 3, |context| rank(context, true))
         .elements(ElementWords::name(2))
         .flags(FAST)
         .keys(READS)
         .group(GROUP, Categories::SORTED_SET)
-        .docs("2.0.0", "O(log(N))", "How many members are behind one.")
+        .docs("2.0.0", "O(log(N))", "Returns how many members are after one.")
         .syntax("key#0 member"),
     Command::new("ZCOUNT", 4, zcount)
         .flags(FAST)
         .keys(READS)
         .group(GROUP, Categories::SORTED_SET)
-        .docs("2.0.0", "O(log(N))", "How many members are between two scores.")
+        .docs("2.0.0", "O(log(N))", "Counts the members between two scores.")
         .syntax("key#0 min:double max:double"),
     Command::new("ZLEXCOUNT", 4, zlexcount)
         .flags(FAST)
         .keys(READS)
         .group(GROUP, Categories::SORTED_SET)
-        .docs("2.8.9", "O(log(N))", "How many members of one score are between two names.")
+        .docs("2.8.9", "O(log(N))", "Counts the members between two names, where all scores are equal.")
         .syntax("key#0 min max"),
     Command::new("ZSCAN", -3, zscan)
         .flags(Flags::READONLY)
         .keys(READS)
         .group(GROUP, Categories::SORTED_SET)
-        .docs("2.8.0", "O(1) for each call", "Walks over members and scores, a few with each call.")
+        .docs("2.8.0", "O(1) for each call", "Walks over members and scores in steps.")
         .syntax("key#0 cursor:integer [MATCH/pattern:pattern] [COUNT/count:integer]"),
 ];
 

@@ -30,7 +30,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::WRITE)
         .keys(&[KeySpec::one(1, Access::RW.union(Access::DELETE))])
         .group(GROUP, Categories::STREAM)
-        .docs("5.0.0", "O(N) for N entries removed", "Removes the first entries, down to a length or up to an id.").syntax("key#0 trim{strategy<MAXLEN|MINID@6.2.0> [operator<equal=\"=\"|approximately=\"~\">] threshold [LIMIT/count:integer@6.2.0]}"),
+        .docs("5.0.0", "O(N) for N entries removed", "Removes the oldest entries, down to a length or up to an id.").syntax("key#0 trim{strategy<MAXLEN|MINID@6.2.0> [operator<equal=\"=\"|approximately=\"~\">] threshold [LIMIT/count:integer@6.2.0]}"),
     Command::new("XDEL", -3, xdel)
         .elements(ElementWords::Entries { first: 2, are_read: true, are_pending: false })
         .flags(Flags::WRITE.union(Flags::FAST))
@@ -41,7 +41,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::READONLY.union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RO)])
         .group(GROUP, Categories::STREAM)
-        .docs("5.0.0", "O(1)", "How many entries there are.").syntax("key#0"),
+        .docs("5.0.0", "O(1)", "Returns the number of entries.").syntax("key#0"),
     Command::new("XSETID", -3, xsetid)
         .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])

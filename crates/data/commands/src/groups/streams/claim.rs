@@ -33,7 +33,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::WRITE.union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::DELETE))])
         .group(GROUP, Categories::STREAM)
-        .docs("6.2.0", "O(1) for a small COUNT", "Gives entries that were pending for long to another consumer.").syntax("key#0 group consumer min-idle-time start [COUNT/count:integer] [JUSTID]"),
+        .docs("6.2.0", "O(1) for a small COUNT", "Gives entries that have been pending for long to another consumer.").syntax("key#0 group consumer min-idle-time start [COUNT/count:integer] [JUSTID]"),
 ];
 
 /// The place of the first id among the words of XCLAIM.

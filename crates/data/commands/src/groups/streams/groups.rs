@@ -22,13 +22,13 @@ const CREATES: Flags = Flags::WRITE.union(Flags::DENYOOM);
 /// XGROUP.
 pub const COMMANDS: &[Command] = &[Command::new("XGROUP", -2, |_| Err(Failure::Syntax))
     .group(GROUP, Categories::STREAM)
-    .docs("5.0.0", "", "Commands about consumer groups.")
+    .docs("5.0.0", "", "Manages consumer groups.")
     .subcommands(&[
         Command::new("CREATE", -5, create)
             .flags(CREATES)
             .keys(&[KeySpec::one(2, Access::RW.union(Access::INSERT))])
             .group(GROUP, Categories::STREAM)
-            .docs("5.0.0", "O(1)", "Makes a group.")
+            .docs("5.0.0", "O(1)", "Creates a group.")
             .syntax("key#0 groupname id<id|new_id=\"$\"> [MKSTREAM] [ENTRIESREAD/entries_read:integer]"),
         Command::new("CREATECONSUMER", 5, create_consumer)
             .flags(CREATES)
@@ -40,7 +40,7 @@ pub const COMMANDS: &[Command] = &[Command::new("XGROUP", -2, |_| Err(Failure::S
             .flags(Flags::WRITE)
             .keys(&[KeySpec::one(2, Access::RW.union(Access::DELETE))])
             .group(GROUP, Categories::STREAM)
-            .docs("5.0.0", "O(N) for N pending entries", "Removes a consumer with what is pending for it.")
+            .docs("5.0.0", "O(N) for N pending entries", "Removes a consumer with its pending entries.")
             .syntax("key#0 groupname consumername"),
         Command::new("DESTROY", 4, destroy)
             .flags(Flags::WRITE)
@@ -51,13 +51,13 @@ pub const COMMANDS: &[Command] = &[Command::new("XGROUP", -2, |_| Err(Failure::S
         Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::STREAM).docs(
             "5.0.0",
             "O(1)",
-            "The subcommands.",
+            "Lists the subcommands.",
         ),
         Command::new("SETID", -5, set_id)
             .flags(Flags::WRITE)
             .keys(&[KeySpec::one(2, Access::RW.union(Access::UPDATE))])
             .group(GROUP, Categories::STREAM)
-            .docs("5.0.0", "O(1)", "Sets the last entry that a group was given.")
+            .docs("5.0.0", "O(1)", "Sets the last delivered entry of a group.")
             .syntax("key#0 groupname id<id|new_id=\"$\"> [ENTRIESREAD/entries_read:integer]"),
     ])];
 

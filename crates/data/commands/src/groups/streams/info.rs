@@ -28,30 +28,30 @@ const READS: &[KeySpec] = &[KeySpec::one(2, Access::RO.union(Access::ACCESS))];
 /// XINFO.
 pub const COMMANDS: &[Command] = &[Command::new("XINFO", -2, |_| Err(Failure::Syntax))
     .group(GROUP, Categories::STREAM)
-    .docs("5.0.0", "", "Commands that tell about streams.")
+    .docs("5.0.0", "", "Describes streams.")
     .subcommands(&[
         Command::new("CONSUMERS", 4, consumers)
             .flags(Flags::READONLY)
             .keys(READS)
             .group(GROUP, Categories::STREAM)
-            .docs("5.0.0", "O(1)", "The consumers of a group.")
+            .docs("5.0.0", "O(1)", "Lists the consumers of a group.")
             .syntax("key#0 groupname"),
         Command::new("GROUPS", 3, groups)
             .flags(Flags::READONLY)
             .keys(READS)
             .group(GROUP, Categories::STREAM)
-            .docs("5.0.0", "O(1)", "The groups of a stream.")
+            .docs("5.0.0", "O(1)", "Lists the groups of a stream.")
             .syntax("key#0"),
         Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::STREAM).docs(
             "5.0.0",
             "O(1)",
-            "The subcommands.",
+            "Lists the subcommands.",
         ),
         Command::new("STREAM", -3, stream)
             .flags(Flags::READONLY)
             .keys(READS)
             .group(GROUP, Categories::STREAM)
-            .docs("5.0.0", "O(1)", "A stream's numbers, or all of it.")
+            .docs("5.0.0", "O(1)", "Describes a stream, or returns all of it.")
             .syntax("key#0 [FULL/full{[COUNT/count:integer]}]"),
     ])];
 
@@ -341,11 +341,11 @@ fn help(context: &mut Context<'_>) -> Result<(), Failure> {
     const LINES: &[&str] = &[
         "XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CONSUMERS <key> <groupname>",
-        "    The consumers of a group.",
+        "    List the consumers of a group.",
         "GROUPS <key>",
-        "    The groups of a stream.",
+        "    List the groups of a stream.",
         "STREAM <key> [FULL [COUNT <count>]]",
-        "    The numbers of a stream; with FULL, entries and groups too.",
+        "    Describe a stream; with FULL, also its entries and groups.",
         "HELP",
         "    Print this help.",
     ];

@@ -25,13 +25,17 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::WRITE.union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
         .group(GROUP, Categories::STREAM)
-        .docs("5.0.0", "O(1) for each entry", "Acknowledges entries, which are pending no longer.")
+        .docs("5.0.0", "O(1) for each entry", "Acknowledges entries, which are then no longer pending.")
         .syntax("key#0 group id..."),
     Command::new("XPENDING", -3, xpending)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
         .group(GROUP, Categories::STREAM)
-        .docs("5.0.0", "O(N) for N entries given, or looked at for their idle time", "The pending entries of a group.")
+        .docs(
+            "5.0.0",
+            "O(N) for N entries given, or looked at for their idle time",
+            "Lists the pending entries of a group.",
+        )
         .syntax("key#0 group [filters{[IDLE/min-idle-time:integer@6.2.0] start end count:integer [consumer]}]"),
 ];
 

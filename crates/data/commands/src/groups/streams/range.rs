@@ -26,14 +26,14 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::READONLY)
         .keys(READS)
         .group(GROUP, Categories::STREAM)
-        .docs("5.0.0", "O(log(N)+M), M: entries given", "The entries between two ids.")
+        .docs("5.0.0", "O(log(N)+M), M: entries given", "Returns the entries between two ids.")
         .syntax("key#0 start end [COUNT/count:integer]"),
     Command::new("XREVRANGE", -4, |context| range(context, true))
         .elements(ElementWords::Range { backwards: true })
         .flags(Flags::READONLY)
         .keys(READS)
         .group(GROUP, Categories::STREAM)
-        .docs("5.0.0", "O(log(N)+M), M: entries given", "The entries between two ids, the last one first.")
+        .docs("5.0.0", "O(log(N)+M), M: entries given", "Returns the entries between two ids, the last one first.")
         .syntax("key#0 end start [COUNT/count:integer]"),
 ];
 

@@ -32,14 +32,14 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[keys(1)])
         .key_places(places)
         .group(GROUP, Categories::STREAM)
-        .docs("5.0.0", "O(N) for N entries", "The entries of streams behind those given; waits if there are none.").syntax("[COUNT/count:integer] [BLOCK/milliseconds:integer] STREAMS/streams{key#0... id...}"),
+        .docs("5.0.0", "O(N) for N entries", "Returns entries after the given ids; can wait until there are any.").syntax("[COUNT/count:integer] [BLOCK/milliseconds:integer] STREAMS/streams{key#0... id...}"),
     Command::new("XREADGROUP", -7, xreadgroup)
         .elements(ElementWords::Streams)
         .flags(Flags::WRITE.union(Flags::BLOCKING))
         .keys(&[keys(4)])
         .key_places(places)
         .group(GROUP, Categories::STREAM)
-        .docs("5.0.0", "O(N) for N entries", "Entries that no consumer of a group was given, or this one's own.").syntax("GROUP/group_consumer{group consumer} [COUNT/count:integer] [BLOCK/milliseconds:integer] [NOACK] STREAMS/streams{key#0... id...}"),
+        .docs("5.0.0", "O(N) for N entries", "Returns new entries to a consumer of a group, or its own pending ones.").syntax("GROUP/group_consumer{group consumer} [COUNT/count:integer] [BLOCK/milliseconds:integer] [NOACK] STREAMS/streams{key#0... id...}"),
 ];
 
 /// The keys are the first half of what follows `STREAMS`. A group or a consumer of that name is none.

@@ -27,71 +27,71 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::READONLY.union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
         .group(GROUP, Categories::STRING)
-        .docs("1.0.0", "O(1)", "What a key holds.").syntax("key#0"),
+        .docs("1.0.0", "O(1)", "Returns the value of a key.").syntax("key#0"),
     Command::new("SET", -3, set::set)
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE).union(Access::VARIABLE_FLAGS))])
         .access(set::access)
         .group(GROUP, Categories::STRING)
-        .docs("1.0.0", "O(1)", "Gives a key a string, whatever it held before.").syntax("key#0 value [condition<NX|XX>@2.6.12] [GET@6.2.0] [expiration<EX/seconds:integer@2.6.12|PX/milliseconds:integer@2.6.12|EXAT/unix-time-seconds:unix-time@6.2.0|PXAT/unix-time-milliseconds:unix-time@6.2.0|KEEPTTL@6.0.0>]"),
+        .docs("1.0.0", "O(1)", "Sets a key to a string, whatever its former value.").syntax("key#0 value [condition<NX|XX>@2.6.12] [GET@6.2.0] [expiration<EX/seconds:integer@2.6.12|PX/milliseconds:integer@2.6.12|EXAT/unix-time-seconds:unix-time@6.2.0|PXAT/unix-time-milliseconds:unix-time@6.2.0|KEEPTTL@6.0.0>]"),
     Command::new("SETNX", 3, set::set_if_absent)
         .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::OW.union(Access::INSERT))])
         .group(GROUP, Categories::STRING)
-        .docs("1.0.0", "O(1)", "Gives a key a string if it is not there.").syntax("key#0 value"),
+        .docs("1.0.0", "O(1)", "Sets a key to a string if the key does not exist.").syntax("key#0 value"),
     Command::new("SETEX", 4, set::set_with_seconds)
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[KeySpec::one(1, Access::OW.union(Access::UPDATE))])
         .group(GROUP, Categories::STRING)
-        .docs("2.0.0", "O(1)", "Gives a key a string and the seconds until it expires.").syntax("key#0 seconds:integer value"),
+        .docs("2.0.0", "O(1)", "Sets a key to a string that expires after some seconds.").syntax("key#0 seconds:integer value"),
     Command::new("PSETEX", 4, set::set_with_milliseconds)
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[KeySpec::one(1, Access::OW.union(Access::UPDATE))])
         .group(GROUP, Categories::STRING)
-        .docs("2.6.0", "O(1)", "Gives a key a string and the milliseconds until it expires.").syntax("key#0 milliseconds:integer value"),
+        .docs("2.6.0", "O(1)", "Sets a key to a string that expires after some milliseconds.").syntax("key#0 milliseconds:integer value"),
     Command::new("GETSET", 3, set::get_and_set)
         .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
         .group(GROUP, Categories::STRING)
-        .docs("1.0.0", "O(1)", "Gives a key a string and answers what it held before.").syntax("key#0 value"),
+        .docs("1.0.0", "O(1)", "Sets a key to a string and returns its former value.").syntax("key#0 value"),
     Command::new("GETEX", -2, read::get_and_expire)
         .flags(Flags::WRITE.union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
         .group(GROUP, Categories::STRING)
-        .docs("6.2.0", "O(1)", "What a key holds; sets or removes its expiry.").syntax("key#0 [expiration<EX/seconds:integer|PX/milliseconds:integer|EXAT/unix-time-seconds:unix-time|PXAT/unix-time-milliseconds:unix-time|PERSIST>]"),
+        .docs("6.2.0", "O(1)", "Returns the value of a key, and sets or removes its expiry.").syntax("key#0 [expiration<EX/seconds:integer|PX/milliseconds:integer|EXAT/unix-time-seconds:unix-time|PXAT/unix-time-milliseconds:unix-time|PERSIST>]"),
     Command::new("GETDEL", 2, read::get_and_delete)
         .flags(Flags::WRITE.union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::DELETE))])
         .group(GROUP, Categories::STRING)
-        .docs("6.2.0", "O(1)", "What a key holds; the key is removed.").syntax("key#0"),
+        .docs("6.2.0", "O(1)", "Returns the value of a key and removes the key.").syntax("key#0"),
     Command::new("MGET", -2, read::get_many)
         .flags(Flags::READONLY.union(Flags::FAST))
         .keys(&[KeySpec::range(1, -1, 1, Access::RO.union(Access::ACCESS))])
         .group(GROUP, Categories::STRING)
         .wide(Wide::of_keys(1, Replies::Joined))
-        .docs("1.0.0", "O(N) for N keys", "What keys hold.").syntax("key#0..."),
+        .docs("1.0.0", "O(N) for N keys", "Returns the values of keys.").syntax("key#0..."),
     Command::new("MSET", -3, set::set_many)
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[KeySpec::range(1, -1, 2, Access::OW.union(Access::UPDATE))])
         .group(GROUP, Categories::STRING)
         .wide(Wide::of_keys(2, Replies::Last))
-        .docs("1.0.1", "O(N) for N keys", "Gives keys strings.").syntax("key_value{key#0 value}..."),
+        .docs("1.0.1", "O(N) for N keys", "Sets keys to strings.").syntax("key_value{key#0 value}..."),
     Command::new("MSETNX", -3, set::set_many_if_absent)
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[KeySpec::range(1, -1, 2, Access::OW.union(Access::INSERT))])
         .group(GROUP, Categories::STRING)
         .wide(Wide { unless_there: Some(set::set_many), ..Wide::of_keys(2, Replies::Last) })
-        .docs("1.0.1", "O(N) for N keys", "Gives keys strings if none of them is there.").syntax("key_value{key#0 value}..."),
+        .docs("1.0.1", "O(N) for N keys", "Sets keys to strings if none of the keys exists.").syntax("key_value{key#0 value}..."),
     Command::new("STRLEN", 2, read::length)
         .flags(Flags::READONLY.union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RO)])
         .group(GROUP, Categories::STRING)
-        .docs("2.2.0", "O(1)", "The length of what a key holds.").syntax("key#0"),
+        .docs("2.2.0", "O(1)", "Returns the length of a string.").syntax("key#0"),
     Command::new("GETRANGE", 4, read::range)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
         .group(GROUP, Categories::STRING)
-        .docs("2.4.0", "O(N) for N bytes given", "A part of what a key holds.").syntax("key#0 start:integer end:integer"),
+        .docs("2.4.0", "O(N) for N bytes given", "Returns a part of a string.").syntax("key#0 start:integer end:integer"),
     Command::new("SUBSTR", 4, read::range)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
@@ -104,43 +104,43 @@ pub const COMMANDS: &[Command] = &[
         .docs(
             "2.2.0",
             "O(N) for N bytes written",
-            "Overwrites a part of a string, which grows with zero bytes if need be.",
+            "Overwrites a part of a string; zero bytes fill a gap before it.",
         ).syntax("key#0 offset:integer value"),
     Command::new("APPEND", 3, change::append)
         .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::INSERT))])
         .group(GROUP, Categories::STRING)
-        .docs("2.0.0", "O(1), memory is taken ahead", "Adds to the end of a string; sets it if it is not there.").syntax("key#0 value"),
+        .docs("2.0.0", "O(1), memory is taken ahead", "Appends to a string, or sets it if the key does not exist.").syntax("key#0 value"),
     Command::new("INCR", 2, arithmetic::increment)
         .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
         .group(GROUP, Categories::STRING)
-        .docs("1.0.0", "O(1)", "Adds one to the integer that a key holds; 0 if it is not there.").syntax("key#0"),
+        .docs("1.0.0", "O(1)", "Adds one to the integer of a key; a missing key counts as 0.").syntax("key#0"),
     Command::new("DECR", 2, arithmetic::decrement)
         .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
         .group(GROUP, Categories::STRING)
-        .docs("1.0.0", "O(1)", "Takes one from the integer that a key holds; 0 if it is not there.").syntax("key#0"),
+        .docs("1.0.0", "O(1)", "Subtracts one from the integer of a key; a missing key counts as 0.").syntax("key#0"),
     Command::new("INCRBY", 3, arithmetic::increment_by)
         .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
         .group(GROUP, Categories::STRING)
-        .docs("1.0.0", "O(1)", "Adds to the integer that a key holds; 0 if it is not there.").syntax("key#0 increment:integer"),
+        .docs("1.0.0", "O(1)", "Adds to the integer of a key; a missing key counts as 0.").syntax("key#0 increment:integer"),
     Command::new("DECRBY", 3, arithmetic::decrement_by)
         .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
         .group(GROUP, Categories::STRING)
-        .docs("1.0.0", "O(1)", "Takes from the integer that a key holds; 0 if it is not there.").syntax("key#0 decrement:integer"),
+        .docs("1.0.0", "O(1)", "Subtracts from the integer of a key; a missing key counts as 0.").syntax("key#0 decrement:integer"),
     Command::new("INCRBYFLOAT", 3, arithmetic::increment_by_float)
         .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
         .group(GROUP, Categories::STRING)
-        .docs("2.6.0", "O(1)", "Adds to the number that a key holds; 0 if it is not there.").syntax("key#0 increment:double"),
+        .docs("2.6.0", "O(1)", "Adds to the number of a key; a missing key counts as 0.").syntax("key#0 increment:double"),
     Command::new("LCS", -3, subsequence::longest)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::range(1, 1, 1, Access::RO.union(Access::ACCESS))])
         .group(GROUP, Categories::STRING)
-        .docs("7.0.0", "O(N*M) for two strings of N and M bytes", "The longest common subsequence of two strings.").syntax("key1#0 key2#0 [LEN] [IDX] [MINMATCHLEN/len:integer] [WITHMATCHLEN]"),
+        .docs("7.0.0", "O(N*M) for two strings of N and M bytes", "Returns the longest common subsequence of two strings.").syntax("key1#0 key2#0 [LEN] [IDX] [MINMATCHLEN/len:integer] [WITHMATCHLEN]"),
 ];
 
 /// The time that an option of expiry (`EX`, `PX`, `EXAT`, `PXAT`) stands for.
