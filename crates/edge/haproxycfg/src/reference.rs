@@ -13,8 +13,8 @@ pub fn reference() -> Vec<(String, String)> {
     }
     let mut pages = Vec::new();
     let mut index = String::from(
-        "# Reference of haproxy.cfg\n\nEvery keyword of HAProxy 2.6, and what Tidegate adds to them. These pages \
-         are made of the tables that the parser works by; `tidegate explain KEYWORD` shows the same.\n\n| Page | \
+        "# Reference of haproxy.cfg\n\nThese pages list every keyword of HAProxy 2.6, and Tidegate's own. They come \
+         from the parser's tables; `tidegate explain KEYWORD` shows the same.\n\n| Page | \
          Keywords | Supported |\n|---|---|---|\n",
     );
     for (title, file, members) in PAGES {
@@ -148,8 +148,8 @@ fn sample_converters() -> (String, usize, usize) {
 
 fn acls() -> (String, usize, usize) {
     let mut page = String::from(
-        "# ACLs\n\n## Keywords\n\nEach stands for a sample fetch and a matching method; any other fetch takes \
-                                 `-m <method>`.\n\n| Keyword | Fetch | Method |\n|---|---|---|\n",
+        "# ACLs\n\n## Keywords\n\nEach keyword stands for a sample fetch and a matching method; any other fetch \
+                                 needs `-m <method>`.\n\n| Keyword | Fetch | Method |\n|---|---|---|\n",
     );
     let mut keywords: Vec<_> = sample::acl_keywords().collect();
     keywords.sort_by_key(|keyword| keyword.name);

@@ -78,9 +78,9 @@ fn commands_page() -> Page {
     }
     let total = all.len() + absent.len();
     let mut text = format!(
-        "# Commands of the store\n\nEvery command of Redis 7.0, and what Tidegate adds. Made of the table that runs them \
-         (`tidegate reference`); `tidegate explain HSET` and `COMMAND DOCS` show the same. {supported} of {total} are there; a \
-         command that is not answers with an error.\n"
+        "# Commands of the store\n\nThis page lists every command of Redis 7.0, and Tidegate's own. `tidegate reference` makes it from \
+         the table that runs them; `tidegate explain HSET` and `COMMAND DOCS` show the same. The store has {supported} of {total}; it \
+         answers the others with an error.\n"
     );
     let title_of = |group: &str| GROUPS.iter().find(|(known, _)| *known == group).map_or("Others", |(_, title)| title);
     let place_of = |group: &str| GROUPS.iter().position(|(known, _)| *known == group);
@@ -104,11 +104,11 @@ fn settings_page() -> Page {
     let supported = sorted.iter().filter(|setting| setting.state == State::Supported).count()
         + config::DIRECTIVES.iter().filter(|(_, reason, _)| reason.is_none()).count();
     let mut text = format!(
-        "# Settings of the store\n\nEvery name that a redis.conf of Redis 7.0 may have, and what Tidegate adds, as lines of a file \
-         (`tidegate store FILE`), words of the command line (`--name value`) or, where it says so, by `CONFIG SET`. Made of the \
-         table that reads them (`tidegate reference`); `tidegate explain maxmemory` shows the same. {supported} of {total} do \
-         what they do in Redis.\n\nA setting without effect is taken, and told at the start if it is not at its default. One \
-         that is not there is an error, unless it is at its default.\n\n| setting | default | set | |\n|---|---|---|---|\n"
+        "# Settings of the store\n\nThis page lists every name that a redis.conf of Redis 7.0 may have, and Tidegate's own. Set them as lines \
+         of a file (`tidegate store FILE`), as words of the command line (`--name value`) or, where the table says so, with `CONFIG SET`. \
+         `tidegate reference` makes this page from the table that reads them; `tidegate explain maxmemory` shows the same. {supported} of \
+         {total} do what they do in Redis.\n\nThe store accepts a setting without effect, and logs it at the start unless it has its \
+         default. A setting that is not there is an error unless it has its default.\n\n| setting | default | set | |\n|---|---|---|---|\n"
     );
     for setting in sorted {
         let when = match setting.change {

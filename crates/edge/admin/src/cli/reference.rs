@@ -13,12 +13,12 @@ pub const PAGE: &str = "runtime-api.md";
 const HEAD: &str = "\
 # Runtime API
 
-Commands of the stats socket (`stats socket` in `global`), those of HAProxy 2.6, and with `@1` before them of the master's
-socket (`-S`). Made of the table that finds the commands (`tidegate reference`).
+These are the commands of the stats socket (`stats socket` in `global`), which are HAProxy 2.6's. With `@1` before them, the master's socket
+(`-S`) takes them too. `tidegate reference` makes this page from the table of the commands.
 
-A connection ends when its commands have been answered; `prompt` keeps it open. Several commands on a line stand between
-semicolons; `<<` at the end of one says that lines follow, up to an empty one. Levels are `user`, `operator` and `admin`: a
-socket has that of its line (`level`), and a conversation can go down with `operator` and `user`.
+The socket closes a connection after the answers to its commands; `prompt` keeps it open. Semicolons divide several commands on a line. `<<` at
+the end of a command says that lines follow, up to an empty one. Levels are `user`, `operator` and `admin`: a socket has the level of its
+line (`level`), and a connection can lower it with `operator` and `user`.
 
 | command | level | what it does |
 |---|---|---|

@@ -189,19 +189,24 @@ pub const KEYWORDS: &[Keyword] = &[
         "keyword 'redispatch' directive is not supported anymore since HAProxy 2.1. Use 'option \
              redispatch'.",
     ),
-    timeout("check", Sections::DEFAULTS_BACKEND).doc("A check's answer, once it is connected.", "timeout check 2s"),
-    timeout("client", Sections::DEFAULTS_FRONTEND).doc("A client that should send or take data.", "timeout client 30s"),
+    timeout("check", Sections::DEFAULTS_BACKEND)
+        .doc("How long a check waits for an answer after it has connected.", "timeout check 2s"),
+    timeout("client", Sections::DEFAULTS_FRONTEND)
+        .doc("How long a client may neither send nor take data when it should.", "timeout client 30s"),
     timeout("client-fin", Sections::DEFAULTS_FRONTEND)
-        .doc("A client after one direction was closed.", "timeout client-fin 10s"),
-    timeout("connect", Sections::DEFAULTS_BACKEND).doc("A connection to a server.", "timeout connect 5s"),
+        .doc("How long a client may be silent after one direction is closed.", "timeout client-fin 10s"),
+    timeout("connect", Sections::DEFAULTS_BACKEND)
+        .doc("How long connecting to a server may take.", "timeout connect 5s"),
     timeout("http-keep-alive", DEFAULTS_BOTH)
-        .doc("The next request on a kept connection.", "timeout http-keep-alive 10s"),
-    timeout("http-request", DEFAULTS_BOTH).doc("A whole request head.", "timeout http-request 10s"),
-    timeout("queue", Sections::DEFAULTS_BACKEND).doc("A request in a queue.", "timeout queue 30s"),
-    timeout("server", Sections::DEFAULTS_BACKEND).doc("A server that should send or take data.", "timeout server 30s"),
+        .doc("How long a kept connection waits for the next request.", "timeout http-keep-alive 10s"),
+    timeout("http-request", DEFAULTS_BOTH)
+        .doc("How long the client may take to send a whole request head.", "timeout http-request 10s"),
+    timeout("queue", Sections::DEFAULTS_BACKEND).doc("How long a request may wait in a queue.", "timeout queue 30s"),
+    timeout("server", Sections::DEFAULTS_BACKEND)
+        .doc("How long a server may neither send nor take data when it should.", "timeout server 30s"),
     timeout("server-fin", Sections::DEFAULTS_BACKEND)
-        .doc("A server after one direction was closed.", "timeout server-fin 10s"),
-    timeout("tarpit", DEFAULTS_BOTH).doc("How long a tarpitted request is held.", "timeout tarpit 60s"),
+        .doc("How long a server may be silent after one direction is closed.", "timeout server-fin 10s"),
+    timeout("tarpit", DEFAULTS_BOTH).doc("How long the proxy holds a tarpitted request.", "timeout tarpit 60s"),
     timeout("tunnel", Sections::DEFAULTS_BACKEND)
-        .doc("Both directions of a tunnel: CONNECT, WebSocket, TCP.", "timeout tunnel 1h"),
+        .doc("How long both directions of a tunnel may be silent: CONNECT, WebSocket, TCP.", "timeout tunnel 1h"),
 ];

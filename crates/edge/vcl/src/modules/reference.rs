@@ -72,9 +72,9 @@ fn places(of: Subroutines) -> &'static str {
 #[must_use]
 pub fn reference() -> (String, (usize, usize)) {
     let mut text = String::from(
-        "# Modules of VCL\n\nWhat `import` brings: the modules of Varnish 7.1, and `header`, `xkey` and `vsthrottle` of \
-         varnish-modules. This page is made of the tables that the compiler works by. A function that is not there compiles, and \
-         fails the program that calls it with a message.\n",
+        "# Modules of VCL\n\nThese modules can be imported: those of Varnish 7.1, and `header`, `xkey` and `vsthrottle` of \
+         varnish-modules. This page comes from the tables of the compiler. A program with a missing function compiles; a call of the function \
+         fails with a message.\n",
     );
     let (mut total, mut supported) = (0, 0);
     let mut row = |text: &mut String, name: &str, signature: String, place: &str| {
