@@ -51,7 +51,7 @@ const VCL: Keyword = Keyword::new(
 )
 .sections(Sections::FRONTEND_BACKEND)
 .doc(
-    "Has a program of VCL answer the requests that rules let through, from a cache where it can. A storage is malloc,SIZE or file,PATH,SIZE, the latter of which survives a restart; NAME= before it names it for the program. The log and the counters call the program by its name (boot, unless it is given).",
+    "Lets a VCL program answer the requests that rules let through, from a cache where it can. A storage is malloc,SIZE or file,PATH,SIZE; a file survives a restart. NAME= before a storage names it for the program. The log and the counters call the program by its name (boot, unless it is given).",
     "vcl builtin storage malloc,256m param default_ttl=60",
 )
 .line(vcl_file);

@@ -21,7 +21,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         .doc("Checks servers with a request; 2xx and 3xx are healthy.", "option httpchk GET /health")
         .line(options::httpchk),
     option("tcp-check", "")
-        .doc("Checks servers by the steps of 'tcp-check', or by connecting.", "option tcp-check")
+        .doc("Checks servers by the steps of 'tcp-check', or by a connection.", "option tcp-check")
         .line(options::tcp_check),
     option("redis-check", "")
         .doc("Checks that servers answer PING as Redis does.", "option redis-check")
@@ -50,13 +50,13 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         .doc("A step of the health check that 'option tcp-check' turns on.", "tcp-check expect string +PONG")
         .line(checks::tcp_line),
     tcp("comment", "<string>")
-        .doc("Names the steps after it in reports.", "tcp-check comment \"role of the master\"")
+        .doc("Names the following steps in reports.", "tcp-check comment \"role of the master\"")
         .line(checks::comment),
     tcp("connect", "[default] [port <expr>] [addr <ip>] [send-proxy] [linger] [comment <msg>]")
-        .doc("Opens a connection; must come first where it is used.", "tcp-check connect port 6379")
+        .doc("Opens a connection. If a check has this step, it must be the first.", "tcp-check connect port 6379")
         .line(checks::connect),
     tcp("expect", TCP_EXPECT)
-        .doc("What the server must (or must not) say.", "tcp-check expect string role:master")
+        .doc("Says what the server must or must not send.", "tcp-check expect string role:master")
         .line(checks::expect_text),
     tcp("send", "<data> [comment <msg>]").doc("Sends text.", "tcp-check send PING\\r\\n").line(checks::send_data),
     tcp("send-binary", "<hexstring> [comment <msg>]")
@@ -69,7 +69,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         )
         .line(checks::send_data),
     tcp("send-lf", "<fmt> [comment <msg>]")
-        .doc("Sends what a log-format string writes.", "tcp-check send-lf \"EHLO %[str(me)]\\r\\n\"")
+        .doc("Sends the text of a log-format string.", "tcp-check send-lf \"EHLO %[str(me)]\\r\\n\"")
         .line(checks::send_data),
     tcp("set-var(*", "<name>[,<cond>...]) <expr>")
         .doc("Sets a variable of the check.", "tcp-check set-var(check.port) int(1234)")
@@ -78,14 +78,14 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         .doc("Sets a variable of the check from a format.", "tcp-check set-var-fmt(check.name) \"srv\"")
         .line(checks::set_variable),
     tcp("unset-var(*", "<name>)")
-        .doc("Forgets a variable of the check.", "tcp-check unset-var(check.port)")
+        .doc("Removes a variable of the check.", "tcp-check unset-var(check.port)")
         .line(checks::unset_variable),
     Keyword::new(Group::Proxy, "http-check", "<step> [arguments...]", "4.2")
         .sections(Sections::DEFAULTS_BACKEND)
         .doc("A step of the health check that 'option httpchk' turns on.", "http-check expect status 200")
         .line(checks::http_line),
     Keyword::new(Group::HttpCheck, "comment", "<string>", "4.2")
-        .doc("Names the steps after it in reports.", "http-check comment \"login page\"")
+        .doc("Names the following steps in reports.", "http-check comment \"login page\"")
         .line(checks::comment),
     Keyword::new(
         Group::HttpCheck,
@@ -93,10 +93,13 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         "[default] [port <expr>] [addr <ip>] [send-proxy] [linger] [comment <msg>]",
         "4.2",
     )
-    .doc("Opens a connection; must come first where it is used.", "http-check connect port 8081")
+    .doc("Opens a connection. If a check has this step, it must be the first.", "http-check connect port 8081")
     .line(checks::connect),
     Keyword::new(Group::HttpCheck, "disable-on-404", "", "4.2")
-        .doc("A server that answers 404 gets no new clients but keeps its own.", "http-check disable-on-404")
+        .doc(
+            "Gives no new clients to a server that answers 404; the server keeps its own.",
+            "http-check disable-on-404",
+        )
         .line(checks::disable_on_404),
     Keyword::new(
         Group::HttpCheck,
@@ -106,7 +109,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[
          <pattern>",
         "4.2",
     )
-    .doc("What the response must (or must not) be.", "http-check expect status 200-299")
+    .doc("Says what the response must or must not be.", "http-check expect status 200-299")
     .line(checks::expect_http),
     Keyword::new(
         Group::HttpCheck,
@@ -115,7 +118,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[
          [{ body <string> | body-lf <fmt> }] [comment <msg>]",
         "4.2",
     )
-    .doc("The request of the check.", "http-check send meth GET uri /health hdr Host app.example.com")
+    .doc("Describes the request of the check.", "http-check send meth GET uri /health hdr Host app.example.com")
     .line(checks::send_http),
     Keyword::new(Group::HttpCheck, "send-state", "", "4.2")
         .doc("Tells servers their state in the header X-Haproxy-Server-State.", "http-check send-state")
@@ -127,6 +130,6 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         .doc("Sets a variable of the check from a format.", "http-check set-var-fmt(check.name) \"srv\"")
         .line(checks::set_variable),
     Keyword::new(Group::HttpCheck, "unset-var(*", "<name>)", "4.2")
-        .doc("Forgets a variable of the check.", "http-check unset-var(check.port)")
+        .doc("Removes a variable of the check.", "http-check unset-var(check.port)")
         .line(checks::unset_variable),
 ];

@@ -18,7 +18,7 @@ use crate::{
 pub(super) const KEYWORDS: &[Keyword] = &[
     Keyword::new(Group::Proxy, "log-format", "<fmt>", "4.2")
         .sections(Sections::ALL)
-        .doc("What lines of the log look like.", "log-format \"%ci:%cp %ST %{+Q}r\"")
+        .doc("The format of log lines.", "log-format \"%ci:%cp %ST %{+Q}r\"")
         .line(log_format),
     Keyword::new(Group::Proxy, "log-format-sd", "<fmt>", "4.2")
         .sections(Sections::ALL)
@@ -26,11 +26,11 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         .line(log_format_sd),
     Keyword::new(Group::Proxy, "error-log-format", "<fmt>", "4.2")
         .sections(Sections::ALL)
-        .doc("What lines about failed connections look like.", "error-log-format \"%ci [%tr] %[fc_err_str]\"")
+        .doc("The format of log lines about failed connections.", "error-log-format \"%ci [%tr] %[fc_err_str]\"")
         .line(error_log_format),
     Keyword::new(Group::Proxy, "unique-id-format", "<fmt>", "4.2")
         .sections(Sections::ALL)
-        .doc("What identifiers of requests look like.", "unique-id-format %{+X}o%ci:%cp_%Ts_%rt:%pid")
+        .doc("The format of request identifiers.", "unique-id-format %{+X}o%ci:%cp_%Ts_%rt:%pid")
         .line(unique_id_format),
     Keyword::new(Group::Proxy, "unique-id-header", "<name>", "4.2")
         .sections(Sections::ALL)

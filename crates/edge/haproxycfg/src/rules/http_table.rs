@@ -21,7 +21,7 @@ pub(super) const LINES: &[Keyword] = &[
     Keyword::new(Group::Proxy, "http-after-response", "<action> [options...] [ { if | unless } <condition> ]", CHAPTER)
         .sections(RULES)
         .doc(
-            "A rule on all responses, also those that the edge makes itself.",
+            "A rule on all responses, also the edge's own.",
             "http-after-response set-header Strict-Transport-Security \"max-age=31536000\"",
         )
         .line(http::line),
@@ -43,8 +43,15 @@ macro_rules! everywhere {
         &[
             action!($group, $line, "add-header", "<name> <fmt>", "Appends a header.", "add-header X-Via edge")
                 .http(parse::header),
-            action!($group, $line, "allow", "", "Ends the rules of this set.", "allow if { src 10.0.0.0/8 }")
-                .http(parse::allow),
+            action!(
+                $group,
+                $line,
+                "allow",
+                "",
+                "Ends the evaluation of this set of rules.",
+                "allow if { src 10.0.0.0/8 }"
+            )
+            .http(parse::allow),
             stream_action!($group, $line, "capture", $capture, $capture_example),
             action!(
                 $group,
@@ -82,7 +89,7 @@ macro_rules! everywhere {
                 $line,
                 "strict-mode",
                 "{ on | off }",
-                "Whether rules after it that cannot rewrite end with an error.",
+                "Says whether a later rule that cannot rewrite a message ends the request with an error.",
                 "strict-mode off"
             )
             .http(parse::strict_mode),
@@ -118,17 +125,17 @@ macro_rules! messages {
                 $line,
                 "return",
                 "[status <code>] [content-type <type>] [ { default-errorfiles | errorfile <file> | errorfiles <name> | file <file> | lf-file <file> | string <str> | lf-string <fmt> } ] [ hdr <name> <fmt> ]*",
-                "Answers with a response of its own.",
+                "Answers with the response that the rule describes.",
                 "return status 200 content-type text/plain string \"ok\" if { path /ping }"
             )
             .http(parse::respond),
             stream_action!($group, $line, "set-bandwidth-limit", "set-bandwidth-limit downloads if { path_beg /files/ }"),
-            stream_action!($group, $line, "set-log-level", "The level of this transaction's line in the log.", "set-log-level silent if { path /health }"),
+            stream_action!($group, $line, "set-log-level", "Sets the level of this transaction's line in the log.", "set-log-level silent if { path /health }"),
             stream_action!($group, $line, "set-mark"),
-            action!($group, $line, "set-nice", "<nice>", "The priority of the task.", "set-nice -100")
+            action!($group, $line, "set-nice", "<nice>", "Sets the priority of the task.", "set-nice -100")
                 .harmless("tasks have no priorities here"),
             stream_action!($group, $line, "set-tos"),
-            action!($group, $line, "silent-drop", "", "Forgets the connection without telling the client.", "silent-drop")
+            action!($group, $line, "silent-drop", "", "Drops the connection without telling the client.", "silent-drop")
                 .http(parse::silent_drop),
             action!(
                 $group,
@@ -151,7 +158,7 @@ macro_rules! messages {
                 .not_yet("it comes with Lua"),
             stream_action!($group, $line, "sc-inc-gpc*"),
             stream_action!($group, $line, "sc-set-gpt*"),
-            action!($group, $line, "send-spoe-group", "<engine> <group>", "Asks an agent.", "send-spoe-group engine group")
+            action!($group, $line, "send-spoe-group", "<engine> <group>", "Asks an SPOE agent.", "send-spoe-group engine group")
                 .not_yet("it comes with filters"),
             stream_action!($group, $line, "track-sc*"),
         ]
@@ -173,7 +180,7 @@ pub(super) const REQUEST: [&[Keyword]; 3] = [
             "http-request",
             "auth",
             "[realm <realm>]",
-            "Asks for an account.",
+            "Asks the client for an account, with a 401.",
             "auth realm Staff unless { http_auth(staff) }"
         )
         .http(parse::auth),
@@ -243,13 +250,20 @@ pub(super) const REQUEST: [&[Keyword]; 3] = [
         .http(parse::replace_uri),
         stream_action!(HttpRequest, "http-request", "set-dst", "set-dst hdr(x-dst)"),
         stream_action!(HttpRequest, "http-request", "set-dst-port"),
-        action!(HttpRequest, "http-request", "set-method", "<fmt>", "The method.", "set-method GET if METH_HEAD")
+        action!(HttpRequest, "http-request", "set-method", "<fmt>", "Sets the method.", "set-method GET if METH_HEAD")
             .http(parse::set_request_line),
-        action!(HttpRequest, "http-request", "set-path", "<fmt>", "The path; the query stays.", "set-path /app%[path]")
+        action!(
+            HttpRequest,
+            "http-request",
+            "set-path",
+            "<fmt>",
+            "Sets the path; the query stays.",
+            "set-path /app%[path]"
+        )
+        .http(parse::set_request_line),
+        action!(HttpRequest, "http-request", "set-pathq", "<fmt>", "Sets path and query.", "set-pathq /app%[pathq]")
             .http(parse::set_request_line),
-        action!(HttpRequest, "http-request", "set-pathq", "<fmt>", "Path and query.", "set-pathq /app%[pathq]")
-            .http(parse::set_request_line),
-        action!(HttpRequest, "http-request", "set-query", "<fmt>", "The query.", "set-query from=edge")
+        action!(HttpRequest, "http-request", "set-query", "<fmt>", "Sets the query.", "set-query from=edge")
             .http(parse::set_request_line),
         stream_action!(HttpRequest, "http-request", "set-src", "set-src hdr_ip(x-forwarded-for)"),
         stream_action!(HttpRequest, "http-request", "set-src-port"),
@@ -258,12 +272,19 @@ pub(super) const REQUEST: [&[Keyword]; 3] = [
             "http-request",
             "set-timeout",
             "{ server | tunnel } { <timeout> | <expr> }",
-            "A timeout for this request.",
+            "Sets a timeout for this request.",
             "set-timeout server 5s if { path_beg /slow }"
         )
         .http(parse::set_timeout),
-        action!(HttpRequest, "http-request", "set-uri", "<fmt>", "The URI.", "set-uri http://%[req.hdr(host)]%[pathq]")
-            .http(parse::set_request_line),
+        action!(
+            HttpRequest,
+            "http-request",
+            "set-uri",
+            "<fmt>",
+            "Sets the URI.",
+            "set-uri http://%[req.hdr(host)]%[pathq]"
+        )
+        .http(parse::set_request_line),
         action!(
             HttpRequest,
             "http-request",
@@ -309,7 +330,7 @@ pub(super) const RESPONSE: [&[Keyword]; 3] = [
             "http-response",
             "set-status",
             "<status> [reason <str>]",
-            "The status.",
+            "Sets the status.",
             "set-status 431 reason \"Too large\""
         )
         .http(parse::set_status),
@@ -318,7 +339,7 @@ pub(super) const RESPONSE: [&[Keyword]; 3] = [
             "http-response",
             "cache-store",
             "<name>",
-            "Keeps the response in a cache.",
+            "Stores the response in a cache.",
             "cache-store small"
         )
         .http(parse::cache_store),
@@ -333,7 +354,7 @@ pub(super) const AFTER_RESPONSE: [&[Keyword]; 2] = [
         "http-after-response",
         "set-status",
         "<status> [reason <str>]",
-        "The status.",
+        "Sets the status.",
         "set-status 503 reason \"Busy\""
     )
     .http(parse::set_status)],

@@ -61,7 +61,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[
     )
     .sections(Sections::ALL)
     .doc(
-        "Where logs go: as 'global' says, a syslog server, a socket, or standard output.",
+        "A target for logs: those of 'global', a syslog server, a socket, or standard output.",
         "log 127.0.0.1:514 local0 notice",
     )
     .negatable()

@@ -24,7 +24,7 @@ const TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 pub(super) const KEYWORDS: &[Keyword] = &[
     Keyword::new(Group::Proxy, "email-alert", "{ from | level | mailers | myhostname | to } <value>", "4.2")
         .sections(Sections::ALL)
-        .doc("Mails about states of servers.", "email-alert to ops@example.com")
+        .doc("Sends mails about states of servers.", "email-alert to ops@example.com")
         .line(email_alert),
     Keyword::new(Group::Mailers, "mailer", "<name> <address>:<port>", "3.6")
         .doc("A mail server.", "mailer smtp1 192.0.2.25:25")

@@ -22,8 +22,13 @@ macro_rules! option {
 
 /// Options, and lines of one argument.
 pub(super) const KEYWORDS: &[Keyword] = &[
-    option!("dontlog-normal", dontlog_normal, DEFAULTS_FRONTEND, "Logs only what went wrong."),
-    option!("dontlognull", dontlognull, DEFAULTS_FRONTEND, "Does not log connections without data, as of port scans."),
+    option!("dontlog-normal", dontlog_normal, DEFAULTS_FRONTEND, "Logs only requests and connections with errors."),
+    option!(
+        "dontlognull",
+        dontlognull,
+        DEFAULTS_FRONTEND,
+        "Does not log connections without data, such as port scans."
+    ),
     option!("log-health-checks", log_health_checks, DEFAULTS_BACKEND, "Logs every change of a check's result."),
     option!(
         "log-separate-errors",

@@ -43,27 +43,31 @@ pub(super) const KEYWORDS: &[Keyword] = &[
     line(Group::Ring, "description", "<text>")
         .doc("Text about the ring, for 'show events'.", "description \"access log\"")
         .line(description),
-    line(Group::Ring, "format", "<format>").doc("Format of its lines.", "format rfc3164").line(format),
-    line(Group::Ring, "maxlen", "<length>").doc("Longest line, bytes.", "maxlen 1200").line(number),
+    line(Group::Ring, "format", "<format>").doc("The format of the ring's lines.", "format rfc3164").line(format),
+    line(Group::Ring, "maxlen", "<length>")
+        .doc("The length of the longest line, in bytes.", "maxlen 1200")
+        .line(number),
     line(Group::Ring, "server", "<name> <address> [<param>...]")
         .doc("A syslog server that gets all lines over TCP.", "server log1 192.0.2.1:514 log-proto octet-count")
         .line(ring_server),
-    line(Group::Ring, "size", "<size>").doc("Its size, bytes.", "size 32764").line(number),
+    line(Group::Ring, "size", "<size>").doc("The size of the ring, in bytes.", "size 32764").line(number),
     line(Group::Ring, "timeout", "{ connect | server } <time>")
         .doc("How long connecting and sending may take.", "timeout connect 5s")
         .line(timeout),
-    line(Group::LogForward, "backlog", "<number>").doc("Connections that may wait.", "backlog 100").line(count),
+    line(Group::LogForward, "backlog", "<number>").doc("How many connections may wait.", "backlog 100").line(count),
     line(Group::LogForward, "bind", "<address> [<param>...]")
-        .doc("Where lines come in over TCP.", "bind 127.0.0.1:1514")
+        .doc("An address for lines over TCP.", "bind 127.0.0.1:1514")
         .line(stream_bind),
     line(Group::LogForward, "dgram-bind", "<address> [<param>...]")
-        .doc("Where lines come in over UDP.", "dgram-bind 127.0.0.1:1514")
+        .doc("An address for lines over UDP.", "dgram-bind 127.0.0.1:1514")
         .line(datagram_bind),
     line(Group::LogForward, "log", "{ global | <address> [<param>...] <facility> [<level> [<minlevel>]] }")
-        .doc("Where lines go.", "log ring@lines local0")
+        .doc("A target for lines.", "log ring@lines local0")
         .negatable()
         .line(forward_log),
-    line(Group::LogForward, "maxconn", "<number>").doc("TCP connections at a time.", "maxconn 100").line(count),
+    line(Group::LogForward, "maxconn", "<number>")
+        .doc("How many TCP connections the section has at a time.", "maxconn 100")
+        .line(count),
     line(Group::LogForward, "timeout", "client <time>")
         .doc("How long a client may be silent.", "timeout client 1m")
         .line(timeout),

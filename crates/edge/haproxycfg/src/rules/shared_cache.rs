@@ -27,7 +27,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[Keyword::new(
 )
 .sections(Sections::FRONTEND_BACKEND)
 .doc(
-    "Has a cache by RFC 9111 answer the requests that rules let through, where it can. The messages decide what is stored and for how long. With 'disk' it survives restarts.",
+    "Lets a cache by RFC 9111 answer the requests that rules let through. The messages decide what the cache stores and for how long. With 'disk', the cache survives restarts.",
     "shared-cache size 256m disk /var/cache/tidegate/site disk-size 10g",
 )
 .line(shared_cache)];

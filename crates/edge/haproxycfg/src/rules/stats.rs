@@ -22,11 +22,11 @@ const DEFAULT_URI: &str = "/haproxy?stats";
 pub(super) const KEYWORDS: &[Keyword] = &[
     Keyword::new(Group::Proxy, "stats", "<keyword> [arguments...]", "4.2")
         .sections(Sections::ALL)
-        .doc("The statistics page: where it is, who may see it and what it shows.", "stats enable")
+        .doc("Sets up the statistics page: its address, its users and its contents.", "stats enable")
         .line(stats),
     Keyword::new(Group::Stats, "admin", "{ if | unless } <condition>", "4.2")
         .sections(Sections::FRONTEND_BACKEND)
-        .doc("Lets those who meet a condition change states of servers from the page.", "stats admin if LOCALHOST")
+        .doc("Lets users change states of servers from the page if a condition holds.", "stats admin if LOCALHOST")
         .line(admin),
     Keyword::new(Group::Stats, "auth", "<user>:<password>", "4.2")
         .sections(Sections::ALL)
@@ -47,7 +47,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         "4.2",
     )
     .sections(Sections::FRONTEND_BACKEND)
-    .doc("Rules on who may see the page, in order.", "stats http-request auth unless { src 10.0.0.0/8 }")
+    .doc("Rules about who may see the page; they run in order.", "stats http-request auth unless { src 10.0.0.0/8 }")
     .line(http_request),
     Keyword::new(Group::Stats, "realm", "<realm>", "4.2")
         .sections(Sections::ALL)
@@ -63,7 +63,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         .line(shown),
     Keyword::new(Group::Stats, "show-desc", "[ <desc> ]", "4.2")
         .sections(Sections::ALL)
-        .doc("Shows a description on the page, the one of 'global' by default.", "stats show-desc Main site")
+        .doc("Shows a description on the page, by default that of 'global'.", "stats show-desc Main site")
         .line(show_desc),
     Keyword::new(Group::Stats, "show-legends", "", "4.2")
         .sections(Sections::ALL)
@@ -75,11 +75,11 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         .line(|scope, line| flag(scope, line, |stats| stats.show_modules = true)),
     Keyword::new(Group::Stats, "show-node", "[ <name> ]", "4.2")
         .sections(Sections::ALL)
-        .doc("Shows the node's name on the page, the one of 'global' by default.", "stats show-node edge-1")
+        .doc("Shows the node's name on the page, by default that of 'global'.", "stats show-node edge-1")
         .line(show_node),
     Keyword::new(Group::Stats, "uri", "<prefix>", "4.2")
         .sections(Sections::ALL)
-        .doc("Where the page is.", "stats uri /admin?stats")
+        .doc("The path of the page.", "stats uri /admin?stats")
         .line(uri),
 ];
 

@@ -27,7 +27,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[Keyword::new(
 )
 .sections(Sections::FRONTEND_BACKEND)
 .doc(
-    "A table of what is known of clients, by address or any other key: counters, rates, tags, servers.",
+    "A table with counters, rates, tags and servers of clients, by address or any other key.",
     "stick-table type ip size 1m expire 10s store http_req_rate(10s)",
 )
 .line(stick_table)];

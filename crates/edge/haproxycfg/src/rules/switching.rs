@@ -19,27 +19,24 @@ pub(super) const KEYWORDS: &[Keyword] = &[
     Keyword::new(Group::Proxy, "use_backend", "<backend> [ { if | unless } <condition> ]", "4.2")
         .sections(Sections::FRONTEND)
         .doc(
-            "Sends what meets a condition to a backend; its name may be a log-format string.",
+            "Sends requests to a backend if a condition holds; the backend's name may be a log-format string.",
             "use_backend static if { path_beg /static }",
         )
         .line(use_backend),
     Keyword::new(Group::Proxy, "use-server", "<server> { if | unless } <condition>", "4.2")
         .sections(Sections::BACKEND)
         .doc(
-            "Sends what meets a condition to a server; its name may be a log-format string.",
+            "Sends requests to a server if a condition holds; the server's name may be a log-format string.",
             "use-server blue if { req.cook(color) blue }",
         )
         .line(use_server),
     Keyword::new(Group::Proxy, "force-persist", "{ if | unless } <condition>", "4.2")
         .sections(Sections::BACKEND)
-        .doc(
-            "Honours persistence to a server that is down, for those who meet a condition.",
-            "force-persist if { src 10.0.0.0/8 }",
-        )
+        .doc("Keeps clients on a server that is down, if a condition holds.", "force-persist if { src 10.0.0.0/8 }")
         .line(persist),
     Keyword::new(Group::Proxy, "ignore-persist", "{ if | unless } <condition>", "4.2")
         .sections(Sections::BACKEND)
-        .doc("Ignores persistence for what meets a condition.", "ignore-persist if { path_end .png }")
+        .doc("Ignores persistence if a condition holds.", "ignore-persist if { path_end .png }")
         .line(persist),
 ];
 

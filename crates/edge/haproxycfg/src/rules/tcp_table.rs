@@ -15,7 +15,7 @@ pub(super) const LINES: &[Keyword] = &[
     )
     .sections(Sections::FRONTEND_BACKEND.with(Sections::NAMED_DEFAULTS))
     .doc(
-        "A rule on connections or on what clients send first.",
+        "A rule on connections or on the first data of clients.",
         "tcp-request connection reject if { src 192.0.2.0/24 }",
     )
     .line(parse::request),
@@ -27,7 +27,7 @@ pub(super) const LINES: &[Keyword] = &[
     )
     .sections(Sections::BACKEND.with(Sections::NAMED_DEFAULTS))
     .strict()
-    .doc("A rule on what servers send first.", "tcp-response content reject if { res.payload(0,4) -m bin 00000000 }")
+    .doc("A rule on the first data of servers.", "tcp-response content reject if { res.payload(0,4) -m bin 00000000 }")
     .line(parse::response),
 ];
 
@@ -35,8 +35,15 @@ pub(super) const LINES: &[Keyword] = &[
 macro_rules! everywhere {
     ($group:ident, $line:literal) => {
         &[
-            action!($group, $line, "accept", "", "Ends the rules of this set.", "accept if { src 10.0.0.0/8 }")
-                .tcp(parse::accept),
+            action!(
+                $group,
+                $line,
+                "accept",
+                "",
+                "Ends the evaluation of this set of rules.",
+                "accept if { src 10.0.0.0/8 }"
+            )
+            .tcp(parse::accept),
             action!($group, $line, "reject", "", "Closes the connection.", "reject if { src 192.0.2.0/24 }")
                 .tcp(parse::reject),
             stream_action!($group, $line, "set-mark"),
@@ -48,7 +55,7 @@ macro_rules! everywhere {
                 $line,
                 "silent-drop",
                 "",
-                "Forgets the connection without telling the client.",
+                "Drops the connection without telling the client.",
                 "silent-drop"
             )
             .tcp(parse::silent_drop),
@@ -82,18 +89,18 @@ macro_rules! contents {
                 $group,
                 $line,
                 "set-log-level",
-                "The level of this stream's line in the log.",
+                "Sets the level of this stream's line in the log.",
                 "set-log-level silent"
             ),
             stream_action!($group, $line, "set-bandwidth-limit", "set-bandwidth-limit uploads"),
-            action!($group, $line, "set-nice", "<nice>", "The priority of the task.", "set-nice -100")
+            action!($group, $line, "set-nice", "<nice>", "Sets the priority of the task.", "set-nice -100")
                 .harmless("tasks have no priorities here"),
             action!(
                 $group,
                 $line,
                 "send-spoe-group",
                 "<engine> <group>",
-                "Asks an agent.",
+                "Asks an SPOE agent.",
                 "send-spoe-group engine group"
             )
             .not_yet("it comes with filters"),
@@ -151,7 +158,7 @@ pub(super) const REQUEST_CONTENT: [&[Keyword]; 4] = [
             "tcp-request content",
             "switch-mode",
             "http [ proto <name> ]",
-            "Goes on in HTTP mode.",
+            "Switches the connection to HTTP mode.",
             "switch-mode http if HTTP"
         )
         .tcp(parse::switch_mode),

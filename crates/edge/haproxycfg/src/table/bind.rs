@@ -32,7 +32,7 @@ pub const KEYWORDS: &[Keyword] = &[
     tls("allow-0rtt", "", "Accepts early data of TLS 1.3.", "bind :443 ssl crt site.pem allow-0rtt"),
     tls("alpn", "<protocols>", "Protocols that TLS negotiates.", "bind :443 ssl crt site.pem alpn h2,http/1.1"),
     word("backlog", "<number>")
-        .doc("Connections that wait to be accepted.", "bind :80 backlog 10000")
+        .doc("How many connections may wait to be accepted.", "bind :80 backlog 10000")
         .bind(bind::numeric),
     tls(
         "ca-file",

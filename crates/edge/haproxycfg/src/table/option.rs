@@ -18,23 +18,23 @@ const fn switch(name: &'static str, sections: Sections) -> Keyword {
 /// The table.
 pub const KEYWORDS: &[Keyword] = &[
     switch("abortonclose", BACKEND)
-        .doc("A request that waits for a server is dropped when its client closes.", "option abortonclose"),
+        .doc("Drops a request that waits for a server when its client closes.", "option abortonclose"),
     switch("accept-invalid-http-request", FRONTEND).doc(
-        "Lets some malformed requests pass. Those that could be used for smuggling are refused all \
-             the same.",
+        "Accepts some malformed requests. The edge still refuses requests that could be used for \
+             smuggling.",
         "option accept-invalid-http-request",
     ),
     switch("accept-invalid-http-response", BACKEND).doc(
-        "Lets some malformed responses pass. Those that could be used for smuggling are refused all \
-             the same.",
+        "Accepts some malformed responses. The edge still refuses responses that could be used for \
+             smuggling.",
         "option accept-invalid-http-response",
     ),
     switch("allbackups", BACKEND)
-        .doc("All backup servers share the load rather than the first one.", "option allbackups"),
+        .doc("Shares the load among all backup servers, instead of using only the first.", "option allbackups"),
     switch("checkcache", BACKEND).doc("Blocks responses that set a cookie and could be cached.", "option checkcache"),
-    switch("clitcpka", FRONTEND).doc("TCP keep-alive toward clients.", "option clitcpka"),
+    switch("clitcpka", FRONTEND).doc("Turns on TCP keep-alive toward clients.", "option clitcpka"),
     switch("contstats", FRONTEND)
-        .doc("Counts bytes while they pass rather than at the end.", "option contstats")
+        .doc("Counts bytes while they pass, instead of at the end.", "option contstats")
         .without_effect("what passes is counted when its transfer ends"),
     switch("disable-h2-upgrade", FRONTEND)
         .doc("A connection that begins with HTTP/2's preface stays HTTP/1.", "option disable-h2-upgrade"),
@@ -52,21 +52,21 @@ pub const KEYWORDS: &[Keyword] = &[
     switch("http-buffer-request", ALL)
         .doc("Waits for the request's body, up to a buffer, before going on.", "option http-buffer-request"),
     switch("http-ignore-probes", FRONTEND)
-        .doc("Connections without a request are neither logged nor answered.", "option http-ignore-probes"),
+        .doc("Neither logs nor answers connections without a request.", "option http-ignore-probes"),
     word("http-keep-alive", "", ALL)
         .doc("Keeps connections of both sides open; the default.", "option http-keep-alive")
         .negatable()
         .line(option::connection_mode),
     switch("http-no-delay", ALL)
-        .doc("Sends each piece of a body at once; here that is always so.", "option http-no-delay"),
+        .doc("Sends each piece of a body at once; Tidegate always does.", "option http-no-delay"),
     switch("http-pretend-keepalive", BACKEND).doc(
-        "With 'httpclose', servers are not told that the connection will be closed.",
+        "With 'httpclose', does not tell servers that the connection will be closed.",
         "option http-pretend-keepalive",
     ),
     word("http-restrict-req-hdr-names", "{ preserve | delete | reject }", ALL)
         .doc(
-            "What becomes of request headers whose names have other characters than letters, digits and \
-             '-'.",
+            "Says what to do with request headers whose names have other characters than letters, digits \
+             and '-'.",
             "option http-restrict-req-hdr-names delete",
         )
         .line(option::restrict_names),
@@ -99,27 +99,25 @@ pub const KEYWORDS: &[Keyword] = &[
         )
         .negatable()
         .line(option::connection_mode),
-    switch("idle-close-on-response", FRONTEND).doc(
-        "At a soft stop, idle connections are closed only with their next response.",
-        "option idle-close-on-response",
-    ),
+    switch("idle-close-on-response", FRONTEND)
+        .doc("At a soft stop, closes idle connections only with their next response.", "option idle-close-on-response"),
     switch("independent-streams", ALL)
-        .doc("Data in one direction does not renew the other direction's timeout.", "option independent-streams"),
-    switch("nolinger", ALL).doc("Closes with a reset, so that no data is waited for.", "option nolinger"),
+        .doc("Lets data in one direction not renew the timeout of the other.", "option independent-streams"),
+    switch("nolinger", ALL).doc("Closes connections with a reset, without waiting for data.", "option nolinger"),
     word("originalto", "[ except <network> ] [ header <name> ]", ALL)
         .doc("Adds the address that the client connected to, in X-Original-To.", "option originalto")
         .line(option::forwarded),
-    switch("persist", BACKEND).doc("A cookie's server is tried even while it is down.", "option persist"),
+    switch("persist", BACKEND).doc("Uses the server of a cookie even while it is down.", "option persist"),
     switch("prefer-last-server", BACKEND)
-        .doc("A client's next request goes to the same server if it is usable.", "option prefer-last-server"),
+        .doc("Sends a client's next request to the same server if that is usable.", "option prefer-last-server"),
     word("redispatch", "[<interval>]", BACKEND)
         .doc(
-            "A failed connection is tried with another server: the last time, or every so many times.",
+            "Tries another server after a failed connection: at the last attempt, or at every n-th.",
             "option redispatch",
         )
         .negatable()
         .line(option::redispatch),
-    switch("socket-stats", FRONTEND).doc("Statistics for each listening socket.", "option socket-stats"),
+    switch("socket-stats", FRONTEND).doc("Counts statistics for each listening socket.", "option socket-stats"),
     switch("splice-auto", ALL)
         .doc("Splices where it is likely to help.", "option splice-auto")
         .without_effect("large bodies are always spliced; tune.splice.min says from when on"),
@@ -129,7 +127,7 @@ pub const KEYWORDS: &[Keyword] = &[
     switch("splice-response", ALL)
         .doc("Splices responses.", "option splice-response")
         .without_effect("large bodies are always spliced; tune.splice.min says from when on"),
-    switch("srvtcpka", BACKEND).doc("TCP keep-alive toward servers.", "option srvtcpka"),
+    switch("srvtcpka", BACKEND).doc("Turns on TCP keep-alive toward servers.", "option srvtcpka"),
     word("tcp-smart-accept", "", FRONTEND)
         .doc("Sends no empty acknowledgement of a request; the default in HTTP mode.", "option tcp-smart-accept")
         .negatable()
@@ -138,6 +136,6 @@ pub const KEYWORDS: &[Keyword] = &[
     switch("tcp-smart-connect", BACKEND)
         .doc("Sends the first data with the acknowledgement of a server's connection.", "option tcp-smart-connect")
         .without_effect("the system delays acknowledgements as it sees fit"),
-    word("tcpka", "", ALL).doc("TCP keep-alive on both sides.", "option tcpka").line(option::tcpka),
+    word("tcpka", "", ALL).doc("Turns on TCP keep-alive on both sides.", "option tcpka").line(option::tcpka),
     switch("transparent", BACKEND).doc("Connects to the address that the client connected to.", "option transparent"),
 ];

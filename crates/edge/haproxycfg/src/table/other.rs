@@ -24,14 +24,18 @@ const fn own(name: &'static str, arguments: &'static str) -> Keyword {
 /// The table.
 pub const KEYWORDS: &[Keyword] = &[
     line(Group::Ring, "backing-file", "<path>", "3.9", RING)
-        .doc("File that holds the ring.", "backing-file /var/lib/haproxy/ring"),
-    own("max-age", "<seconds>").doc("Longest age.", "max-age 60").line(cache::max_age),
-    own("max-object-size", "<bytes>").doc("Largest object.", "max-object-size 100000").line(cache::max_object_size),
+        .doc("The file that holds the ring.", "backing-file /var/lib/haproxy/ring"),
+    own("max-age", "<seconds>").doc("How many seconds the cache keeps an object.", "max-age 60").line(cache::max_age),
+    own("max-object-size", "<bytes>")
+        .doc("The size of the largest object, in bytes.", "max-object-size 100000")
+        .line(cache::max_object_size),
     own("max-secondary-entries", "<number>")
-        .doc("Most variants of an object.", "max-secondary-entries 10")
+        .doc("How many variants of an object the cache keeps.", "max-secondary-entries 10")
         .line(cache::max_secondary_entries),
     own("process-vary", "<on|off>").doc("Stores responses with Vary.", "process-vary on").line(cache::process_vary),
-    own("total-max-size", "<megabytes>").doc("Its size.", "total-max-size 4").line(cache::total_max_size),
+    own("total-max-size", "<megabytes>")
+        .doc("The size of the cache, in megabytes.", "total-max-size 4")
+        .line(cache::total_max_size),
     line(Group::FcgiApp, "acl", "<name> <criterion> [<flag>...] <value>...", "10.1.1", FCGI)
         .doc("An ACL.", "acl is_php path_end .php"),
     line(Group::FcgiApp, "docroot", "<path>", "10.1.1", FCGI)

@@ -9,19 +9,20 @@ const fn line(name: &'static str, arguments: &'static str, parser: LineParser) -
 
 /// The table.
 pub const KEYWORDS: &[Keyword] = &[
-    line("bind", "[<address>]:<port> [<param>...]", peers::bind).doc("Where the local peer listens.", "bind :10000"),
+    line("bind", "[<address>]:<port> [<param>...]", peers::bind)
+        .doc("The address at which the local peer listens.", "bind :10000"),
     line("default-bind", "[<param>...]", peers::bind)
-        .doc("How the local peer listens, without the address.", "default-bind v4v6"),
+        .doc("Options of the local peer's listening socket, without the address.", "default-bind v4v6"),
     line("default-server", "[<param>...]", peers::default_server)
-        .doc("What connections to peers have in common.", "default-server source 192.0.2.1"),
-    line("disabled", "", peers::switch).doc("The section is off: its tables are shared with nobody.", "disabled"),
-    line("enabled", "", peers::switch).doc("The section is on.", "enabled"),
+        .doc("Options of all connections to peers.", "default-server source 192.0.2.1"),
+    line("disabled", "", peers::switch).doc("Turns the section off: nobody shares its tables.", "disabled"),
+    line("enabled", "", peers::switch).doc("Turns the section on.", "enabled"),
     line(
         "log",
         "<address> [len <length>] [format <format>] [sample <ranges>:<sample_size>] <facility> [<level> [<minlevel>]]",
         peers::log,
     )
-    .doc("Logs of the peers.", "log /dev/log local0")
+    .doc("A target for logs of the peers.", "log /dev/log local0")
     .negatable()
     .without_effect("nothing is logged of peers, nor is by HAProxy 2.6"),
     line("peer", "<name> <address>:<port> [<param>...]", peers::peer)

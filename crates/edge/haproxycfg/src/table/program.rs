@@ -10,13 +10,13 @@ const fn line(name: &'static str, arguments: &'static str, parser: LineParser) -
 /// The table.
 pub const KEYWORDS: &[Keyword] = &[
     line("command", "<command> [<argument>...]", program::command)
-        .doc("The program, looked for in PATH, and its arguments.", "command /usr/bin/exporter --port 9101"),
-    line("group", "<name>", program::identity).doc("Its group; the master's otherwise.", "group daemon"),
+        .doc("The program, to be found in PATH, and its arguments.", "command /usr/bin/exporter --port 9101"),
+    line("group", "<name>", program::identity).doc("The program's group; by default the master's.", "group daemon"),
     line("option", "start-on-reload", program::option)
         .doc(
-            "A reload starts another one, which is the default; the former one gets SIGUSR1 either way.",
+            "A reload starts another instance, which is the default. The former one gets SIGUSR1 either way.",
             "no option start-on-reload",
         )
         .negatable(),
-    line("user", "<name>", program::identity).doc("Its user; the master's otherwise.", "user daemon"),
+    line("user", "<name>", program::identity).doc("The program's user; by default the master's.", "user daemon"),
 ];

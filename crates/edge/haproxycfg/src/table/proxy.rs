@@ -21,11 +21,11 @@ const fn timeout(name: &'static str, sections: Sections) -> Keyword {
 /// The table.
 pub const KEYWORDS: &[Keyword] = &[
     line("backlog", "<number>", Sections::DEFAULTS_FRONTEND)
-        .doc("Connections that wait to be accepted.", "backlog 10000")
+        .doc("How many connections may wait to be accepted.", "backlog 10000")
         .line(proxy::connections),
     line("balance", "<algorithm> [<argument>...]", Sections::DEFAULTS_BACKEND)
         .doc(
-            "How a server is chosen: roundrobin, static-rr, leastconn, first, source, uri, url_param, \
+            "How the backend chooses a server: roundrobin, static-rr, leastconn, first, source, uri, url_param, \
              hdr(<name>), hash <expression>, rdp-cookie[(<name>)], random[(<draws>)].",
             "balance leastconn",
         )
@@ -38,10 +38,10 @@ pub const KEYWORDS: &[Keyword] = &[
         .line(proxy::bind_process)
         .deprecated("'bind-process' has no effect, is deprecated, and will be removed in version 2.7."),
     line("clitcpka-cnt", "<number>", Sections::DEFAULTS_FRONTEND)
-        .doc("TCP keep-alive probes without an answer after which a client is gone.", "clitcpka-cnt 3")
+        .doc("After how many unanswered TCP keep-alive probes a client counts as gone.", "clitcpka-cnt 3")
         .line(proxy::keepalive),
     line("clitcpka-idle", "<time>", Sections::DEFAULTS_FRONTEND)
-        .doc("Time without data after which a client is probed.", "clitcpka-idle 60s")
+        .doc("After how much time without data TCP keep-alive probes a client.", "clitcpka-idle 60s")
         .line(proxy::keepalive),
     line("clitcpka-intvl", "<time>", Sections::DEFAULTS_FRONTEND)
         .doc("Time between TCP keep-alive probes of a client.", "clitcpka-intvl 10s")
@@ -61,7 +61,7 @@ pub const KEYWORDS: &[Keyword] = &[
              supported in future versions.",
         ),
     line("default-server", "[<param>...]", Sections::DEFAULTS_BACKEND)
-        .doc("What 'server' lines after it have unless they say otherwise.", "default-server check inter 5s")
+        .doc("Sets defaults for the following 'server' lines.", "default-server check inter 5s")
         .strict()
         .line(server::default_server),
     line("default_backend", "<backend>", Sections::DEFAULTS_FRONTEND)
@@ -70,12 +70,12 @@ pub const KEYWORDS: &[Keyword] = &[
     line("description", "<text>", BOTH)
         .doc("Text about the proxy for the statistics page.", "description the shop")
         .line(proxy::description),
-    line("disabled", "", DEFAULTS_BOTH).doc("The proxy is not started.", "disabled").line(proxy::disabled),
+    line("disabled", "", DEFAULTS_BOTH).doc("Does not start the proxy.", "disabled").line(proxy::disabled),
     line("dispatch", "<address>:<port>", Sections::BACKEND)
-        .doc("Everything goes to this address, without balancing.", "dispatch 192.0.2.1:80")
+        .doc("Sends everything to this address, without balancing.", "dispatch 192.0.2.1:80")
         .line(proxy::dispatch),
     line("enabled", "", DEFAULTS_BOTH)
-        .doc("The proxy is started, whatever defaults says.", "enabled")
+        .doc("Starts the proxy, whatever 'defaults' says.", "enabled")
         .line(proxy::disabled),
     line("fullconn", "<number>", Sections::DEFAULTS_BACKEND)
         .doc("Connections to the backend at which servers reach their maxconn.", "fullconn 10000")
@@ -97,7 +97,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .line(proxy::http_reuse),
     line("id", "<number>", BOTH).doc("Number of the proxy in statistics.", "id 100").line(proxy::id),
     line("load-server-state-from-file", "{ global | local | none }", Sections::DEFAULTS_BACKEND)
-        .doc("Which file states of servers are loaded from.", "load-server-state-from-file global")
+        .doc("The file that states of servers are loaded from.", "load-server-state-from-file global")
         .line(proxy::load_server_state),
     line("max-keep-alive-queue", "<number>", Sections::DEFAULTS_BACKEND)
         .doc(
@@ -107,43 +107,43 @@ pub const KEYWORDS: &[Keyword] = &[
         )
         .line(proxy::max_keep_alive_queue),
     line("max-session-srv-conns", "<number>", Sections::DEFAULTS_FRONTEND)
-        .doc("Connections to servers that a client's connection may keep.", "max-session-srv-conns 5")
+        .doc("How many connections to servers a client's connection may keep.", "max-session-srv-conns 5")
         .line(proxy::max_session_srv_conns),
     line("maxconn", "<number>", Sections::DEFAULTS_FRONTEND)
-        .doc("Connections of the frontend; more wait to be accepted.", "maxconn 5000")
+        .doc("How many connections the frontend has at a time; more wait to be accepted.", "maxconn 5000")
         .line(proxy::connections),
     line("mode", "{ tcp | http }", DEFAULTS_BOTH)
-        .doc("Whether bytes or requests are forwarded.", "mode http")
+        .doc("Whether the proxy forwards bytes (tcp) or requests (http).", "mode http")
         .line(proxy::mode),
     line("option", "<name> [<argument>...]", DEFAULTS_BOTH)
         .doc("Turns an option on; 'no option' off, 'default option' to its default.", "option forwardfor")
         .negatable()
         .line(option::option),
     line("persist", "rdp-cookie[(<name>)]", Sections::DEFAULTS_BACKEND)
-        .doc("RDP clients go back to the server that their cookie names.", "persist rdp-cookie")
+        .doc("Sends RDP clients back to the server that their cookie names.", "persist rdp-cookie")
         .line(rdp::persist),
     line("rate-limit", "sessions <number>", Sections::DEFAULTS_FRONTEND)
-        .doc("New sessions a second; more wait to be accepted.", "rate-limit sessions 100")
+        .doc("How many new sessions per second the frontend accepts; more wait.", "rate-limit sessions 100")
         .line(proxy::rate_limit),
     line("retries", "<number>", Sections::DEFAULTS_BACKEND)
-        .doc("How often a failed connection to a server is tried again.", "retries 3")
+        .doc("How many times the proxy tries a failed connection to a server again.", "retries 3")
         .line(proxy::retries),
     line("retry-on", "<word>...", Sections::DEFAULTS_BACKEND)
         .doc(
-            "Which failures are tried again: conn-failure, empty-response, junk-response, \
+            "After which failures the proxy sends a request again: conn-failure, empty-response, junk-response, \
              response-timeout, 0rtt-rejected, a status, all-retryable-errors, none.",
             "retry-on conn-failure empty-response 503",
         )
         .line(proxy::retry_on),
     line("server", "<name> <address>[:<port>] [<param>...]", Sections::BACKEND)
-        .doc("A server.", "server web1 192.0.2.1:80 check")
+        .doc("A server of the backend.", "server web1 192.0.2.1:80 check")
         .strict()
         .line(server::server),
     line("server-state-file-name", "[ use-backend-name | <file> ]", Sections::DEFAULTS_BACKEND)
-        .doc("File of the states of this backend's servers.", "server-state-file-name app")
+        .doc("The file with the states of this backend's servers.", "server-state-file-name app")
         .line(proxy::server_state_file_name),
     line("server-template", "<prefix> <number | range> <name>[:<port>] [<param>...]", Sections::BACKEND)
-        .doc("Several servers from one name.", "server-template web 1-3 web.example.com:80 check")
+        .doc("Makes several servers from one name.", "server-template web 1-3 web.example.com:80 check")
         .strict()
         .line(server::template),
     line(
@@ -151,13 +151,13 @@ pub const KEYWORDS: &[Keyword] = &[
         "<address>[:<port>] [usesrc { <address> | client | clientip | hdr_ip(<name>[,<number>]) }] [interface <name>]",
         Sections::DEFAULTS_BACKEND,
     )
-    .doc("Address that connections to servers come from.", "source 192.0.2.200")
+    .doc("The local address of connections to servers.", "source 192.0.2.200")
     .line(source::proxy),
     line("srvtcpka-cnt", "<number>", Sections::DEFAULTS_BACKEND)
-        .doc("TCP keep-alive probes without an answer after which a server is gone.", "srvtcpka-cnt 3")
+        .doc("After how many unanswered TCP keep-alive probes a server counts as gone.", "srvtcpka-cnt 3")
         .line(proxy::keepalive),
     line("srvtcpka-idle", "<time>", Sections::DEFAULTS_BACKEND)
-        .doc("Time without data after which a server is probed.", "srvtcpka-idle 60s")
+        .doc("After how much time without data TCP keep-alive probes a server.", "srvtcpka-idle 60s")
         .line(proxy::keepalive),
     line("srvtcpka-intvl", "<time>", Sections::DEFAULTS_BACKEND)
         .doc("Time between TCP keep-alive probes of a server.", "srvtcpka-intvl 10s")

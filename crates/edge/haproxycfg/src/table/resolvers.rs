@@ -20,7 +20,7 @@ pub const KEYWORDS: &[Keyword] = &[
         )
         .line(resolvers::hold),
     line("nameserver", "<name> [tcp@]<address>:<port>")
-        .doc("A name server. All of a section are asked at once.", "nameserver ns1 192.0.2.53:53")
+        .doc("A name server. The edge asks all name servers of a section at once.", "nameserver ns1 192.0.2.53:53")
         .line(resolvers::nameserver),
     line("parse-resolv-conf", "")
         .doc("Takes the name servers of /etc/resolv.conf.", "parse-resolv-conf")
@@ -29,9 +29,12 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("Was in no stable release of HAProxy.", "resolution_pool_size 10")
         .removed("'resolution_pool_size' directive is not supported anymore (it never appeared in a stable release)."),
     line("resolve_retries", "<number>")
-        .doc("How often a question is sent before it has failed.", "resolve_retries 3")
+        .doc("How many times the edge sends a question before the resolution fails.", "resolve_retries 3")
         .line(resolvers::number),
     line("timeout", "{ resolve | retry } <time>")
-        .doc("From one resolution of a name to the next; and how long an answer may take.", "timeout retry 1s")
+        .doc(
+            "The time between two resolutions of a name ('resolve'), and how long an answer may take ('retry').",
+            "timeout retry 1s",
+        )
         .line(resolvers::timeout),
 ];

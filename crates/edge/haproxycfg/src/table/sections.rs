@@ -14,17 +14,17 @@ const fn directive(name: &'static str, arguments: &'static str) -> Keyword {
 /// The table.
 pub const KEYWORDS: &[Keyword] = &[
     section("backend", "<name> [from <defaults>]", "4")
-        .doc("Servers and how requests are given to them.", "backend app")
+        .doc("Servers, and how requests are shared among them.", "backend app")
         .line(sections::proxy),
     section("cache", "<name>", "6").doc("A small cache of responses.", "cache static").line(cache::section),
     section("defaults", "[<name>] [from <defaults>]", "4")
-        .doc("What the sections after it have unless they say otherwise.", "defaults http-services")
+        .doc("Defaults for the sections after it.", "defaults http-services")
         .line(sections::defaults),
     section("fcgi-app", "<name>", "10")
         .doc("An application that speaks FastCGI.", "fcgi-app php")
         .not_yet("comes with FastCGI"),
     section("frontend", "<name> [from <defaults>]", "4")
-        .doc("Where clients connect, and what becomes of their requests.", "frontend www")
+        .doc("The addresses for clients, and the rules for their requests.", "frontend www")
         .line(sections::proxy),
     section("global", "", "3").doc("Settings of the whole process.", "global").line(sections::global),
     section("http-errors", "<name>", "3.8")
@@ -33,7 +33,7 @@ pub const KEYWORDS: &[Keyword] = &[
     section("listen", "<name> [from <defaults>]", "4")
         .doc("A frontend and its backend in one.", "listen db")
         .line(sections::proxy),
-    section("mailers", "<name>", "3.6").doc("Where alerts are mailed to.", "mailers ops").line(sections::mailers),
+    section("mailers", "<name>", "3.6").doc("Mail servers for alerts.", "mailers ops").line(sections::mailers),
     section("peers", "<name>", "3.5").doc("Instances that share stick tables.", "peers cluster").line(peers::section),
     section("program", "<name>", "3.7")
         .doc("A program that the master process runs, and that ends with it.", "program exporter")
@@ -49,7 +49,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .line(sections::userlist),
     directive(".alert", "\"<message>\"")
         .doc("Refuses the configuration with a message.", ".alert \"TLS is needed here\""),
-    directive(".diag", "\"<message>\"").doc("A message that is shown with -dD.", ".diag \"to be replaced\""),
+    directive(".diag", "\"<message>\"").doc("Shows a message with -dD.", ".diag \"to be replaced\""),
     directive(".elif", "<condition>").doc("Begins another branch of '.if'.", ".elif defined(STAGING)"),
     directive(".else", "").doc("Begins the last branch of '.if'.", ".else"),
     directive(".endif", "").doc("Ends '.if'.", ".endif"),
