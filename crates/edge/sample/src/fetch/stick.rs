@@ -39,7 +39,7 @@ pub(super) const FETCHES: &[Fetch] = &[
         numbered(call, 1, 1, |index| Query::Clear(Gpc::Element(index)))
     })
     .takes(INTEGER_TABLE, 1)
-    .doc("Sets a general counter of counter 1 to zero; its value before.", "acl reset sc1_clr_gpc(0) ge 0"),
+    .doc("Sets a general counter of counter 1 to zero and returns its former value.", "acl reset sc1_clr_gpc(0) ge 0"),
 ];
 
 /// Those of one number for an entry.
@@ -48,23 +48,23 @@ macro_rules! counters {
         &[$(
             Fetch::new(concat!("sc_", $name), $output, $sources, |call, _| given(call, $query))
                 .takes(INTEGER_TABLE, 1)
-                .doc(concat!($doc, " Of the tracked counter of that number."), concat!("acl a sc_", $name, "(0) gt 10")),
+                .doc(concat!($doc, " The entry is that of the tracked counter with this number."), concat!("acl a sc_", $name, "(0) gt 10")),
             Fetch::new(concat!("sc0_", $name), $output, $sources, |call, _| counter(call, 0, 0, $query))
                 .takes(TABLE, 0)
-                .doc(concat!($doc, " Of tracked counter 0."), concat!("acl a sc0_", $name, " gt 10")),
+                .doc(concat!($doc, " The entry is that of tracked counter 0."), concat!("acl a sc0_", $name, " gt 10")),
             Fetch::new(concat!("sc1_", $name), $output, $sources, |call, _| counter(call, 1, 0, $query))
                 .takes(TABLE, 0)
-                .doc(concat!($doc, " Of tracked counter 1."), concat!("acl a sc1_", $name, " gt 10")),
+                .doc(concat!($doc, " The entry is that of tracked counter 1."), concat!("acl a sc1_", $name, " gt 10")),
             Fetch::new(concat!("sc2_", $name), $output, $sources, |call, _| counter(call, 2, 0, $query))
                 .takes(TABLE, 0)
-                .doc(concat!($doc, " Of tracked counter 2."), concat!("acl a sc2_", $name, " gt 10")),
+                .doc(concat!($doc, " The entry is that of tracked counter 2."), concat!("acl a sc2_", $name, " gt 10")),
             $(counters!(@source $source $name, $query, $doc),)*
         )*]
     };
     (@source src $name:literal, $query:expr, $doc:literal) => {
         Fetch::new(concat!("src_", $name), Type::Sint, ADDRESS, |call, _| source(call, 0, $query))
             .takes(TABLE, 1)
-            .doc(concat!($doc, " Of the client's address."), concat!("acl a src_", $name, "(clients) gt 10"))
+            .doc(concat!($doc, " The entry is that of the client's address."), concat!("acl a src_", $name, "(clients) gt 10"))
     };
 }
 
@@ -72,8 +72,8 @@ macro_rules! counters {
 pub(super) const COUNTERS: &[Fetch] = counters! {
     "bytes_in_rate" Type::Sint, INTERNAL, Query::Value(DataType::BytesInRate, 0), "Rate of bytes from the client.", [src];
     "bytes_out_rate" Type::Sint, INTERNAL, Query::Value(DataType::BytesOutRate, 0), "Rate of bytes to the client.", [src];
-    "clr_gpc0" Type::Sint, INTERNAL, Query::Clear(Gpc::First), "Sets the first general counter to zero; its value before.", [src];
-    "clr_gpc1" Type::Sint, INTERNAL, Query::Clear(Gpc::Second), "Sets the second general counter to zero; its value before.", [src];
+    "clr_gpc0" Type::Sint, INTERNAL, Query::Clear(Gpc::First), "Sets the first general counter to zero and returns its former value.", [src];
+    "clr_gpc1" Type::Sint, INTERNAL, Query::Clear(Gpc::Second), "Sets the second general counter to zero and returns its former value.", [src];
     "conn_cnt" Type::Sint, INTERNAL, Query::Value(DataType::ConnCnt, 0), "Connections so far.", [src];
     "conn_cur" Type::Sint, INTERNAL, Query::Value(DataType::ConnCur, 0), "Connections now.", [src];
     "conn_rate" Type::Sint, INTERNAL, Query::Value(DataType::ConnRate, 0), "Rate of connections.", [src];
@@ -107,20 +107,20 @@ macro_rules! indexed {
                 numbered(call, number, 2, $query)
             })
             .takes(TWO_INTEGERS_TABLE, 2)
-            .doc(concat!($doc, " Of the tracked counter of that number."), concat!("acl a sc_", $name, "(1,0) gt 10")),
+            .doc(concat!($doc, " The entry is that of the tracked counter with this number."), concat!("acl a sc_", $name, "(1,0) gt 10")),
             Fetch::new(concat!("src_", $name), Type::Sint, ADDRESS, |call, _| {
                 let Some(index) = number(call, 0) else { return Fetched::Missing };
                 source(call, 1, ($query)(index))
             })
             .takes(INTEGER_TABLE, 2)
-            .doc(concat!($doc, " Of the client's address."), concat!("acl a src_", $name, "(1,clients) gt 10")),
+            .doc(concat!($doc, " The entry is that of the client's address."), concat!("acl a src_", $name, "(1,clients) gt 10")),
         )*]
     };
 }
 
 /// Counters and tags of which there is an array.
 pub(super) const INDEXED: &[Fetch] = indexed! {
-    "clr_gpc", |index| Query::Clear(Gpc::Element(index)), "Sets a general counter to zero; its value before.";
+    "clr_gpc", |index| Query::Clear(Gpc::Element(index)), "Sets a general counter to zero and returns its former value.";
     "get_gpc", |index| Query::Value(DataType::Gpc, index), "A general counter.";
     "get_gpt", |index| Query::Value(DataType::Gpt, index), "A general tag.";
     "gpc_rate", |index| Query::Value(DataType::GpcRate, index), "Rate of a general counter.";
