@@ -61,8 +61,11 @@ test-install:
 	.ci/tools install
 	scenarios/install/run
 
-# One profile for everything, so that each crate is built once for clippy and once for the tests.
-test: tools structure format lint unit docs reference-check deny page redis-quick
+# One profile for everything, so that each crate is built once for clippy and once for the tests. Clippy and rustdoc run beside the
+# tests, which mostly wait.
+test: tools structure format deny
+	CARGO=$(CARGO) .ci/unit lint docs
+	$(MAKE) --no-print-directory reference-check page redis-quick
 	@echo 'All checks passed.'
 
 # A failure names the seed of its round.
