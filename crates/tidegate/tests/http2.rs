@@ -1,4 +1,4 @@
-//! HTTP/2 from real clients, without TLS.
+//! HTTP/2 from real clients, in clear text and over TLS.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -137,4 +137,43 @@ fn no_request_is_lost_in_a_reload() {
     }
     let report = loading.join().unwrap();
     assert!(report.contains("6000 succeeded, 0 failed, 0 errored"), "{report}");
+}
+
+/// A certificate with its key for `localhost`, in a file that lies in this folder.
+fn certificate(folder: &std::path::Path) -> String {
+    let (key, crt) = (folder.join("key.pem"), folder.join("crt.pem"));
+    let mut command = Command::new("openssl");
+    command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]);
+    command.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout"]).arg(&key);
+    let output = command.arg("-out").arg(&crt).output().expect("openssl runs");
+    assert!(output.status.success(), "{output:?}");
+    let both = folder.join("site.pem");
+    std::fs::write(&both, [std::fs::read(crt).unwrap(), std::fs::read(key).unwrap()].concat()).unwrap();
+    both.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn who_has_agreed_on_it_speaks_it_over_tls() {
+    let (origin, front, folder) = (telling(), free_address(), tempfile::tempdir().unwrap());
+    let edge = Edge::start(&format!(
+        "defaults\n mode http\n timeout client 20s\n timeout server 20s\n timeout connect 5s\n\
+         frontend site\n bind {front} ssl crt {} alpn h2,http/1.1\n default_backend servers\n\
+         http-request return status 200 content-type text/plain lf-string %[fc_http_major] if {{ path /own }}\n\
+         backend servers\n server s1 {}\n",
+        certificate(folder.path()),
+        origin.address
+    ));
+    let own = format!("https://{front}/own");
+    for (arguments, version) in [(&["--http2"][..], "2"), (&["--http1.1"], "1"), (&["--http2", "--no-alpn"], "1")] {
+        let output = Command::new("curl").args(["--silent", "--insecure", &own]).args(arguments).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), version, "{arguments:?}");
+    }
+    let url = format!("https://{front}/");
+    let loading = std::thread::spawn(move || h2load(&["-n", "3000", "-c", "4", "-m", "16", &url]));
+    let before = origin.heads().len();
+    wait_until("requests go on", || origin.heads().len() > before + 300);
+    edge.signal(Signal::USR2);
+    let report = loading.join().unwrap();
+    assert!(report.contains("3000 succeeded, 0 failed, 0 errored"), "{report}");
+    assert!(report.contains("Application protocol: h2"), "{report}");
 }

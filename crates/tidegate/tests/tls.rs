@@ -438,3 +438,78 @@ fn what_is_cut_off_is_no_end() {
         assert_eq!(line.contains(" SD-- "), !is_whole, "{line}");
     }
 }
+
+#[test]
+fn servers_hear_of_a_clients_tls() {
+    let authority = Authority::new();
+    authority.certify("site.pem", &Wanted::default());
+    authority.certify("ann.pem", &Wanted { names: &["ann"], ..Wanted::default() });
+    // What stands behind the addresses of the PROXY header, as hexadecimal digits.
+    let origin = Origin::start(|mut wire, _| {
+        let start = wire.read(16);
+        let fields = wire.read(usize::from(u16::from_be_bytes([start[14], start[15]])));
+        let text: String = fields[12..].iter().map(|byte| format!("{byte:02x}")).collect();
+        while wire.head().is_some() {
+            wire.send(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len()));
+        }
+    });
+    let (full, short, clear) = (free_address(), free_address(), free_address());
+    let config = format!(
+        "{}{DEFAULTS}frontend full\n bind {full} ssl crt site.pem ca-file ca.pem verify optional\n bind {clear}\n default_backend full\n\
+         backend full\n server s1 {} send-proxy-v2 proxy-v2-options ssl,cert-cn,cert-key,cert-sig,ssl-cipher\nlisten short\n bind {short} \
+         ssl crt site.pem ca-file ca.pem verify optional\n server s1 {} send-proxy-v2-ssl-cn\n",
+        global(&authority),
+        origin.address,
+        origin.address
+    );
+    let _edge = Edge::start_single(&config);
+    let hexadecimal = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let record = |kind: &str, text: &str| format!("{kind}{:04x}{}", text.len(), hexadecimal(text));
+    let version = record("21", "TLSv1.3");
+    let more =
+        [record("25", "EC256"), record("24", "ecdsa-with-SHA256"), record("23", "TLS_AES_256_GCM_SHA384")].concat();
+    let name = record("22", "ann");
+    let field = |records: &str| format!("20{:04x}{records}", records.len() / 2);
+    let ask = |front: SocketAddr, file: Option<&str>| {
+        let mut settings = authority.client();
+        settings.versions = TLS13;
+        settings.certificate = file.map(|file| authority.path(file));
+        once(&settings, front, "localhost")
+    };
+    assert_eq!(ask(full, None), field(&format!("0100000000{version}{more}")));
+    assert_eq!(ask(full, Some("ann.pem")), field(&format!("0700000000{version}{name}{more}")));
+    assert_eq!(ask(short, Some("ann.pem")), field(&format!("0700000000{version}{name}")));
+    assert_eq!(Wire::connect(clear).get("/").text(), field("0000000000"));
+}
+
+#[test]
+fn a_slow_reader_is_told_of_the_end() {
+    const CLIENTS: usize = 12;
+    let authority = Authority::new();
+    authority.certify("site.pem", &Wanted::default());
+    let body = vec![b'x'; 6 << 20];
+    let answer = [b"HTTP/1.0 200 OK\r\n\r\n", &body[..]].concat();
+    let origin = Origin::start(move |mut wire, _| {
+        wire.head();
+        wire.try_send(&answer);
+    });
+    let front = free_address();
+    let config = format!(
+        "{}{DEFAULTS} timeout client 60s\n timeout server 60s\nlisten site\n bind {front} ssl crt site.pem\n server s1 {}\n",
+        global(&authority),
+        origin.address
+    );
+    let _edge = Edge::start_single(&config);
+    let client = authority.client().config();
+    let mut wires: Vec<SecureWire> =
+        (0..CLIENTS).map(|_| SecureWire::connect(&client, front, "localhost").unwrap()).collect();
+    for wire in &mut wires {
+        wire.send(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
+    }
+    for wire in &mut wires {
+        let mut received = Vec::new();
+        // A connection that ends without that word is an error of rustls'.
+        wire.0.read_to_end(&mut received).unwrap();
+        assert!(received.ends_with(&body));
+    }
+}

@@ -293,6 +293,19 @@ impl Stream {
         let _ = self.socket(|socket| socket.shutdown(std::net::Shutdown::Write));
     }
 
+    /// The same; ready once what the protocol has to say of it is on its way. A socket that is full has no room for that before its
+    /// other end has read something.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn poll_shut_write(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Self::Secure(secure) = self {
+            ready!(secure.poll_close(context))?;
+        }
+        self.shut_write();
+        Poll::Ready(Ok(()))
+    }
+
     /// Ends both directions; what has been received can still be read.
     pub fn shut_both(&self) {
         match self {

@@ -247,6 +247,23 @@ impl<'a> Certificate<'a> {
         None
     }
 
+    /// The kind of its key and how many bits that has, as HAProxy says it: `RSA2048`, `EC256`.
+    #[must_use]
+    pub fn key_kind(&self) -> Option<String> {
+        // Before the key itself stands how many bits of its last byte do not count.
+        let key = self.public_key()?.get(1..)?;
+        if let Some(numbers) = Der(key).expect(tag::SEQUENCE) {
+            let modulus = Der(numbers).expect(tag::INTEGER)?;
+            let length = modulus.iter().skip_while(|byte| **byte == 0).count();
+            return Some(format!("RSA{}", length * 8));
+        }
+        // A point: a byte that says so, and two coordinates.
+        Some(match key.len() {
+            133 => "EC521".to_owned(),
+            length => format!("EC{}", length / 2 * 8),
+        })
+    }
+
     /// The public key's own bits.
     #[must_use]
     pub fn public_key(&self) -> Option<&'a [u8]> {

@@ -122,5 +122,19 @@ pub mod tlv_type {
     pub const NETNS: u8 = 0x30;
 }
 
+/// Types of the records within [`tlv_type::SSL`].
+pub mod tls_type {
+    /// The version of TLS.
+    pub const VERSION: u8 = 0x21;
+    /// The common name of the client's certificate.
+    pub const COMMON_NAME: u8 = 0x22;
+    /// The cipher.
+    pub const CIPHER: u8 = 0x23;
+    /// How the server's certificate is signed.
+    pub const SIGNATURE: u8 = 0x24;
+    /// The kind of the server's key.
+    pub const KEY: u8 = 0x25;
+}
+
 #[cfg(test)]
 mod tests;

@@ -214,6 +214,21 @@ impl SecureStream {
         }
     }
 
+    /// Says that no more will be written; ready once that is on its way.
+    pub(crate) fn poll_close(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut connection = self.connection.borrow_mut();
+        let Some(connection) = connection.as_mut().filter(|_| !self.is_silent.get()) else {
+            return Poll::Ready(Ok(()));
+        };
+        connection.close();
+        loop {
+            match self.send(connection) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.below.poll_writable(context))?,
+                sent => return Poll::Ready(sent),
+            }
+        }
+    }
+
     /// Says nothing at the end: the connection is to vanish, or to be reset.
     pub(crate) fn silence(&self) {
         self.is_silent.set(true);

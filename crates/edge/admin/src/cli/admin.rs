@@ -364,7 +364,7 @@ pub(super) fn set_rate_limit(_: &mut Session, context: &Context<'_>, line: &Line
         ("sessions", "global") => ProcessChange::SessionRate,
         ("http-compression", "global") => ProcessChange::CompressionRate,
         ("ssl-sessions", "global") => {
-            return Reply::error("'set rate-limit ssl-sessions global' is not here: it comes with TLS.");
+            return Reply::error("'set rate-limit ssl-sessions global' is not here yet.");
         }
         _ => return Reply::error(RATE_USAGE),
     };

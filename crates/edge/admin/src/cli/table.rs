@@ -72,7 +72,7 @@ const fn absent(words: &'static [&'static str], reason: &'static str) -> Command
     Command { words, usage: "", doc: "", level: CliLevel::User, run: Run::Absent(reason) }
 }
 
-const TLS: &str = "it comes with TLS";
+const TLS: &str = "change the file and reload, no connection is lost";
 
 const USER: CliLevel = CliLevel::User;
 const OPERATOR: CliLevel = CliLevel::Operator;

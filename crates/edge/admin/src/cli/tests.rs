@@ -274,7 +274,7 @@ async fn what_is_shown() {
         ("show table nope", "No such table\n\n"),
         ("trace h1", "No such trace source: there are none."),
         ("trace 0", "All traces now stopped\n"),
-        ("show ssl cert", "'show ssl cert' is not here: it comes with TLS.\n\n"),
+        ("show ssl cert", "'show ssl cert' is not here: change the file and reload, no connection is lost.\n\n"),
         ("show fd", "None\n\n"),
         ("show fd 7", "Some(7)\n\n"),
         ("show libs", "0x1-0x2 (0x2) /usr/bin/tidegate\n\n"),

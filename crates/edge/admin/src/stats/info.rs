@@ -86,8 +86,8 @@ fields! {
     "CumConns" COUNTER counter "connections_total": "Client connections so far, those to stats sockets among them" => |process, _| Value::u32_from(process.connections_total + process.commands.1);
     "CumReq" COUNTER counter "requests_total": "Requests so far, connections to stats sockets among them" => |process, _| Value::u32_from(process.requests_total + process.commands.1);
     "MaxSslConns" MAX gauge "max_ssl_connections": "TLS connections allowed at a time" => ZERO;
-    "CurrSslConns" GAUGE gauge "current_ssl_connections": "TLS connections now" => ZERO;
-    "CumSslConns" COUNTER counter "ssl_connections_total": "TLS connections so far" => ZERO;
+    "CurrSslConns" GAUGE gauge "current_ssl_connections": "TLS connections now (not counted yet)" => ZERO;
+    "CumSslConns" COUNTER counter "ssl_connections_total": "TLS connections so far (not counted yet)" => ZERO;
     "Maxpipes" LIMIT gauge "max_pipes": "Pipes allowed for splicing, 0 for no limit" => ZERO;
     "PipesUsed" GAUGE counter "pipes_used_total": "Pipes in use" => |process, _| Value::U32(process.pipes);
     "PipesFree" GAUGE counter "pipes_free_total": "Pipes kept for later" => ZERO;
@@ -97,7 +97,7 @@ fields! {
     "SessRate" RATE gauge "current_session_rate": "Sessions in the last second" => |process, float| rate(process.session_rate, float);
     "SessRateLimit" LIMIT gauge "limit_session_rate": "Sessions allowed in a second" => |process, _| Value::U32(process.session_rate_limit);
     "MaxSessRate" RATE gauge "max_session_rate": "Most sessions in a second" => |process, _| Value::u32_from(process.session_rate.max);
-    "SslRate" RATE gauge "current_ssl_rate": "TLS connections in the last second" => ZERO;
+    "SslRate" RATE gauge "current_ssl_rate": "TLS connections in the last second (not counted yet)" => ZERO;
     "SslRateLimit" LIMIT gauge "limit_ssl_rate": "TLS connections allowed in a second" => ZERO;
     "MaxSslRate" MAX gauge "max_ssl_rate": "Most TLS connections in a second" => ZERO;
     "SslFrontendKeyRate" GAUGE gauge "current_frontend_ssl_key_rate": "TLS keys made for clients in the last second" => ZERO;

@@ -195,8 +195,16 @@ pub struct ProxyOptions {
     pub crc32c: bool,
     /// `unique-id`: the id of the request, by `unique-id-format`.
     pub unique_id: bool,
-    /// `ssl` and what belongs to it.
+    /// `ssl`: what is known of the client's TLS; the others belong to it.
     pub tls: bool,
+    /// `cert-cn`: the common name of the client's certificate.
+    pub certificate_name: bool,
+    /// `cert-key`: the kind and the bits of the key that the client was shown.
+    pub certificate_key: bool,
+    /// `cert-sig`: how the certificate is signed that the client was shown.
+    pub certificate_signature: bool,
+    /// `ssl-cipher`.
+    pub cipher: bool,
 }
 
 /// `namespace` of a server.

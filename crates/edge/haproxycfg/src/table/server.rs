@@ -4,9 +4,6 @@ use super::{Group, Keyword};
 use crate::keywords::{server, tls::server as secure};
 
 const NO_VERIFY_HOST: &str = "leave out 'verifyhost' of default-server";
-const NO_FIELDS: &str =
-    "fields about the client's TLS are not sent to servers yet; 'send-proxy-v2' sends the addresses";
-
 const fn word(name: &'static str, arguments: &'static str) -> Keyword {
     Keyword::new(Group::Server, name, arguments, "5.2")
 }
@@ -216,11 +213,11 @@ pub const KEYWORDS: &[Keyword] = &[
         )
         .server(server::flag),
     word("no-send-proxy-v2-ssl", "")
-        .doc("Sends nothing about TLS in the PROXY header.", "server web1 192.0.2.1:80 no-send-proxy-v2-ssl")
+        .doc("Sends no PROXY header version 2, whatever default-server says.", "server web1 192.0.2.1:80 no-send-proxy-v2-ssl")
         .server(server::flag),
     word("no-send-proxy-v2-ssl-cn", "")
         .doc(
-            "Sends no name of the client's certificate in the PROXY header.",
+            "Sends no PROXY header version 2, whatever default-server says.",
             "server web1 192.0.2.1:80 no-send-proxy-v2-ssl-cn",
         )
         .server(server::flag),
@@ -338,13 +335,13 @@ pub const KEYWORDS: &[Keyword] = &[
             "PROXY header version 2 with what is known of TLS.",
             "server web1 192.0.2.1:80 send-proxy-v2-ssl",
         )
-        .not_yet(NO_FIELDS),
+        .server(server::flag),
     word("send-proxy-v2-ssl-cn", "")
         .doc(
             "PROXY header version 2 with the name of the client's certificate.",
             "server web1 192.0.2.1:80 send-proxy-v2-ssl-cn",
         )
-        .not_yet(NO_FIELDS),
+        .server(server::flag),
     word("shard", "<number>")
         .doc("Part of the keys that a peer gets.", "server peer1 192.0.2.1:1024 shard 1")
         .not_yet("every peer gets every key; HAProxy has it from 2.7 on"),

@@ -51,6 +51,15 @@ pub fn flag(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut Serve
             server.send_proxy = server.send_proxy.or(Some(SendProxy::V1));
         }
         "send-proxy-v2" => server.send_proxy = Some(SendProxy::V2),
+        "send-proxy-v2-ssl" | "send-proxy-v2-ssl-cn" => {
+            server.send_proxy = Some(SendProxy::V2);
+            server.proxy_options.tls = true;
+            server.proxy_options.certificate_name |= line.word(*index).ends_with("-cn");
+        }
+        "no-send-proxy-v2-ssl" | "no-send-proxy-v2-ssl-cn" => {
+            server.send_proxy = server.send_proxy.filter(|version| *version != SendProxy::V2);
+            server.proxy_options.tls = false;
+        }
         "no-send-proxy" => server.send_proxy = server.send_proxy.filter(|version| *version != SendProxy::V1),
         "no-send-proxy-v2" => server.send_proxy = server.send_proxy.filter(|version| *version != SendProxy::V2),
         "tfo" => server.tfo = true,
@@ -317,7 +326,11 @@ pub fn proxy_options(
             "authority" => options.authority = true,
             "crc32c" => options.crc32c = true,
             "unique-id" => options.unique_id = true,
-            "ssl" | "cert-cn" | "cert-key" | "cert-sig" | "ssl-cipher" => options.tls = true,
+            "ssl" => {}
+            "cert-cn" => options.certificate_name = true,
+            "cert-key" => options.certificate_key = true,
+            "cert-sig" => options.certificate_signature = true,
+            "ssl-cipher" => options.cipher = true,
             _ => {
                 let known =
                     ["authority", "crc32c", "unique-id", "ssl", "cert-cn", "cert-key", "cert-sig", "ssl-cipher"];
@@ -325,6 +338,7 @@ pub fn proxy_options(
                 return Err(Problem::new(message).at(at).nearest(text, known));
             }
         }
+        options.tls |= !matches!(text, "authority" | "crc32c" | "unique-id");
     }
     Ok(())
 }

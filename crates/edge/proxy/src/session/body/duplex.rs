@@ -53,8 +53,7 @@ impl Duplex for Wire {
 
     fn poll_shut(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Wire::poll_flush(self, context))?;
-        self.stream.shut_write();
-        Poll::Ready(Ok(()))
+        self.stream.poll_shut_write(context)
     }
 
     fn failed(&self) -> Failed {

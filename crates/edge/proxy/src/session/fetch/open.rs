@@ -192,12 +192,13 @@ pub(super) fn proxy_header(transaction: &Transaction, version: SendProxy, option
             let namespaces = &transaction.instance.process.namespaces;
             let namespace = fields.and_then(|fields| fields.namespace.as_deref());
             let namespace = namespace.filter(|name| namespaces.is_known(name));
+            let handshaken = sample::Context::client_tls(transaction);
+            let tls = tls_field(handshaken.as_deref(), options);
             let tlvs: Vec<(u8, &[u8])> = [
                 options.crc32c.then_some((tlv_type::CRC32C, &[0; 4][..])),
                 authority.map(|authority| (tlv_type::AUTHORITY, authority)),
                 unique_id.as_deref().map(|id| (tlv_type::UNIQUE_ID, id)),
-                // The client has no TLS: no flag, and nothing was verified.
-                options.tls.then_some((tlv_type::SSL, &[0; 5][..])),
+                options.tls.then_some((tlv_type::SSL, &tls[..])),
                 namespace.map(|name| (tlv_type::NETNS, name.as_bytes())),
             ]
             .into_iter()
@@ -207,4 +208,49 @@ pub(super) fn proxy_header(transaction: &Transaction, version: SendProxy, option
         }
     }
     out
+}
+
+/// What a PROXY header says of the client's TLS (its specification, section 2.2.6).
+fn tls_field(handshaken: Option<&tls::Handshaken>, options: ProxyOptions) -> Vec<u8> {
+    use http::proxy_protocol::tls_type;
+    const BY_TLS: u8 = 1;
+    const CERTIFICATE_HERE: u8 = 2;
+    const CERTIFICATE_OF_SESSION: u8 = 4;
+    let Some(handshaken) = handshaken else { return vec![0; 5] };
+    let shown = handshaken.peer.chain.first();
+    let certificate = match (shown, handshaken.is_resumed) {
+        (None, _) => 0,
+        (Some(_), true) => CERTIFICATE_OF_SESSION,
+        (Some(_), false) => CERTIFICATE_HERE | CERTIFICATE_OF_SESSION,
+    };
+    let peer = &handshaken.peer;
+    let error = if peer.error > 0 { peer.error } else { peer.issuer_error.0 };
+    let mut field = vec![BY_TLS | certificate, 0, 0, 0, error];
+    let mut add = |kind: u8, value: &[u8]| {
+        let length = u16::try_from(value.len()).unwrap_or(0);
+        field.push(kind);
+        field.extend_from_slice(&length.to_be_bytes());
+        field.extend(value.iter().take(usize::from(length)));
+    };
+    let ours = handshaken.identity.as_deref().and_then(|identity| tls::Certificate::read(identity.certificate()));
+    add(tls_type::VERSION, handshaken.version.as_bytes());
+    if options.certificate_name
+        && let Some(name) = shown.and_then(|der| tls::Certificate::read(der)?.common_name())
+    {
+        add(tls_type::COMMON_NAME, name.as_bytes());
+    }
+    if options.certificate_key
+        && let Some(kind) = ours.as_ref().and_then(tls::Certificate::key_kind)
+    {
+        add(tls_type::KEY, kind.as_bytes());
+    }
+    if options.certificate_signature
+        && let Some(ours) = &ours
+    {
+        add(tls_type::SIGNATURE, ours.signature_algorithm().as_bytes());
+    }
+    if options.cipher {
+        add(tls_type::CIPHER, handshaken.cipher.as_bytes());
+    }
+    field
 }

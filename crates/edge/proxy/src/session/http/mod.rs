@@ -103,7 +103,13 @@ pub async fn serve(mut session: Box<Session>, speaks: bool) -> Option<Box<Sessio
         match wait {
             Wait::Request => match Box::pin(session.requests()).await {
                 Next::KeepAlive => {}
-                Next::Close => return Some(session).filter(|session| session.begins_http2),
+                Next::Close if session.begins_http2 => return Some(session),
+                Next::Close => {
+                    if session.client.stream.secure().is_some() {
+                        Box::pin(session.say_end()).await;
+                    }
+                    return None;
+                }
                 Next::Linger => {
                     Box::pin(session.linger()).await;
                     return None;
@@ -347,16 +353,29 @@ impl Session {
         next
     }
 
+    /// Tells a client of TLS that no more comes, which its socket may have no room for before it has read something: without that a
+    /// body that ends with its connection is one that was cut off.
+    async fn say_end(&mut self) {
+        let limit = self.side.frontend.settings().timeouts.client;
+        self.deadline.set(limit.map(|limit| self.worker.now() + limit));
+        let (stream, deadline) = (&self.client.stream, &mut self.deadline);
+        poll_fn(|context| match stream.poll_shut_write(context) {
+            Poll::Ready(_) => Poll::Ready(()),
+            Poll::Pending => deadline.poll(context),
+        })
+        .await;
+    }
+
     /// Lets the client read what it was sent although it has not finished sending: closing with unread bytes would reset
     /// the connection and lose the response (RFC 9112 section 9.6).
     pub async fn linger(mut self: Box<Self>) {
         const LINGER_TIME: Duration = Duration::from_secs(2);
         const LINGER_BYTES_MAX: usize = 4 * 1024 * 1024;
-        self.client.stream.shut_write();
         self.deadline.set(Some(self.worker.now() + LINGER_TIME));
         let (client, deadline) = (&mut self.client, &mut self.deadline);
-        let mut drained = 0;
+        let (mut drained, mut is_shut) = (0, false);
         poll_fn(|context| {
+            is_shut = is_shut || client.stream.poll_shut_write(context).is_ready();
             loop {
                 let waiting = client.received.len();
                 client.received.consume(waiting);
