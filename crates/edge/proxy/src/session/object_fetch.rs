@@ -22,7 +22,7 @@ use http::{BodyLength, RequestHead, ResponseHead};
 use live::{Accelerator, Instance, LiveProxy, LiveServer, Running, SharedCache};
 use tokio::sync::mpsc;
 
-pub(super) use self::ask_loop::{After, Listens, ask_loop};
+pub(super) use self::ask_loop::{After, Listens, Responded, ask_loop};
 use sink::{Destination, Filling, News, Relaying, pull, write};
 
 use super::{

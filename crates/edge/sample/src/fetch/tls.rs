@@ -141,7 +141,8 @@ const fn part(name: &'static str, output: Type, sources: Sources, run: FetchRun)
 
 static OF_CLIENT: [Fetch; 10] = certificate!(Whose::Client, CLIENT, "ssl_c", "the client's certificate");
 static OF_OURS: [Fetch; 10] = certificate!(Whose::Own, CLIENT, "ssl_f", "the certificate shown to the client");
-static OF_SERVER: [Fetch; 10] = certificate!(Whose::Server, UPSTREAM, "ssl_s", "the server's certificate");
+// HAProxy has these where there is a client, though there is no server before one is chosen.
+static OF_SERVER: [Fetch; 10] = certificate!(Whose::Server, CLIENT, "ssl_s", "the server's certificate");
 
 /// The certificates' fields, which are too many to write out.
 pub(super) fn certificates() -> impl Iterator<Item = &'static Fetch> {
@@ -257,6 +258,6 @@ pub(super) const FETCHES: &[Fetch] = &[
         Fetched::Value(Value::Bool(call.context.upstream_tls().is_some_and(|tls| tls.is_resumed)))
     })
     .doc("Whether the session with the server was resumed.", "log-format %[ssl_bc_is_resumed]"),
-    Fetch::new("ssl_s_chain_der", Type::Bin, UPSTREAM, |call, _| of_server(call, chain))
+    Fetch::new("ssl_s_chain_der", Type::Bin, CLIENT, |call, _| of_server(call, chain))
         .doc("The server's certificate and those of its issuers in DER.", "log-format %[ssl_s_chain_der,base64]"),
 ];

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use accelerator::{
     backend::Accepted,
+    log::Account,
     machine::{Backend, FetchStep as Step},
 };
 use live::LiveProxy;
@@ -39,13 +40,16 @@ pub(in crate::session) trait Listens {
     /// The facts of what was asked last.
     fn transaction(&mut self) -> &mut Transaction;
 
+    /// Hears of the bytes of the heads of a request and its response, whatever the machine makes of that.
+    fn count_heads(&mut self, _account: Account) {}
+
     /// Takes what the machine accepts; where it is a response, with what brings its body.
     async fn accept(
         &mut self,
         place: &Place,
         backend: &mut Backend,
         accepted: Accepted,
-        answer: Option<(Answer<'_>, &Arc<LiveProxy>)>,
+        responded: Option<Responded<'_>>,
     ) -> After<Self::Outcome>;
 
     /// Hears that there is no response of a backend of this name.
@@ -59,6 +63,16 @@ pub(in crate::session) trait Listens {
 
     /// Hears that the machine gives up.
     fn abandoned(&mut self, backend: &mut Backend) -> Self::Outcome;
+}
+
+/// What a backend has responded beside the head, which the machine has taken.
+pub(in crate::session) struct Responded<'a> {
+    /// What brings the body.
+    pub answer: Answer<'a>,
+    /// The proxy that has fetched it.
+    pub proxy: &'a Arc<LiveProxy>,
+    /// Bytes of both heads.
+    pub account: Account,
 }
 
 /// How it goes on.
@@ -94,12 +108,17 @@ pub(in crate::session) async fn ask_loop<L: Listens>(
                 };
                 let transaction = listener.transaction();
                 varnish_log::reached(&place.worker, backend, name, transaction, &answer);
+                let account = varnish_log::account_of(transaction);
                 let next = backend.responded(std::mem::take(&mut transaction.response), wall_clock());
+                listener.count_heads(account);
                 if backend.closes_backend() {
                     answer.body.close_behind();
                 }
                 match next {
-                    Step::Accept(accepted) => listener.accept(place, backend, *accepted, Some((answer, &proxy))).await,
+                    Step::Accept(accepted) => {
+                        let responded = Responded { answer, proxy: &proxy, account };
+                        listener.accept(place, backend, *accepted, Some(responded)).await
+                    }
                     other => {
                         place.leave(answer, &proxy);
                         After::Next(other)

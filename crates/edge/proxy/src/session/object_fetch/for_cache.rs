@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Place, Report, RequestBody, Told,
-    ask_loop::{After, Listens, ask_loop},
+    ask_loop::{After, Listens, Responded, ask_loop},
     request_of, set_timeouts, wall_clock,
 };
 use crate::session::{
@@ -137,18 +137,19 @@ impl Listens for ForCache {
         &mut self.asked
     }
 
+    fn count_heads(&mut self, account: Account) {
+        self.account = self.account.and(account);
+    }
+
     async fn accept(
         &mut self,
         place: &Place,
         backend: &mut Backend,
         accepted: Accepted,
-        answer: Option<(Answer<'_>, &Arc<LiveProxy>)>,
+        responded: Option<Responded<'_>>,
     ) -> After<()> {
-        if answer.is_some() {
-            self.account = self.account.and(varnish_log::account_of(&self.asked));
-        }
         let Some(told) = self.told.take() else { return After::Over(()) };
-        let answer = answer.map(|(answer, proxy)| (answer, &self.asked, proxy));
+        let answer = responded.map(|Responded { answer, proxy, .. }| (answer, &self.asked, proxy));
         match place.keep(accepted, answer, told, (backend, self.account)).await {
             Some(broken) => {
                 self.told = Some(broken.told);

@@ -16,7 +16,7 @@ use super::{
 use crate::session::{
     ending::{Ending, Stage},
     fetch::{Answer, Fetch, Nobody, Unfetched},
-    object_fetch::{After, Listens, Place, ask_loop, request_of, set_timeouts, wall_clock},
+    object_fetch::{After, Listens, Place, Responded, ask_loop, request_of, set_timeouts, wall_clock},
     transaction::Transaction,
     varnish_log::{self, words},
 };
@@ -58,14 +58,13 @@ impl<C: ClientStream> ForClient<'_, '_, '_, C> {
         place: &Place,
         backend: &mut Backend,
         accepted: Accepted,
-        (mut answer, proxy): (Answer<'_>, &Arc<LiveProxy>),
+        Responded { mut answer, proxy, account }: Responded<'_>,
     ) -> After<AfterPass> {
         if self.exchange.finish_upload(&mut answer, &mut self.road.up).await.is_err() {
             self.transaction.end(Ending::ClientLeft(Stage::Data));
             self.transaction.count_client_abort();
             return After::Over(AfterPass::Done(Next::Close));
         }
-        let account = varnish_log::account_of(self.transaction);
         let answer = (answer, &*self.transaction, proxy);
         match place.keep_passed(accepted, answer, (backend, account)).await {
             Ok(fetched) => After::Over(AfterPass::Go(self.client.fetched(fetched, wall_clock()))),
@@ -78,9 +77,8 @@ impl<C: ClientStream> ForClient<'_, '_, '_, C> {
         &mut self,
         backend: &mut Backend,
         accepted: Accepted,
-        (answer, proxy): (Answer<'_>, &Arc<LiveProxy>),
+        Responded { answer, proxy, mut account }: Responded<'_>,
     ) -> AfterPass {
-        let mut account = varnish_log::account_of(self.transaction);
         match self.client.passed(Some(accepted.head), answer.length.announced(), wall_clock()) {
             Step::Deliver(delivery) if matches!(delivery.body, DeliveredBody::Passed(_)) => {
                 let transaction = &mut *self.transaction;
@@ -167,11 +165,11 @@ impl<C: ClientStream> Listens for ForClient<'_, '_, '_, C> {
         place: &Place,
         backend: &mut Backend,
         accepted: Accepted,
-        answer: Option<(Answer<'_>, &Arc<LiveProxy>)>,
+        responded: Option<Responded<'_>>,
     ) -> After<AfterPass> {
-        match answer {
-            Some(answer) if accepted.stored.is_some() => self.keep(place, backend, accepted, answer).await,
-            Some(answer) => After::Over(self.deliver(backend, accepted, answer).await),
+        match responded {
+            Some(responded) if accepted.stored.is_some() => self.keep(place, backend, accepted, responded).await,
+            Some(responded) => After::Over(self.deliver(backend, accepted, responded).await),
             None => After::Over(self.deliver_error(accepted).await),
         }
     }
