@@ -13,8 +13,12 @@ use crate::{
 /// Where a frame's flags stand in it.
 const FLAGS_AT: usize = 4;
 
-/// Points that work of use gives back.
+/// Points that data give back which a client takes as they come: pieces that end because there is no more, or large ones. Those that are
+/// small because a window was opened by little give none: a client could have all its streams send some bytes at each of its SETTINGS
+/// (CVE-2019-9511, "Data Dribble").
 const EARNED_BY_DATA: u32 = 2;
+/// Bytes of a large piece.
+const PIECE: usize = 1_024;
 /// The same for a whole answer.
 const EARNED_BY_ANSWER: u32 = 5;
 
@@ -126,6 +130,9 @@ impl ServerConnection {
             }
             may_end = most == left.len();
             self.write_data(key, left.get(..most).unwrap_or_default(), ends && may_end);
+            if may_end || most >= PIECE {
+                self.calm.earn(EARNED_BY_DATA);
+            }
             sent += most;
         }
         if ends && may_end && bytes.is_empty() {
@@ -178,7 +185,6 @@ impl ServerConnection {
         FrameHeader { length, kind: kind::DATA, flags, stream: key.id() }.write(&mut self.out);
         self.out.extend_from_slice(bytes);
         self.last_frame = Some(LastFrame { stream: key.id(), start, end: self.out.len() });
-        self.calm.earn(EARNED_BY_DATA);
         if ends {
             stream.sending = Sending::Ended;
             self.answered(key);

@@ -575,6 +575,35 @@ fn whoever_floods_is_cut_off() {
     assert_eq!((times, error.code), (32, ErrorCode::ENHANCE_YOUR_CALM));
 }
 
+/// Each of its SETTINGS has all streams send a byte (CVE-2019-9511).
+#[test]
+fn whoever_has_all_streams_dribble_is_cut_off() {
+    let mut client = Client::new();
+    let window = |size: u32| [&name::INITIAL_WINDOW_SIZE.to_be_bytes()[..], &size.to_be_bytes()].concat();
+    client.send(kind::SETTINGS, 0, 0, &window(0)).unwrap();
+    let mut head = ResponseHead::new();
+    head.start(Version::Http11, 200);
+    for stream in 0..50 {
+        let key = client.begin(2 * stream + 1, true);
+        client.machine.send_head(key, &head, false);
+        assert_eq!(client.machine.send_data(key, &[b'x'; 5_000], false), 0);
+    }
+    client.frames();
+    let (mut times, mut bytes) = (0, 0);
+    let error = loop {
+        times += 1;
+        if let Err(error) = client.send(kind::SETTINGS, 0, 0, &window(times)) {
+            break error;
+        }
+        while let Some(key) = client.machine.next_sendable() {
+            client.machine.send_data(key, &[b'x'; 5_000], false);
+        }
+        bytes += client.frames().iter().filter(|frame| frame.kind == kind::DATA).count();
+    };
+    assert_eq!(error.code, ErrorCode::ENHANCE_YOUR_CALM);
+    assert!((100..=200).contains(&times) && bytes == 50 * (times as usize - 1), "{times} times, {bytes} bytes");
+}
+
 /// One field in the table, and thousands of references to it of one byte each; crumbs of cookies likewise.
 #[test]
 fn heads_do_not_grow_in_the_decoder() {
