@@ -36,6 +36,8 @@ pub struct Sessions {
     keys: Mutex<Keys>,
     cache: Arc<ServerSessionMemoryCache>,
     lifetime_s: AtomicU32,
+    /// There were random numbers for a key: without them everybody would know it.
+    has_secret: bool,
 }
 
 struct Keys {
@@ -88,13 +90,13 @@ impl Sessions {
     #[must_use]
     pub fn new(cached_max: usize, lifetime: Duration) -> Arc<Self> {
         let mut current = [0; 32];
-        // NOTE: without random numbers there is no TLS at all. Tickets of a key that is known to nobody are of no use then.
-        let _ = SystemRandom::new().fill(&mut current);
+        let has_secret = SystemRandom::new().fill(&mut current).is_ok();
         let keys = Keys { current, former: None, until: Instant::now() + ROTATION };
         let sessions = Self {
             keys: Mutex::new(keys),
             cache: ServerSessionMemoryCache::new(cached_max.max(1)),
             lifetime_s: AtomicU32::new(0),
+            has_secret,
         };
         sessions.set_lifetime(lifetime);
         Arc::new(sessions)
@@ -154,7 +156,7 @@ fn name_of(key: &Key) -> [u8; NAME] {
 
 impl ProducesTickets for Tickets {
     fn enabled(&self) -> bool {
-        true
+        self.sessions.has_secret || !self.shared.is_empty()
     }
 
     fn lifetime(&self) -> u32 {
