@@ -1,7 +1,7 @@
 //! What the machine of an HTTP/2 connection promises whatever a client sends.
 
 use h2::{
-    ErrorCode, Event, ServerConnection, Settings,
+    ClientConnection, ErrorCode, Event, RequestOptions, ServerConnection, Settings,
     frame::{FrameHeader, HEADER_LEN, PREFACE},
 };
 use http::{Limits, RequestHead, ResponseHead, Version};
@@ -27,7 +27,7 @@ pub fn server(data: &[u8]) {
                 Err(error) => {
                     assert_ne!(error.code, ErrorCode::NO_ERROR);
                     machine.fail(error);
-                    drain(&mut machine, &mut out);
+                    drain(|into| machine.take_output(into), &mut out);
                     return;
                 }
                 Ok(Some(Event::Request(key))) => {
@@ -69,16 +69,86 @@ pub fn server(data: &[u8]) {
         }
         if !machine.may_receive() {
             assert!(machine.output_len() < 2_000 * 2 + 40_000);
-            drain(&mut machine, &mut out);
+            drain(|into| machine.take_output(into), &mut out);
         }
     }
-    drain(&mut machine, &mut out);
+    drain(|into| machine.take_output(into), &mut out);
+}
+
+/// The bytes come behind a server's settings, in pieces, as an answer to requests of which there are always some. What holds of requests
+/// holds of answers: heads are what a client may be sent.
+pub fn client(data: &[u8]) {
+    let (piece, data) = data.split_first().map_or((1, data), |(first, rest)| (usize::from(*first) + 1, rest));
+    let settings = Settings { streams_max: 3, output_bytes_max: 2_000, ..Settings::default() };
+    let mut machine = ClientConnection::new(settings, Limits::default());
+    let (mut request, mut head) = (RequestHead::new(), ResponseHead::new());
+    request.start(b"GET", b"/", Version::Http11);
+    let mut held = Vec::new();
+    let (mut unread, mut out) = (0usize, Vec::new());
+    machine.take_output(&mut out);
+    let mut rest = Vec::new();
+    let input = [&[0, 0, 0, 4, 0, 0, 0, 0, 0][..], data].concat();
+    for (number, piece) in input.chunks(piece).enumerate() {
+        while let Some(key) =
+            machine.send_request(&request, &RequestOptions { ends: number % 2 == 0, ..RequestOptions::default() })
+        {
+            held.push((key, 0usize));
+            machine.send_data(key, &[b'x'; 3_000], false);
+        }
+        rest.extend_from_slice(piece);
+        let mut used = 0;
+        loop {
+            match machine.next(&rest, &mut used, &mut head) {
+                Ok(None) => break,
+                Err(error) => {
+                    assert_ne!(error.code, ErrorCode::NO_ERROR);
+                    machine.fail(error);
+                    return;
+                }
+                Ok(Some(Event::Response { stream, .. })) => {
+                    assert!(held.iter().any(|(key, _)| *key == stream));
+                    let mut text = Vec::new();
+                    head.write_to(&mut text);
+                    let mut again = ResponseHead::new();
+                    let parsed = http::ResponseParser::new().parse(&text, &Limits::default(), &mut again);
+                    assert!(
+                        matches!(parsed, Ok(http::Parsed::Complete { consumed }) if consumed == text.len()),
+                        "{parsed:?} {}",
+                        String::from_utf8_lossy(&text)
+                    );
+                }
+                Ok(Some(Event::Data { stream, from, to, .. })) => {
+                    assert!(from <= to && to <= used);
+                    unread += to - from;
+                    if let Some((_, count)) = held.iter_mut().find(|(key, _)| *key == stream) {
+                        *count += to - from;
+                    }
+                }
+                Ok(Some(_)) => {}
+            }
+        }
+        assert!(rest.len() - used < 32 && used <= rest.len());
+        rest.drain(..used);
+        assert!(held.len() <= 3 && machine.streams() <= 3);
+        assert!(unread <= machine.settings().connection_window as usize);
+        if number % 3 == 0 && !held.is_empty() {
+            let (key, count) = held.remove(0);
+            machine.consumed(key, count);
+            unread -= count;
+            machine.release(key, ErrorCode::CANCEL);
+        }
+        if !machine.may_receive() {
+            assert!(machine.output_len() < 2_000 * 2 + 40_000);
+            out.clear();
+            machine.take_output(&mut out);
+        }
+    }
 }
 
 /// Takes what is to be sent, which is whole frames.
-fn drain(machine: &mut ServerConnection, out: &mut Vec<u8>) {
+fn drain(mut take: impl FnMut(&mut Vec<u8>), out: &mut Vec<u8>) {
     out.clear();
-    machine.take_output(out);
+    take(out);
     let mut rest = &out[..];
     while let Some((header, after)) = rest.split_first_chunk::<HEADER_LEN>() {
         let length = FrameHeader::read(*header).length as usize;

@@ -1,8 +1,11 @@
-//! Heads of requests whose fields come one by one, rather than as lines: HTTP/2 and HTTP/3.
+//! Heads whose fields come one by one, rather than as lines: HTTP/2 and HTTP/3.
 //!
 //! What may stand in a field and what fields may stand beside each other is judged as strictly as in lines, since what comes of
-//! it is written as lines to a server: RFC 9113 sections 8.2 and 8.3, and beyond them what the parser asks of HTTP/1.
+//! it is written as lines to a server, or to a client: RFC 9113 sections 8.2 and 8.3, and beyond them what the parser asks of HTTP/1.
 
+mod response;
+
+pub use self::response::FieldwiseResponse;
 use crate::authority::names_host;
 use crate::body_length::{Framing, parse_content_length};
 use crate::bytes::{TOKEN, find_control, find_target_end, is_blank};

@@ -44,7 +44,7 @@ pub use connection::{
 pub use cookies::{CookiePiece, CookiePieces, cookie_pieces, cookies, set_cookie, set_cookie_pieces};
 pub use date::{HTTP_DATE_LEN, http_date};
 pub use error::{ParseError, ParseErrorKind, Sender};
-pub use fieldwise::{FieldError, FieldwiseRequest, PseudoFields, judge_trailer};
+pub use fieldwise::{FieldError, FieldwiseRequest, FieldwiseResponse, PseudoFields, judge_trailer};
 pub use framing::{
     begins_tunnel, enforce_framing, enforce_request_framing, enforce_response_framing, has_unexpected_body,
     request_body_length, response_body_length,

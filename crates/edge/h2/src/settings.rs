@@ -1,5 +1,7 @@
 //! What each side says of itself: RFC 9113 section 6.5.
 
+use http::Limits;
+
 use crate::{
     error::{ConnectionError, ErrorCode},
     frame::FRAME_BYTES_MIN,
@@ -61,6 +63,20 @@ impl Default for Settings {
             frame_bytes_max: FRAME_BYTES_MIN,
             output_bytes_max: 64 * 1024,
         }
+    }
+}
+
+impl Settings {
+    /// What is to be said of both roles, where it is not what everybody takes for granted.
+    pub(crate) fn said(&self, limits: &Limits, said: &mut Vec<(u16, u32)>) {
+        let header_list = u32::try_from(limits.head_bytes_max).unwrap_or(u32::MAX);
+        let all = [
+            (name::HEADER_TABLE_SIZE, self.header_table_size, HEADER_TABLE_DEFAULT),
+            (name::INITIAL_WINDOW_SIZE, self.stream_window, WINDOW_DEFAULT),
+            (name::MAX_FRAME_SIZE, self.frame_bytes_max, FRAME_BYTES_MIN),
+            (name::MAX_HEADER_LIST_SIZE, header_list, u32::MAX),
+        ];
+        said.extend(all.iter().filter(|(_, value, default)| value != default).map(|(name, value, _)| (*name, *value)));
     }
 }
 

@@ -1,5 +1,6 @@
 //! The streams of a connection that are not over, and a memory of those that have just ended.
 
+use http::Method;
 use rustc_hash::FxHashMap;
 use slab::Slab;
 
@@ -28,7 +29,9 @@ impl StreamKey {
 
 /// What the other side may still send on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Receiving {
+pub enum Receiving {
+    /// The head of an answer, perhaps behind interim ones.
+    Awaited,
     /// Data and trailers.
     Open,
     /// Nothing: END_STREAM has come.
@@ -37,7 +40,7 @@ pub(crate) enum Receiving {
 
 /// What this side has sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sending {
+pub enum Sending {
     /// No final head.
     Awaited,
     /// A head, and perhaps data.
@@ -48,9 +51,11 @@ pub(crate) enum Sending {
 
 /// A stream.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub struct Stream {
     pub(crate) receiving: Receiving,
     pub(crate) sending: Sending,
+    /// What is asked for.
+    pub(crate) method: Method,
     /// It was reset, by either side.
     pub(crate) reset: Option<ErrorCode>,
     /// Whoever answers has not let go of it.

@@ -37,10 +37,12 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
 fn frame() -> impl Strategy<Value = Vec<u8>> {
     let get = b"\x82\x86\x84\x41\x01a".to_vec();
     let post = b"\x83\x86\x84\x41\x01a".to_vec();
+    let answer = b"\x88\x0f\x10\x01x".to_vec();
     let kind = prop_oneof![6 => 0u8..10, 1 => any::<u8>()];
     let payload = prop_oneof![
         3 => Just(get),
         3 => Just(post),
+        3 => Just(answer),
         3 => vec(any::<u8>(), 0..12),
         1 => vec(prop_oneof![Just(0u8), Just(1)], 4..10),
         1 => (0usize..16_000).prop_map(|count| vec![b'x'; count]),
@@ -60,7 +62,9 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn frames(piece in any::<u8>(), frames in vec(frame(), 0..30)) {
-        http2::server(&[&[piece][..], &frames.concat()].concat());
+        let bytes = [&[piece][..], &frames.concat()].concat();
+        http2::server(&bytes);
+        http2::client(&bytes);
     }
 
     #[test]

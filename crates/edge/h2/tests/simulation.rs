@@ -248,8 +248,8 @@ impl World {
                     assert_eq!(answered.received, self.asked[&stream.id()].length);
                 }
             }
-            Event::Reset { stream, by_client, code } => {
-                assert!(by_client && self.asked[&stream.id()].was_reset, "{code:?}");
+            Event::Reset { stream, by_peer, code } => {
+                assert!(by_peer && self.asked[&stream.id()].was_reset, "{code:?}");
                 self.answered.remove(&stream.id());
                 self.machine.release(stream, ErrorCode::CANCEL);
             }

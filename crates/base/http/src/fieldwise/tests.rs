@@ -137,3 +137,41 @@ fn trailers_are_no_head() {
         assert!(judge(name, value).is_err(), "{name}");
     }
 }
+
+#[test]
+fn fields_of_responses_become_lines() {
+    use crate::{ResponseHead, response_body_length};
+    let build = |fields: &[(&str, &str)], method, ends| {
+        let mut head = ResponseHead::new();
+        let mut response = FieldwiseResponse::new(&mut head, &Limits::default());
+        for (name, value) in fields {
+            response.field(name.as_bytes(), value.as_bytes())?;
+        }
+        response.finish(method, ends)?;
+        let mut text = Vec::new();
+        head.write_to(&mut text);
+        Ok::<_, FieldError>((String::from_utf8(text).unwrap(), response_body_length(&head, method)))
+    };
+    let ok = (":status", "200");
+    let chunked = "HTTP/1.1 200 OK\r\nx: \r\ntransfer-encoding: chunked\r\n\r\n";
+    assert_eq!(build(&[ok, ("x", "")], Method::Get, false), Ok((chunked.to_owned(), BodyLength::Chunked)));
+    let known = "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n".to_owned();
+    assert_eq!(build(&[ok, ("content-length", "3")], Method::Get, false), Ok((known, BodyLength::Exact(3))));
+    let bare = "HTTP/1.1 200 OK\r\n\r\n".to_owned();
+    assert_eq!(build(&[ok], Method::Get, true), Ok((bare.clone(), BodyLength::Exact(0))));
+    assert_eq!(build(&[ok], Method::Head, true), Ok((bare, BodyLength::None)));
+    for (fields, ends, error) in [
+        (&[][..], true, FieldError::PseudoField),
+        (&[ok, ok], true, FieldError::PseudoField),
+        (&[("a", "b"), ok], true, FieldError::PseudoField),
+        (&[(":method", "GET")], true, FieldError::PseudoField),
+        (&[(":status", "2000")], true, Kind::InvalidStatus.into()),
+        (&[(":status", "101")], false, Kind::InvalidStatus.into()),
+        (&[(":status", "100")], true, Kind::InvalidStatus.into()),
+        (&[ok, ("upgrade", "x")], true, FieldError::ConnectionField),
+        (&[ok, ("content-length", "3")], true, Kind::InvalidLength.into()),
+        (&[ok, ("content-length", "3"), ("content-length", "3")], false, Kind::RepeatedLength.into()),
+    ] {
+        assert_eq!(build(fields, Method::Get, ends), Err(error), "{fields:?}");
+    }
+}

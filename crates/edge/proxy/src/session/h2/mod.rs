@@ -225,7 +225,8 @@ impl Connection {
 
     fn take_event(&mut self, event: Event, input: &[u8]) {
         match event {
-            Event::Request(_) => {}
+            // A client sends no responses.
+            Event::Request(_) | Event::Response { .. } => {}
             Event::Data { stream, from, to, ends } => {
                 self.shared.receives(stream, input.get(from..to).unwrap_or_default(), ends.then_some(b""));
                 self.slots.poll(stream.slot());

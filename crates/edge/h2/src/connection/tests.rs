@@ -1,6 +1,6 @@
 //! Frames by hand, and what the machine makes of them.
 
-use http::{RequestHead, ResponseHead, Version};
+use http::{Limits, RequestHead, ResponseHead, Version};
 
 use super::*;
 use crate::{
@@ -227,8 +227,7 @@ fn what_was_announced_has_to_come() {
             let flags = if *ends { flag::END_STREAM } else { 0 };
             all.extend(client.send(kind::DATA, flags, 1, piece.as_bytes()).unwrap());
         }
-        let is_reset =
-            matches!(all.last(), Some(Event::Reset { code: ErrorCode::PROTOCOL_ERROR, by_client: false, .. }));
+        let is_reset = matches!(all.last(), Some(Event::Reset { code: ErrorCode::PROTOCOL_ERROR, by_peer: false, .. }));
         assert_eq!(is_reset, !is_right, "{length} {pieces:?}: {all:?}");
         assert_eq!(client.frames().contains(&reset(1, ErrorCode::PROTOCOL_ERROR)), !is_right);
     }
@@ -367,7 +366,7 @@ fn streams_that_are_reset_count_as_long_as_somebody_works_for_them() {
     let keys = [client.begin(1, true), client.begin(3, true)];
     for stream in [1, 3] {
         let events = client.send(kind::RST_STREAM, 0, stream, &8u32.to_be_bytes()).unwrap();
-        assert!(matches!(events[..], [Event::Reset { by_client: true, code: ErrorCode::CANCEL, .. }]));
+        assert!(matches!(events[..], [Event::Reset { by_peer: true, code: ErrorCode::CANCEL, .. }]));
     }
     assert_eq!(client.request(5, GET, true), Ok(vec![Event::Refused]));
     assert_eq!(client.frames(), [reset(5, ErrorCode::REFUSED_STREAM)]);

@@ -1,52 +1,71 @@
-//! The machine of a server's end of a connection.
+//! The machine of one end of a connection.
 //!
-//! Bytes go in by [`ServerConnection::next`], which gives one event after the other. What is to be answered goes in by
-//! `send_*`; what is to be sent to the client comes out by [`ServerConnection::take_output`].
+//! Both ends share frames, windows, settings and what bounds them. What is different follows from the [`Role`]: a
+//! [`ServerConnection`] gets requests and sends answers, a [`ClientConnection`] the other way round.
+//!
+//! Bytes go in by [`Connection::next`], which gives one event after the other. Messages go in by `send_*`; what is to be sent to
+//! the peer comes out by [`Connection::take_output`].
 //!
 //! ```text
-//!            bytes ──▶ next ──▶ Event::Request, Data, Trailers, Reset ──▶ whoever answers
-//!                                                                            │
-//!  client ◀── take_output ◀── send_head, send_data, send_trailers, reset ◀───┤
-//!                                                                            │
-//!          WINDOW_UPDATE  ◀── consumed, release ◀────────────────────────────┘
+//!            bytes ──▶ next ──▶ Event::Request or Response, Data, Trailers, Reset ──▶ whoever has the stream
+//!                                                                                        │
+//!  peer ◀── take_output ◀── send_head or send_request, send_data, send_trailers, end ◀───┤
+//!                                                                                        │
+//!          WINDOW_UPDATE  ◀── consumed, release ◀────────────────────────────────────────┘
 //! ```
 //!
-//! The order in which a caller does things: it gives bytes to `next` until there is no event, has those answer who can, asks
-//! [`ServerConnection::next_sendable`] whose turn it is as long as there is one, and sends the output. Each stream that an
-//! [`Event::Request`] began is held until [`ServerConnection::release`], however it ends.
+//! The order in which a caller does things: it gives bytes to `next` until there is no event, has those send who can, asks
+//! [`Connection::next_sendable`] whose turn it is as long as there is one, and sends the output. Each stream that an
+//! [`Event::Request`] or [`ClientConnection::send_request`] began is held until [`Connection::release`], however it ends.
 //!
 //! # What bounds memory
 //! What has come and is not consumed, on all streams together: the connection's window. What waits to be sent: data are taken
 //! while less than [`Settings::output_bytes_max`] waits, and nothing is to be received while more waits
-//! ([`ServerConnection::may_receive`]), so that what frames make this side send is bounded too. Heads: limits, times the
+//! ([`Connection::may_receive`]), so that what frames make this side send is bounded too. Heads: limits, times the
 //! number of streams that are held. Streams that were reset count among those as long as somebody works for them.
 
 mod blocks;
+mod client;
 mod receive;
+mod role;
 mod send;
+mod server;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
 
-use http::{Limits, PseudoFields};
+use http::Limits;
 
+use self::role::Role;
+pub use self::{
+    client::{ClientConnection, RequestOptions},
+    server::ServerConnection,
+};
 use crate::{
     calm::{Calm, Cost},
     error::{ConnectionError, ErrorCode},
     frame,
     hpack::{Decoder, Encoder},
-    settings::{self, PeerSettings, Settings, WINDOW_DEFAULT},
-    streams::{Closed, Receiving, Sending, StreamKey, Streams},
+    settings::{HEADER_TABLE_DEFAULT, PeerSettings, Settings, WINDOW_DEFAULT},
+    streams::{Closed, Receiving, StreamKey, Streams},
 };
 
-/// What a client has done.
+/// What a peer has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A request has begun: its head stands where `next` was told to put it. What is known of its body says
+    /// A client has begun a request: its head stands where `next` was told to put it. What is known of its body says
     /// [`http::request_body_length`].
     Request(StreamKey),
-    /// A piece of a request's body: these bytes of the input.
+    /// A server has answered: the head of an interim response or of the one that counts, which its status tells, stands where `next`
+    /// was told to put it.
+    Response {
+        /// To which request.
+        stream: StreamKey,
+        /// Whether that was all.
+        ends: bool,
+    },
+    /// A piece of a body: these bytes of the input.
     Data {
         /// Of which.
         stream: StreamKey,
@@ -57,16 +76,16 @@ pub enum Event {
         /// Whether that was all.
         ends: bool,
     },
-    /// Trailers, which stand in [`ServerConnection::trailers`]. That was all.
+    /// Trailers, which stand in [`Connection::trailers`]. That was all.
     Trailers(StreamKey),
     /// A stream is over, and nothing goes any more.
     Reset {
         /// Which.
         stream: StreamKey,
-        /// Why.
+        /// Why. `REFUSED_STREAM` of a server: it has done nothing of what was asked.
         code: ErrorCode,
-        /// Whether the client has said so, rather than done something that made this side do it.
-        by_client: bool,
+        /// Whether the peer has said so, rather than done something that made this side do it.
+        by_peer: bool,
     },
     /// A request whose head is larger than it may be has been answered with 431.
     HeadTooLarge,
@@ -74,20 +93,6 @@ pub enum Event {
     Malformed,
     /// A request was one too many at a time, and was refused.
     Refused,
-}
-
-/// How far a connection is on its way to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leaving {
-    /// It is not.
-    No,
-    /// The client was told that there will be no more streams than those on their way.
-    Announced,
-    /// It was told which the last one is.
-    Done {
-        /// That one.
-        last: u32,
-    },
 }
 
 /// What the next bytes are.
@@ -124,9 +129,10 @@ struct LastFrame {
     end: usize,
 }
 
-/// A server's end of a connection.
+/// One end of a connection.
 #[derive(Debug)]
-pub struct ServerConnection {
+pub struct Connection<R> {
+    role: R,
     settings: Settings,
     limits: Limits,
     peer: PeerSettings,
@@ -135,24 +141,21 @@ pub struct ServerConnection {
     streams: Streams,
     reading: Reading,
     has_settings: bool,
-    /// Whether the client goes by this side's settings.
+    /// Whether the peer goes by this side's settings.
     is_acknowledged: bool,
     block: Option<Gathered>,
-    pseudo: PseudoFields,
     trailers: Vec<u8>,
     out: Vec<u8>,
     last_frame: Option<LastFrame>,
     /// Bytes of what was taken of `out` that have not been sent.
     unsent: usize,
-    /// What the client may send on all streams together.
+    /// What the peer may send on all streams together.
     receive_window: u32,
     /// Bytes that were consumed, of which it has not been told.
     untold: u32,
     send_window: i64,
-    /// The highest stream that the client has begun.
-    last_stream: u32,
-    leaving: Leaving,
-    has_client_left: bool,
+    /// The peer has said that it begins, or takes, no more streams.
+    has_peer_left: bool,
     /// Those that wait for room in the connection's window or in the output.
     waiting: VecDeque<StreamKey>,
     /// Whose turn it is, and how much it may still send in it.
@@ -160,43 +163,25 @@ pub struct ServerConnection {
     calm: Calm,
 }
 
-/// The PING that measures how long a client needs to hear that the connection ends.
-const LEAVING_PING: [u8; 8] = *b"tidegate";
-
-impl ServerConnection {
-    /// One on a connection where nothing has come. Requests and trailers may be no more than `limits`.
-    #[must_use]
-    pub fn new(settings: Settings, limits: Limits) -> Self {
-        let mut out = Vec::new();
-        let header_list = u32::try_from(limits.head_bytes_max).unwrap_or(u32::MAX);
-        let mut said = vec![(settings::name::MAX_CONCURRENT_STREAMS, settings.streams_max)];
-        for (name, value, default) in [
-            (settings::name::HEADER_TABLE_SIZE, settings.header_table_size, settings::HEADER_TABLE_DEFAULT),
-            (settings::name::INITIAL_WINDOW_SIZE, settings.stream_window, WINDOW_DEFAULT),
-            (settings::name::MAX_FRAME_SIZE, settings.frame_bytes_max, frame::FRAME_BYTES_MIN),
-            (settings::name::MAX_HEADER_LIST_SIZE, header_list, u32::MAX),
-        ] {
-            if value != default {
-                said.push((name, value));
-            }
-        }
-        frame::write_settings(&mut out, &said);
-        // NOTE: it never gets smaller than what every client begins with, as a window cannot be taken back. What it is more than
+impl<R: Role> Connection<R> {
+    /// One on a connection where nothing has come, and which says in `out` what this side is. Messages may be no more than `limits`.
+    fn begin(role: R, reading: Reading, settings: Settings, limits: Limits, out: Vec<u8>) -> Self {
+        // NOTE: it never gets smaller than what every peer begins with, as a window cannot be taken back. What it is more than
         // that is told with the first data: most clients never send any.
         let connection_window = settings.connection_window.max(WINDOW_DEFAULT);
         Self {
+            role,
             settings: Settings { connection_window, ..settings },
             limits,
             peer: PeerSettings::default(),
-            // A smaller table, and smaller windows, hold from when the client says that it knows of them.
-            decoder: Decoder::new(settings.header_table_size.max(settings::HEADER_TABLE_DEFAULT) as usize),
+            // A smaller table, and smaller windows, hold from when the peer says that it knows of them.
+            decoder: Decoder::new(settings.header_table_size.max(HEADER_TABLE_DEFAULT) as usize),
             is_acknowledged: false,
             encoder: Box::new(Encoder::new()),
             streams: Streams::default(),
-            reading: Reading::Preface(0),
+            reading,
             has_settings: false,
             block: None,
-            pseudo: PseudoFields::default(),
             trailers: Vec::new(),
             out,
             last_frame: None,
@@ -204,9 +189,7 @@ impl ServerConnection {
             receive_window: WINDOW_DEFAULT,
             untold: connection_window - WINDOW_DEFAULT,
             send_window: i64::from(WINDOW_DEFAULT),
-            last_stream: 0,
-            leaving: Leaving::No,
-            has_client_left: false,
+            has_peer_left: false,
             waiting: VecDeque::new(),
             turn: None,
             calm: Calm::default(),
@@ -216,12 +199,6 @@ impl ServerConnection {
     /// Takes the time, in milliseconds from some fixed moment on: to be told whenever something is done.
     pub fn look_at_clock(&mut self, now_ms: u64) {
         self.calm.look_at_clock(now_ms);
-    }
-
-    /// The pseudo-fields of the request of the last [`Event::Request`].
-    #[must_use]
-    pub fn pseudo_fields(&self) -> &PseudoFields {
-        &self.pseudo
     }
 
     /// The trailers of the last [`Event::Trailers`], as lines of HTTP/1.
@@ -236,25 +213,19 @@ impl ServerConnection {
         self.streams.len()
     }
 
-    /// How many streams the client may have at a time.
+    /// What this side says of itself.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Whether the client is in the middle of something that is no stream yet: the preface, or a header block.
+    /// Whether the peer is in the middle of something that is no stream yet: the preface, or a header block.
     #[must_use]
     pub fn is_expecting(&self) -> bool {
         !self.has_settings || self.block.is_some() || matches!(self.reading, Reading::Block { .. })
     }
 
-    /// Whether any stream has begun.
-    #[must_use]
-    pub fn has_begun(&self) -> bool {
-        self.last_stream > 0
-    }
-
-    /// Whether a stream's client gets nothing any more of what is sent.
+    /// Whether a stream was reset, or is forgotten: the peer gets nothing any more of what is sent.
     #[must_use]
     pub fn is_reset(&self, key: StreamKey) -> bool {
         self.streams.get(key).is_none_or(|stream| stream.reset.is_some())
@@ -290,14 +261,14 @@ impl ServerConnection {
         }
     }
 
-    /// Lets go of a stream. One that is not over is reset: with `code` if it has no whole answer, otherwise without an error,
+    /// Lets go of a stream. One that is not over is reset: with `code`, but for a server's whose answer is whole: that is no error,
     /// as the client need not send the rest of its body (RFC 9113 section 8.1).
     pub fn release(&mut self, key: StreamKey, code: ErrorCode) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         stream.is_held = false;
         let unread = std::mem::take(&mut stream.unread);
         if !stream.is_closed() {
-            let code = if stream.sending == Sending::Ended { ErrorCode::NO_ERROR } else { code };
+            let code = R::release_code(stream, code);
             stream.reset = Some(code);
             frame::write_reset(&mut self.out, key.id(), code);
             self.streams.remove(key, Closed::ResetHere);
@@ -311,12 +282,12 @@ impl ServerConnection {
     fn forget_if_over(&mut self, key: StreamKey) {
         let Some(stream) = self.streams.get(key) else { return };
         if !stream.is_held && stream.is_closed() {
-            // What this side has reset for an error of the client's was remembered then.
+            // What this side has reset for an error of the peer's was remembered then.
             self.streams.remove(key, Closed::Known);
         }
     }
 
-    /// Resets a stream for what the client has sent on it.
+    /// Resets a stream for what the peer has sent on it.
     fn stream_error(&mut self, id: u32, code: ErrorCode) -> Result<Option<Event>, ConnectionError> {
         frame::write_reset(&mut self.out, id, code);
         self.streams.remember(id, Closed::ResetHere);
@@ -326,42 +297,13 @@ impl ServerConnection {
         stream.reset = Some(code);
         let is_held = stream.is_held;
         self.forget_if_over(key);
-        Ok(is_held.then_some(Event::Reset { stream: key, code, by_client: false }))
+        Ok(is_held.then_some(Event::Reset { stream: key, code, by_peer: false }))
     }
 
-    /// Tells the client that the connection is to end. Streams that it begins before it knows are served.
-    pub fn begin_leaving(&mut self) {
-        if self.leaving == Leaving::No {
-            self.leaving = Leaving::Announced;
-            frame::write_goaway(&mut self.out, settings::WINDOW_MAX, ErrorCode::NO_ERROR);
-            frame::write_ping(&mut self.out, 0, LEAVING_PING);
-        }
-    }
-
-    /// Tells the client which stream is the last one that is served. It happens by itself once the client has answered to
-    /// [`ServerConnection::begin_leaving`].
-    pub fn leave(&mut self) {
-        if !matches!(self.leaving, Leaving::Done { .. }) {
-            self.leaving = Leaving::Done { last: self.last_stream };
-            frame::write_goaway(&mut self.out, self.last_stream, ErrorCode::NO_ERROR);
-        }
-    }
-
-    /// Whether the client was told that the connection is to end.
-    #[must_use]
-    pub fn is_leaving(&self) -> bool {
-        self.leaving != Leaving::No
-    }
-
-    /// Whether nothing is left to be done but to send what waits.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
-        (matches!(self.leaving, Leaving::Done { .. }) || self.has_client_left) && self.streams.len() == 0
-    }
-
-    /// Tells the client why the connection ends.
+    /// Tells the peer why the connection ends.
     pub fn fail(&mut self, error: ConnectionError) {
-        frame::write_goaway(&mut self.out, self.last_stream, error.code);
+        let last = self.role.last_stream();
+        frame::write_goaway(&mut self.out, last, error.code);
     }
 
     /// Gives memory back that a connection without streams does not need.

@@ -1,11 +1,10 @@
 //! What this side sends.
 
-use http::{HeaderId, ResponseHead};
+use http::HeaderId;
 
-use super::{LastFrame, ServerConnection};
+use super::{Connection, LastFrame, role::Role};
 use crate::{
     frame::{self, FrameHeader, HEADER_LEN, flag, kind},
-    hpack::Indexing,
     settings::WINDOW_MAX,
     streams::{Receiving, Sending, StreamKey},
 };
@@ -13,16 +12,16 @@ use crate::{
 /// Where a frame's flags stand in it.
 const FLAGS_AT: usize = 4;
 
-/// Points that data give back which a client takes as they come: pieces that end because there is no more, or large ones. Those that are
+/// Points that data give back which a peer takes as they come: pieces that end because there is no more, or large ones. Those that are
 /// small because a window was opened by little give none: a client could have all its streams send some bytes at each of its SETTINGS
 /// (CVE-2019-9511, "Data Dribble").
 const EARNED_BY_DATA: u32 = 2;
 /// Bytes of a large piece.
 const PIECE: usize = 1_024;
-/// The same for a whole answer.
-const EARNED_BY_ANSWER: u32 = 5;
+/// The same for a whole message.
+const EARNED_BY_MESSAGE: u32 = 5;
 
-impl ServerConnection {
+impl<R: Role> Connection<R> {
     /// Moves what waits to be sent to `into`, which is empty, and leaves its memory here.
     pub fn take_output(&mut self, into: &mut Vec<u8>) {
         std::mem::swap(&mut self.out, into);
@@ -40,63 +39,30 @@ impl ServerConnection {
         self.unsent = unsent;
     }
 
-    /// Puts a head behind what waits to be sent; the number of its bytes. Fields about the connection are left out. `ends` says
-    /// that no body follows. Nothing happens on a stream that has had its final head, or is over.
-    pub fn send_head(&mut self, key: StreamKey, head: &ResponseHead, ends: bool) -> usize {
-        let Some(stream) = self.streams.get_mut(key) else { return 0 };
-        if stream.reset.is_some() || stream.sending != Sending::Awaited {
-            return 0;
-        }
-        let is_final = head.status() >= 200;
-        let ends = ends && is_final;
-        if is_final {
-            stream.sending = if ends { Sending::Ended } else { Sending::Body };
-        }
-        let start = self.begin_block();
-        let status = head.status();
-        let digit = |number: u16| b'0' + u8::try_from(number % 10).unwrap_or(0);
-        let status = [digit(status / 100), digit(status / 10), digit(status)];
-        self.encoder.field(&mut self.out, b":status", &status, Indexing::Index);
-        for (id, name, value) in head.headers.iter_known() {
-            self.encode_field(id, name, value);
-        }
-        let flags = if ends { flag::END_STREAM } else { 0 };
-        self.finish_block(start, key.id(), flags);
-        if ends {
-            self.answered(key);
-        }
-        self.out.len() - start
-    }
-
-    fn begin_block(&mut self) -> usize {
+    pub(super) fn begin_block(&mut self) -> usize {
         let start = self.out.len();
         self.out.extend_from_slice(&[0; HEADER_LEN]);
         self.encoder.begin(&mut self.out);
         start
     }
 
-    fn finish_block(&mut self, start: usize, stream: u32, flags: u8) {
+    pub(super) fn finish_block(&mut self, start: usize, stream: u32, flags: u8) {
         frame::finish_header_block(&mut self.out, start, stream, flags, self.peer.frame_bytes_max as usize);
         self.last_frame = Some(LastFrame { stream, start, end: self.out.len() });
     }
 
-    fn encode_field(&mut self, id: HeaderId, name: &[u8], value: &[u8]) {
+    pub(super) fn encode_field(&mut self, id: HeaderId, name: &[u8], value: &[u8]) {
         let how = match id {
             HeaderId::Connection
             | HeaderId::KeepAlive
             | HeaderId::ProxyConnection
             | HeaderId::TransferEncoding
             | HeaderId::Upgrade
-            | HeaderId::Te
             | HeaderId::Http2Settings => return,
-            HeaderId::Age
-            | HeaderId::ContentLength
-            | HeaderId::ContentRange
-            | HeaderId::ETag
-            | HeaderId::LastModified
-            | HeaderId::Location => Indexing::Plain,
-            HeaderId::SetCookie | HeaderId::Authorization | HeaderId::ProxyAuthorization => Indexing::Never,
-            _ => Indexing::Index,
+            id => match R::indexing(id, value) {
+                Some(how) => how,
+                None => return,
+            },
         };
         if name.iter().any(u8::is_ascii_uppercase) {
             let lower = name.to_ascii_lowercase();
@@ -115,7 +81,7 @@ impl ServerConnection {
     }
 
     /// Sends as much of a body as may go; how much that was. `ends` says that no more follows, which is sent with the last of
-    /// it. Whoever could not send all is named by [`ServerConnection::next_sendable`] later on.
+    /// it. Whoever could not send all is named by [`Connection::next_sendable`] later on.
     pub fn send_data(&mut self, key: StreamKey, bytes: &[u8], ends: bool) -> usize {
         let (mut sent, mut may_end) = (0, false);
         if bytes.is_empty() {
@@ -187,11 +153,11 @@ impl ServerConnection {
         self.last_frame = Some(LastFrame { stream: key.id(), start, end: self.out.len() });
         if ends {
             stream.sending = Sending::Ended;
-            self.answered(key);
+            self.sending_ends(key);
         }
     }
 
-    /// Ends an answer with trailers: lines of HTTP/1 without the empty one. Those that may not be there are left out.
+    /// Ends a message with trailers: lines of HTTP/1 without the empty one. Those that may not be there are left out.
     pub fn send_trailers(&mut self, key: StreamKey, lines: &[u8]) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         if stream.reset.is_some() || stream.sending != Sending::Body {
@@ -215,10 +181,10 @@ impl ServerConnection {
             self.encode_field(HeaderId::of(name), name, value);
         }
         self.finish_block(start, key.id(), flag::END_STREAM);
-        self.answered(key);
+        self.sending_ends(key);
     }
 
-    /// Ends an answer, unless it has ended. Its last frame says so if it was the last one of all, and waits still.
+    /// Ends a message, unless it has ended. Its last frame says so if it was the last one of all, and waits still.
     pub fn end(&mut self, key: StreamKey) {
         let last = self.last_frame.take().filter(|last| last.stream == key.id() && last.end == self.out.len());
         let flags = last.and_then(|last| self.out.get_mut(last.start + FLAGS_AT));
@@ -227,7 +193,7 @@ impl ServerConnection {
             (Some(flags), Some(stream)) if stream.sending == Sending::Body => {
                 *flags |= flag::END_STREAM;
                 stream.sending = Sending::Ended;
-                self.answered(key);
+                self.sending_ends(key);
             }
             _ => self.write_data(key, &[], true),
         }
@@ -235,12 +201,12 @@ impl ServerConnection {
 
     /// Whether nothing more is to be sent on a stream.
     #[must_use]
-    pub fn has_answered(&self, key: StreamKey) -> bool {
+    pub fn has_sent_all(&self, key: StreamKey) -> bool {
         self.streams.get(key).is_none_or(|stream| stream.sending == Sending::Ended)
     }
 
-    fn answered(&mut self, key: StreamKey) {
-        self.calm.earn(EARNED_BY_ANSWER);
+    pub(super) fn sending_ends(&mut self, key: StreamKey) {
+        self.calm.earn(EARNED_BY_MESSAGE);
         if self.streams.get(key).is_some_and(|stream| stream.receiving == Receiving::Ended) {
             self.forget_if_over(key);
         }

@@ -1,14 +1,12 @@
-//! What the client sends, frame by frame.
+//! What the peer sends, frame by frame.
 
-use http::RequestHead;
-
-use super::{Event, Gathered, LEAVING_PING, Leaving, Reading, ServerConnection};
+use super::{Connection, Event, Gathered, Reading, role::Role};
 use crate::{
     calm::Cost,
     error::{ConnectionError, ErrorCode},
     frame::{self, FrameHeader, HEADER_LEN, PREFACE, flag, kind},
     settings::{self, WINDOW_DEFAULT, WINDOW_MAX},
-    streams::{Closed, Receiving, Sending, StreamKey},
+    streams::{Closed, Receiving, StreamKey},
 };
 
 /// What there is of the input.
@@ -55,19 +53,22 @@ fn length_of(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
-impl ServerConnection {
-    /// Goes on in `input`, of which `used` bytes have been used, and puts the head of a request where [`Event::Request`] says
-    /// that there is one. `None`: more must come. What is not used is to be there again then, in front of what comes; that is less
+impl<R: Role> Connection<R> {
+    /// Goes on in `input`, of which `used` bytes have been used, and puts a head into `head` where [`Event::Request`] or
+    /// [`Event::Response`] says that there is one. `None`: more must come. What is not used is to be there again then, in front of what comes; that is less
     /// than 32 bytes.
     ///
     /// # Errors
-    /// When the connection is over: see [`ServerConnection::fail`].
+    /// When the connection is over: see [`Connection::fail`].
     pub fn next(
         &mut self,
         input: &[u8],
         used: &mut usize,
-        head: &mut RequestHead,
+        head: &mut R::Head,
     ) -> Result<Option<Event>, ConnectionError> {
+        if let Some(event) = self.role.poll_event() {
+            return Ok(Some(event));
+        }
         let mut input = Input { bytes: input, used };
         loop {
             match self.step(&mut input, head)? {
@@ -78,7 +79,7 @@ impl ServerConnection {
         }
     }
 
-    fn step(&mut self, input: &mut Input<'_, '_>, head: &mut RequestHead) -> Result<Step, ConnectionError> {
+    fn step(&mut self, input: &mut Input<'_, '_>, head: &mut R::Head) -> Result<Step, ConnectionError> {
         match self.reading {
             Reading::Header => self.frame(input, head),
             Reading::Data { stream, left, padding, ends } => self.data(input, stream, (left, padding), ends),
@@ -118,7 +119,7 @@ impl ServerConnection {
     }
 
     /// Reads a frame's header, and small frames whole.
-    fn frame(&mut self, input: &mut Input<'_, '_>, head: &mut RequestHead) -> Result<Step, ConnectionError> {
+    fn frame(&mut self, input: &mut Input<'_, '_>, head: &mut R::Head) -> Result<Step, ConnectionError> {
         let before = *input.used;
         let Some(bytes) = input.take_array::<HEADER_LEN>() else { return Ok(Step::Starved) };
         let header = FrameHeader::read(bytes);
@@ -135,13 +136,9 @@ impl ServerConnection {
             kind::SETTINGS => self.begin_settings(header).map(Some)?,
             kind::PING => input.take_array().map(|data| self.ping(header, data)).transpose()?,
             kind::WINDOW_UPDATE => input.take_array().map(|by| self.window_update(header.stream, by)).transpose()?,
-            kind::RST_STREAM => input.take_array().map(|code| self.reset_by_client(header.stream, code)).transpose()?,
+            kind::RST_STREAM => input.take_array().map(|code| self.reset_by_peer(header.stream, code)).transpose()?,
             kind::PRIORITY => self.priority(input, header)?,
-            kind::GOAWAY => {
-                self.has_client_left = true;
-                self.skip(header.length);
-                Some(Step::Again)
-            }
+            kind::GOAWAY => input.take_array().map(|said| self.goaway(header, said)).transpose()?,
             _ => {
                 self.calm.spend(Cost::Ignored)?;
                 self.skip(header.length);
@@ -180,7 +177,12 @@ impl ServerConnection {
             kind::PING => (Some(8), Some(false)),
             kind::GOAWAY => (None, Some(false)),
             kind::WINDOW_UPDATE => (Some(4), None),
-            kind::PUSH_PROMISE => return Err(ConnectionError::protocol("PUSH_PROMISE of a client")),
+            // RFC 9113 section 8.4: a client cannot push, and servers are told not to.
+            kind::PUSH_PROMISE => return Err(ConnectionError::protocol("PUSH_PROMISE")),
+            // RFC 9218 section 7.1: only clients send it.
+            kind::PRIORITY_UPDATE if !R::GETS_PRIORITIES => {
+                return Err(ConnectionError::protocol("PRIORITY_UPDATE of a server"));
+            }
             kind::PRIORITY_UPDATE => (None, Some(false)),
             _ => (None, None),
         };
@@ -192,8 +194,10 @@ impl ServerConnection {
         if length.is_some_and(|length| length != header.length) || is_short {
             return Err(ConnectionError::size("frame of a length that it cannot have"));
         }
-        let is_idle = header.stream > self.last_stream || header.stream.is_multiple_of(2);
-        if header.stream != 0 && is_idle && matches!(header.kind, kind::DATA | kind::RST_STREAM | kind::WINDOW_UPDATE) {
+        if header.stream != 0
+            && self.role.is_idle(header.stream)
+            && matches!(header.kind, kind::DATA | kind::RST_STREAM | kind::WINDOW_UPDATE)
+        {
             return Err(ConnectionError::protocol("frame on a stream that has not begun"));
         }
         Ok(())
@@ -244,6 +248,7 @@ impl ServerConnection {
         let Some(key) = self.streams.find(id) else {
             return match self.streams.ending(id) {
                 Some(Closed::ResetHere) => Ok((None, None)),
+                None if R::FORGIVES_LATE_FRAMES => self.calm.spend(Cost::Ignored).map(|()| (None, None)),
                 _ => Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, "DATA on a stream that is over")),
             };
         };
@@ -251,11 +256,16 @@ impl ServerConnection {
         if stream.reset.is_some() {
             return match self.streams.ending(id) {
                 Some(Closed::ResetHere) => Ok((None, None)),
+                // NOTE: what the server has left behind may still have been on its way.
+                None if R::FORGIVES_LATE_FRAMES => self.calm.spend(Cost::Ignored).map(|()| (None, None)),
                 _ => Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, "DATA on a stream that is over")),
             };
         }
         let wrong = if stream.receiving == Receiving::Ended {
             Some(ErrorCode::STREAM_CLOSED)
+        } else if stream.receiving == Receiving::Awaited {
+            // RFC 9113 section 8.1: a response begins with its head.
+            Some(ErrorCode::PROTOCOL_ERROR)
         } else if i64::from(header.length) > stream.receive_window {
             Some(ErrorCode::FLOW_CONTROL_ERROR)
         } else if let Some(expected) = &mut stream.expected {
@@ -324,7 +334,7 @@ impl ServerConnection {
         &mut self,
         input: &mut Input<'_, '_>,
         header: FrameHeader,
-        head: &mut RequestHead,
+        head: &mut R::Head,
     ) -> Result<Option<Step>, ConnectionError> {
         let Some((mut left, padding)) = self.padding(input, header)? else { return Ok(None) };
         if header.has(flag::PRIORITY) {
@@ -342,7 +352,7 @@ impl ServerConnection {
         if ends_block && is_here {
             let block = input.take(left);
             self.skip(padding);
-            return Ok(Some(found(self.take_block(header.stream, ends_stream, block, head)?)));
+            return Ok(Some(found(R::take_block(self, header.stream, ends_stream, block, head)?)));
         }
         self.block = Some(Gathered { stream: header.stream, ends_stream, bytes: Vec::new(), frames: 0 });
         self.reading = Reading::Block { left, padding, ends_block };
@@ -369,7 +379,7 @@ impl ServerConnection {
         Ok(Step::Again)
     }
 
-    /// The client goes by this side's settings from here on.
+    /// The peer goes by this side's settings from here on.
     fn acknowledged(&mut self) {
         if std::mem::replace(&mut self.is_acknowledged, true) {
             return;
@@ -390,6 +400,7 @@ impl ServerConnection {
         let (name, value) = (u16::from_be_bytes([n0, n1]), u32::from_be_bytes([a, b, c, d]));
         let before = self.peer;
         self.peer.apply(name, value)?;
+        self.role.note_setting(name, value)?;
         match name {
             settings::name::HEADER_TABLE_SIZE => {
                 self.encoder.set_table_size_max(usize::try_from(value).unwrap_or(usize::MAX));
@@ -420,9 +431,8 @@ impl ServerConnection {
         if !header.has(flag::ACK) {
             self.calm.spend(Cost::Ping)?;
             frame::write_ping(&mut self.out, flag::ACK, data);
-        } else if data == LEAVING_PING && self.leaving == Leaving::Announced {
-            // It has heard it: what comes from now on came after that.
-            self.leave();
+        } else {
+            R::is_acknowledged(self, data);
         }
         Ok(Step::Again)
     }
@@ -450,21 +460,31 @@ impl ServerConnection {
         Ok(Step::Again)
     }
 
-    fn reset_by_client(&mut self, id: u32, code: [u8; 4]) -> Result<Step, ConnectionError> {
+    fn reset_by_peer(&mut self, id: u32, code: [u8; 4]) -> Result<Step, ConnectionError> {
         let code = ErrorCode(u32::from_be_bytes(code));
         let Some(key) = self.streams.find(id) else {
-            // It may have crossed the end of the answer.
+            // It may have crossed the end of the stream.
             self.calm.spend(Cost::Ignored)?;
             return Ok(Step::Again);
         };
         let Some(stream) = self.streams.get_mut(key) else { return Ok(Step::Again) };
         let was_over = stream.reset.is_some();
-        let cost = if stream.sending == Sending::Ended { Cost::Ignored } else { Cost::Reset };
+        let cost = R::cost_of_reset(stream);
         stream.reset = Some(code);
         let is_held = stream.is_held;
         self.forget_if_over(key);
-        self.calm.spend(cost)?;
-        Ok(found((is_held && !was_over).then_some(Event::Reset { stream: key, code, by_client: true })))
+        if let Some(cost) = cost {
+            self.calm.spend(cost)?;
+        }
+        Ok(found((is_held && !was_over).then_some(Event::Reset { stream: key, code, by_peer: true })))
+    }
+
+    fn goaway(&mut self, header: FrameHeader, said: [u8; 8]) -> Result<Step, ConnectionError> {
+        let [l0, l1, l2, l3, ..] = said;
+        self.has_peer_left = true;
+        self.skip(header.length - 8);
+        R::peer_leaves(self, u32::from_be_bytes([l0, l1, l2, l3]) & 0x7fff_ffff);
+        Ok(found(self.role.poll_event()))
     }
 
     /// Priorities of RFC 7540, which RFC 9113 section 5.3.2 has ignored.
