@@ -3,8 +3,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use rustls::{
-    DigitallySignedStruct, DistinguishedName, Error as TlsError, ServerConfig, SignatureScheme,
-    crypto::{verify_tls12_signature, verify_tls13_signature},
+    DigitallySignedStruct, DistinguishedName, Error as TlsError, ProtocolVersion, ServerConfig, SignatureScheme,
     pki_types::{CertificateDer, UnixTime},
     server::{
         ClientHello as OfferedHello, NoServerSessionStorage, ResolvesServerCert,
@@ -15,12 +14,13 @@ use rustls::{
 use thiserror::Error;
 
 use crate::{
-    ciphers::{CipherList, Curves, Suites, Versions, crypto_provider},
+    ciphers::{CipherList, Curves, Suites, Versions, algorithms, crypto_provider},
     failure::Distrust,
     hello::ClientHello,
     identity::{Identity, KeyKind},
+    leniency::{Purpose, verify_handshake},
     sessions::{CachedSessions, Sessions, TicketKey, Tickets, context},
-    verify::{Purpose, RevocationLists, TrustAnchors, Verification, algorithms},
+    verify::{RevocationLists, TrustAnchors, Verification},
     x509::Certificate,
 };
 
@@ -442,7 +442,7 @@ impl ClientCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<rustls::client::danger::HandshakeSignatureValid, TlsError> {
-        verify_tls12_signature(message, cert, dss, &algorithms())
+        verify_handshake(ProtocolVersion::TLSv1_2, message, cert, dss)
     }
 
     fn verify_tls13_signature(
@@ -451,7 +451,7 @@ impl ClientCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<rustls::client::danger::HandshakeSignatureValid, TlsError> {
-        verify_tls13_signature(message, cert, dss, &algorithms())
+        verify_handshake(ProtocolVersion::TLSv1_3, message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -399,6 +399,11 @@ pub fn name_of(suite: SupportedCipherSuite) -> (&'static str, u16) {
     (name, if name.contains("128") { 128 } else { 256 })
 }
 
+/// Those of signatures.
+pub fn algorithms() -> rustls::crypto::WebPkiSupportedAlgorithms {
+    rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

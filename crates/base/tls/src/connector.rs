@@ -3,23 +3,23 @@
 use std::{fmt, sync::Arc};
 
 use rustls::{
-    ClientConfig, DigitallySignedStruct, Error as TlsError, SignatureScheme,
+    ClientConfig, DigitallySignedStruct, Error as TlsError, ProtocolVersion, SignatureScheme,
     client::{
         ClientSessionMemoryCache, Resumption, Tls12Resumption, UnbufferedClientConnection,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
-    crypto::{verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime},
     sign::SingleCertAndKey,
 };
 
 use crate::{
     acceptor::AcceptorError,
-    ciphers::{CipherList, Curves, Suites, Versions, crypto_provider},
+    ciphers::{CipherList, Curves, Suites, Versions, algorithms, crypto_provider},
     failure::{Distrust, Failure},
     identity::Identity,
+    leniency::{Purpose, verify_handshake},
     sessions::context,
-    verify::{Purpose, RevocationLists, TrustAnchors, Verification, algorithms, is_for_host},
+    verify::{RevocationLists, TrustAnchors, Verification, is_for_host},
     x509::Certificate,
 };
 
@@ -217,7 +217,7 @@ impl ServerCertVerifier for Verifier {
         match self.verification {
             // Whoever it is: the signature would say no more.
             Verified::Nothing => Ok(HandshakeSignatureValid::assertion()),
-            Verified::By { .. } => verify_tls12_signature(message, cert, dss, &algorithms()),
+            Verified::By { .. } => verify_handshake(ProtocolVersion::TLSv1_2, message, cert, dss),
         }
     }
 
@@ -229,7 +229,7 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<HandshakeSignatureValid, TlsError> {
         match self.verification {
             Verified::Nothing => Ok(HandshakeSignatureValid::assertion()),
-            Verified::By { .. } => verify_tls13_signature(message, cert, dss, &algorithms()),
+            Verified::By { .. } => verify_handshake(ProtocolVersion::TLSv1_3, message, cert, dss),
         }
     }
 

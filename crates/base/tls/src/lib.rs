@@ -16,6 +16,7 @@ mod connector;
 mod failure;
 mod hello;
 mod identity;
+mod leniency;
 mod names;
 mod pem;
 mod records;

@@ -5,16 +5,20 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::{
     DistinguishedName,
-    crypto::WebPkiSupportedAlgorithms,
     pki_types::{CertificateDer, TrustAnchor, UnixTime},
 };
 use thiserror::Error;
 use webpki::{
-    CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, OwnedCertRevocationList, RevocationCheckDepth,
-    RevocationOptionsBuilder,
+    CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, RevocationCheckDepth, RevocationOptionsBuilder,
 };
 
-use crate::{failure::Distrust, pem::Pem, x509::Certificate};
+use crate::{
+    ciphers::algorithms,
+    failure::Distrust,
+    leniency::{Purpose, ReadList, Search, check_time},
+    pem::Pem,
+    x509::Certificate,
+};
 
 /// Certificates that are trusted, of a `ca-file`.
 #[derive(Clone, Debug, Default)]
@@ -93,8 +97,7 @@ impl TrustAnchors {
 /// Lists of revoked certificates, of a `crl-file`.
 #[derive(Clone, Debug, Default)]
 pub struct RevocationLists {
-    lists: Arc<Vec<CertRevocationList<'static>>>,
-    digests: Vec<u8>,
+    lists: Arc<Vec<ReadList>>,
 }
 
 impl RevocationLists {
@@ -103,22 +106,17 @@ impl RevocationLists {
     /// # Errors
     /// When one is malformed, or none is there.
     pub fn new(pem: &Pem) -> Result<Self, TrustError> {
-        let read = |der: &rustls::pki_types::CertificateRevocationListDer<'_>| {
-            OwnedCertRevocationList::from_der(der)
-                .map(CertRevocationList::from)
-                .map_err(|error| TrustError::RevocationList(error.to_string()))
-        };
-        let lists = pem.revocation_lists.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let lists = pem.revocation_lists.iter().map(ReadList::new).collect::<Result<Vec<_>, _>>();
+        let lists = lists.map_err(|error| TrustError::RevocationList(error.to_string()))?;
         if lists.is_empty() {
             return Err(TrustError::NoRevocationList);
         }
-        let digests = pem.revocation_lists.iter().flat_map(|der| digest(&SHA256, der).as_ref().to_vec()).collect();
-        Ok(Self { lists: Arc::new(lists), digests })
+        Ok(Self { lists: Arc::new(lists) })
     }
 
     /// What tells them from others.
     pub(crate) fn digests(&self) -> Vec<u8> {
-        self.digests.clone()
+        self.lists.iter().flat_map(ReadList::digest).collect()
     }
 }
 
@@ -127,13 +125,6 @@ impl RevocationLists {
 pub struct Verification {
     pub anchors: TrustAnchors,
     pub revocation: RevocationLists,
-}
-
-/// What a certificate is shown for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    Server,
-    Client,
 }
 
 impl Verification {
@@ -149,12 +140,18 @@ impl Verification {
         if self.anchors.certificates.contains(certificate.as_ref()) {
             return self.verify_itself(certificate, now);
         }
-        let end_entity = EndEntityCert::try_from(certificate).map_err(|_| Distrust::Other)?;
+        let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        let search = Search { anchors: &self.anchors.anchors, lists: &self.revocation.lists, purpose, now: seconds };
+        let end_entity = match EndEntityCert::try_from(certificate) {
+            Ok(end_entity) => end_entity,
+            Err(webpki::Error::UnsupportedCertVersion) => return search.verify(certificate, chain),
+            Err(_) => return Err(Distrust::Other),
+        };
         let usage = match purpose {
             Purpose::Server => KeyUsage::server_auth(),
             Purpose::Client => KeyUsage::client_auth(),
         };
-        let lists: Vec<&CertRevocationList<'_>> = self.revocation.lists.iter().collect();
+        let lists: Vec<&CertRevocationList<'_>> = self.revocation.lists.iter().map(|read| &read.list).collect();
         let revocation = RevocationOptionsBuilder::new(&lists).ok().map(|builder| {
             // As OpenSSL's X509_V_FLAG_CRL_CHECK_ALL, which HAProxy sets: of each certificate it has to be known.
             let builder = builder.with_depth(RevocationCheckDepth::Chain);
@@ -164,26 +161,15 @@ impl Verification {
             end_entity.verify_for_usage(algorithms().all, &self.anchors.anchors, chain, now, usage, revocation, None);
         match verified {
             Ok(_) => Ok(()),
+            Err(webpki::Error::CaUsedAsEndEntity) => search.verify(certificate, chain),
             Err(error) => Err(distrust(&error, certificate)),
         }
     }
 
     fn verify_itself(&self, certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Distrust> {
         let read = Certificate::read(certificate).ok_or(Distrust::Other)?;
-        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        if read.ends_at().ok_or(Distrust::Other)? < now {
-            return Err(Distrust::Expired);
-        }
-        if read.begins_at().ok_or(Distrust::Other)? > now {
-            return Err(Distrust::NotYetValid);
-        }
-        Ok(())
+        check_time(&read, i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
     }
-}
-
-/// Those of signatures.
-pub fn algorithms() -> WebPkiSupportedAlgorithms {
-    rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms
 }
 
 fn distrust(error: &webpki::Error, certificate: &CertificateDer<'_>) -> Distrust {
@@ -192,12 +178,12 @@ fn distrust(error: &webpki::Error, certificate: &CertificateDer<'_>) -> Distrust
     match error {
         Error::CertExpired { .. } => Distrust::Expired,
         Error::CertNotValidYet { .. } => Distrust::NotYetValid,
-        Error::UnknownIssuer | Error::CaUsedAsEndEntity if is_self_issued() => Distrust::SelfSigned,
+        Error::UnknownIssuer if is_self_issued() => Distrust::SelfSigned,
         Error::UnknownIssuer => Distrust::UnknownIssuer,
         Error::CertRevoked => Distrust::Revoked,
         Error::UnknownRevocationStatus => Distrust::NoRevocationList,
         Error::CrlExpired { .. } => Distrust::RevocationListExpired,
-        Error::RequiredEkuNotFoundContext(_) | Error::CaUsedAsEndEntity => Distrust::Purpose,
+        Error::RequiredEkuNotFoundContext(_) => Distrust::Purpose,
         Error::EndEntityUsedAsCa => Distrust::NoAuthority,
         Error::InvalidSignatureForPublicKey => Distrust::Signature,
         _ => Distrust::Other,

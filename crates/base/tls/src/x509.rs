@@ -62,6 +62,7 @@ impl<'a> Der<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Certificate<'a> {
     der: &'a [u8],
+    signed: Signed<'a>,
     version: u8,
     serial: &'a [u8],
     signature_algorithm: &'a [u8],
@@ -82,8 +83,8 @@ impl<'a> Certificate<'a> {
     /// Reads one; `None` for what is none.
     #[must_use]
     pub fn read(der: &'a [u8]) -> Option<Self> {
-        let mut certificate = Der(Der(der).expect(tag::SEQUENCE)?);
-        let mut signed = Der(certificate.expect(tag::SEQUENCE)?);
+        let (content, wrapped) = Signed::read(der)?;
+        let mut signed = Der(content);
         let version = match signed.peek()? {
             tag::VERSION => {
                 let number = Der(signed.expect(tag::VERSION)?).expect(tag::INTEGER)?;
@@ -105,9 +106,10 @@ impl<'a> Certificate<'a> {
                 extensions = Der(contents).expect(tag::SEQUENCE)?;
             }
         }
-        let signature_algorithm = Der(certificate.expect(tag::SEQUENCE)?).expect(tag::OID)?;
+        let signature_algorithm = Der(wrapped.algorithm).expect(tag::OID)?;
         Some(Self {
             der,
+            signed: wrapped,
             version,
             serial,
             signature_algorithm,
@@ -120,6 +122,12 @@ impl<'a> Certificate<'a> {
         })
     }
 
+    /// What its maker has signed.
+    #[must_use]
+    pub fn signed(&self) -> Signed<'a> {
+        self.signed
+    }
+
     /// The bytes that it was read from.
     #[must_use]
     pub fn der(&self) -> &'a [u8] {
@@ -130,6 +138,12 @@ impl<'a> Certificate<'a> {
     #[must_use]
     pub fn version(&self) -> u8 {
         self.version
+    }
+
+    /// Its serial number as it stands there.
+    #[must_use]
+    pub fn whole_serial(&self) -> &'a [u8] {
+        self.serial
     }
 
     /// Its serial number's bytes.
@@ -203,7 +217,7 @@ impl<'a> Certificate<'a> {
         crate::names::of_oid(self.signature_algorithm)
     }
 
-    /// The bits of its key.
+    /// Its key, as the contents of a SubjectPublicKeyInfo.
     #[must_use]
     pub fn key(&self) -> &'a [u8] {
         self.key
@@ -231,20 +245,24 @@ impl<'a> Certificate<'a> {
         std::iter::from_fn(move || names.next()).filter(move |(tag, ..)| *tag == kind).map(|(_, contents, _)| contents)
     }
 
+    /// Its extensions, in order.
+    pub fn extensions(&self) -> impl Iterator<Item = Extension<'a>> + use<'a> {
+        let mut extensions = Der(self.extensions);
+        std::iter::from_fn(move || {
+            let mut extension = Der(extensions.expect(tag::SEQUENCE)?);
+            let oid = extension.expect(tag::OID)?;
+            let is_critical = match extension.peek()? {
+                tag::BOOLEAN => extension.expect(tag::BOOLEAN)? != [0],
+                _ => false,
+            };
+            Some(Extension { oid, is_critical, value: extension.expect(tag::OCTET_STRING)? })
+        })
+    }
+
     /// What an extension holds, without the sequence around it.
     fn extension(&self, oid: &[u8]) -> Option<&'a [u8]> {
-        let mut extensions = Der(self.extensions);
-        while let Some(extension) = extensions.expect(tag::SEQUENCE) {
-            let mut extension = Der(extension);
-            let name = extension.expect(tag::OID)?;
-            if extension.peek() == Some(tag::BOOLEAN) {
-                extension.next()?;
-            }
-            if name == oid {
-                return Der(extension.expect(tag::OCTET_STRING)?).expect(tag::SEQUENCE);
-            }
-        }
-        None
+        let found = self.extensions().find(|extension| extension.oid == oid)?;
+        Der(found.value).expect(tag::SEQUENCE)
     }
 
     /// The kind of its key and how many bits that has, as HAProxy says it: `RSA2048`, `EC256`.
@@ -273,6 +291,114 @@ impl<'a> Certificate<'a> {
     }
 }
 
+/// What somebody has signed: the common form of certificates and of lists of those that were revoked.
+#[derive(Clone, Copy, Debug)]
+pub struct Signed<'a> {
+    /// What the signature is of, whole.
+    pub content: &'a [u8],
+    /// The contents of the AlgorithmIdentifier.
+    pub algorithm: &'a [u8],
+    /// The signature.
+    pub signature: &'a [u8],
+}
+
+impl<'a> Signed<'a> {
+    /// Reads it, and what is within the content's sequence.
+    fn read(der: &'a [u8]) -> Option<(&'a [u8], Self)> {
+        let mut parts = Der(Der(der).expect(tag::SEQUENCE)?);
+        let (kind, within, content) = parts.next()?;
+        let algorithm = parts.expect(tag::SEQUENCE)?;
+        // Before the signature stands how many bits of its last byte do not count: none.
+        let (0, signature) = parts.expect(tag::BIT_STRING)?.split_first()? else { return None };
+        (kind == tag::SEQUENCE).then_some((within, Self { content, algorithm, signature }))
+    }
+}
+
+/// What is read of a list of revoked certificates beside what webpki reads.
+#[derive(Clone, Copy, Debug)]
+pub struct RevocationList<'a> {
+    /// What its maker has signed.
+    pub signed: Signed<'a>,
+    /// When the next one is due, in seconds since 1970.
+    pub ends_at: Option<i64>,
+}
+
+impl<'a> RevocationList<'a> {
+    /// Reads one; `None` for what is none.
+    #[must_use]
+    pub fn read(der: &'a [u8]) -> Option<Self> {
+        let (content, signed) = Signed::read(der)?;
+        let mut content = Der(content);
+        if content.peek() == Some(tag::INTEGER) {
+            content.next()?;
+        }
+        content.expect(tag::SEQUENCE)?;
+        content.expect(tag::SEQUENCE)?;
+        content.next()?;
+        let ends_at = content.next().and_then(|(kind, text, _)| seconds((kind, text)));
+        Some(Self { signed, ends_at })
+    }
+}
+
+/// An extension of a certificate.
+#[derive(Clone, Copy, Debug)]
+pub struct Extension<'a> {
+    /// What it is.
+    pub oid: &'a [u8],
+    /// Whether whoever does not understand it must refuse the certificate.
+    pub is_critical: bool,
+    value: &'a [u8],
+}
+
+impl<'a> Extension<'a> {
+    /// What it holds as a list of identifiers.
+    pub fn identifiers(self) -> impl Iterator<Item = &'a [u8]> {
+        let mut list = Der(Der(self.value).expect(tag::SEQUENCE).unwrap_or_default());
+        std::iter::from_fn(move || list.expect(tag::OID))
+    }
+
+    /// What it holds as basicConstraints: whether it is an authority, and how many authorities may be below it.
+    #[must_use]
+    pub fn constraints(self) -> Option<(bool, Option<usize>)> {
+        let mut fields = Der(Der(self.value).expect(tag::SEQUENCE)?);
+        let is_authority = match fields.peek() {
+            Some(tag::BOOLEAN) => fields.expect(tag::BOOLEAN)? != [0],
+            _ => false,
+        };
+        let most = match fields.peek() {
+            Some(tag::INTEGER) => {
+                let number = fields.expect(tag::INTEGER)?;
+                Some(number.iter().fold(0_usize, |most, byte| most.saturating_mul(256).saturating_add((*byte).into())))
+            }
+            _ => None,
+        };
+        Some((is_authority, most))
+    }
+
+    /// The first eight of its bits, of a bit string.
+    #[must_use]
+    pub fn bits(self) -> Option<u8> {
+        Der(self.value).expect(tag::BIT_STRING)?.get(1).copied()
+    }
+}
+
+/// These contents with the head of a sequence before them.
+#[must_use]
+pub fn in_sequence(contents: &[u8]) -> Vec<u8> {
+    let mut whole = vec![tag::SEQUENCE];
+    let length: Vec<u8> = contents.len().to_be_bytes().into_iter().skip_while(|byte| *byte == 0).collect();
+    match length.as_slice() {
+        [] => whole.push(0),
+        [length @ 0..=0x7f] => whole.push(*length),
+        bytes => {
+            whole.push(0x80 | u8::try_from(bytes.len()).unwrap_or(8));
+            whole.extend_from_slice(bytes);
+        }
+    }
+    whole.extend_from_slice(contents);
+    whole
+}
+
 /// A name in parts.
 #[derive(Clone, Copy, Debug)]
 pub struct DistinguishedName<'a>(&'a [u8]);
@@ -287,6 +413,12 @@ pub struct NamePart<'a> {
 }
 
 impl<'a> DistinguishedName<'a> {
+    /// Its bytes, without the sequence around them.
+    #[must_use]
+    pub fn der(self) -> &'a [u8] {
+        self.0
+    }
+
     /// Its parts, in order.
     pub fn parts(self) -> impl Iterator<Item = NamePart<'a>> {
         let mut sets = Der(self.0);
