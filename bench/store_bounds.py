@@ -8,6 +8,8 @@
     new-keys  3 million small new keys from one client that sends 100 in one go, at `maxmemory` 150 MB beside no bound: commands a
               second, CPU, peak memory
     churn     values that change their sizes, all in memory: what the machine holds beside what is allocated
+    shrink    collections of half a million and of a million members from which commands take all, while checkpoints run: CPU a member. It
+              is to be about the same for both
 
 The disk takes up to three times GIGABYTES (values do not compress; merges need room, the log keeps 1 GB); nothing is begun without it.
 As the issue wants it: `--gigabytes 10 load`, then `--gigabytes 5 load` for the restart, then `zipf`.
@@ -25,6 +27,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 VALUE = 1000
@@ -215,6 +218,54 @@ def churn(arguments, folder):
     store.end()
 
 
+def words_of(command):
+    return b"*%d\r\n" % len(command) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in command)
+
+
+def ask(port, commands):
+    """Sends commands in one go and reads an answer to each; answers are not looked at."""
+    with socket.create_connection(("127.0.0.1", port), 600) as connection:
+        sender = threading.Thread(target=lambda: connection.sendall(b"".join(map(words_of, commands)) + words_of([b"ECHO", b"the end"])))
+        sender.start()
+        received = b""
+        while not received.endswith(b"$7\r\nthe end\r\n"):
+            more = connection.recv(1 << 20)
+            if not more:
+                raise SystemExit("the store ended")
+            received = received[-64:] + more
+        sender.join()
+
+
+def shrink(arguments, folder):
+    def filled(command, numbered, count):
+        pair = (lambda number: [b"%d" % number, b"member:%d" % number]) if numbered else (lambda number: [b"member:%d" % number, b"1"])
+        if command == b"SADD":
+            pair = lambda number: [b"member:%d" % number]
+        return [[command, b"key", *[word for number in range(at, at + 500) for word in pair(number)]] for at in range(0, count, 500)]
+
+    some = lambda command, count: [[command, b"key", *[b"member:%d" % number for number in range(at, at + 1000)]] for at in range(0, count, 1000)]
+    cases = {
+        "ZREMRANGEBYRANK 0 -1": (b"ZADD", True, lambda count: [[b"ZREMRANGEBYRANK", b"key", b"0", b"-1"]]),
+        "ZPOPMIN by 1,000": (b"ZADD", True, lambda count: [[b"ZPOPMIN", b"key", b"1000"]] * (count // 1000)),
+        "ZREM of 1,000": (b"ZADD", True, lambda count: some(b"ZREM", count)),
+        "HDEL of 1,000": (b"HSET", False, lambda count: some(b"HDEL", count)),
+        "SPOP by 1,000": (b"SADD", False, lambda count: [[b"SPOP", b"key", b"1000"]] * (count // 1000)),
+    }
+    for name, (command, numbered, emptied) in cases.items():
+        costs = []
+        for count in (500_000, 1_000_000):
+            inner = pathlib.Path(folder) / f"{name.split()[0]}-{count}"
+            store = Store(arguments.ours, arguments.port, str(inner), 0)
+            store.wait()
+            ask(arguments.port, filled(command, numbered, count))
+            cpu = store.cpu_us()
+            ask(arguments.port, emptied(count))
+            costs.append((store.cpu_us() - cpu) / count)
+            store.end(signal.SIGKILL)
+            shutil.rmtree(inner)
+        print(f"shrink, {name}: CPU {costs[0]:.2f} us a member of 500,000, {costs[1]:.2f} of 1,000,000", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ours", default="target/release/tidegate store")
@@ -230,7 +281,7 @@ def main():
     for case in arguments.cases:
         folder = tempfile.mkdtemp(prefix="tidegate-bench-", dir=arguments.folder)
         try:
-            {"load": load_and_restart, "zipf": zipf, "new-keys": new_keys, "churn": churn}[case](arguments, folder)
+            {"load": load_and_restart, "zipf": zipf, "new-keys": new_keys, "churn": churn, "shrink": shrink}[case](arguments, folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -5,7 +5,8 @@
 //! So no insertion ever moves more than a segment's elements, where an ordinary table moves all of them.
 //!
 //! A segment's elements lie side by side, and its table has but their indices: places that are empty, a third of them or more,
-//! take five bytes each and not as much as an element.
+//! take five bytes each and not as much as an element. Such a table compares a few leading bits of hashes before it looks at an
+//! element. The elements of a segment share these, so the table gets [other bits](table_hash) there.
 //!
 //! It also makes `SCAN` simple. Elements are given in the order of their hashes, which nothing that happens to the table
 //! can change: a cursor is a hash, and whatever stays in the table from the first call to the last is met exactly once.
@@ -27,6 +28,12 @@ const DEPTH_MAX: u32 = 20;
 /// A cursor has this many bits of the hash: with a slot's 14 bits in front, all languages' integers hold it.
 pub const CURSOR_BITS: u32 = 38;
 
+/// The hash that a segment's table gets: places come of the lowest bits, as in the hash itself, and what is compared before an
+/// element is looked at comes of the seven highest. Those lead to the segment, so bits of the middle are mixed into them.
+fn table_hash(hash: u64) -> u64 {
+    hash ^ hash << 32
+}
+
 #[derive(Debug, Clone)]
 struct Segment<T> {
     depth: u32,
@@ -46,14 +53,14 @@ impl<T: Hashed> Segment<T> {
         let elements = &self.elements;
         let mut table = HashTable::with_capacity(elements.len().max(SEGMENT_LEN_MAX));
         for (hash, index) in hashes.iter().zip(0..) {
-            table.insert_unique(*hash, index, |index| hash_at(elements, *index, seed));
+            table.insert_unique(table_hash(*hash), index, |index| table_hash_at(elements, *index, seed));
         }
         self.table = table;
     }
 
     fn find(&self, hash: u64, name: &[u8]) -> Option<usize> {
         let is_it = |index: &u32| self.elements.get(*index as usize).is_some_and(|element| element.name() == name);
-        self.table.find(hash, is_it).map(|index| *index as usize)
+        self.table.find(table_hash(hash), is_it).map(|index| *index as usize)
     }
 
     fn insert(&mut self, hash: u64, element: T, seed: u64) {
@@ -64,23 +71,23 @@ impl<T: Hashed> Segment<T> {
             elements.reserve_exact((elements.len() / 4).max(2));
         }
         elements.push(element);
-        self.table.insert_unique(hash, index, |index| hash_at(elements, *index, seed));
+        self.table.insert_unique(table_hash(hash), index, |index| table_hash_at(elements, *index, seed));
     }
 
     fn remove(&mut self, hash: u64, name: &[u8], seed: u64) -> Option<T> {
         let elements = &mut self.elements;
         let is_it = |index: &u32| elements.get(*index as usize).is_some_and(|element| element.name() == name);
-        let (index, _) = self.table.find_entry(hash, is_it).ok()?.remove();
+        let (index, _) = self.table.find_entry(table_hash(hash), is_it).ok()?.remove();
         let element = elements.swap_remove(index as usize);
         // The last one has taken its place.
         let former = elements.len() as u32;
         if former != index
-            && let Some(place) = self.table.find_mut(hash_at(elements, index, seed), |place| *place == former)
+            && let Some(place) = self.table.find_mut(table_hash_at(elements, index, seed), |place| *place == former)
         {
             *place = index;
         }
         if self.table.capacity() > 32 && elements.len() < self.table.capacity() / 8 {
-            self.table.shrink_to(elements.len() * 2, |index| hash_at(elements, *index, seed));
+            self.table.shrink_to(elements.len() * 2, |index| table_hash_at(elements, *index, seed));
         }
         if elements.capacity() > 32 && elements.len() < elements.capacity() / 4 {
             elements.shrink_to(elements.len() * 2);
@@ -89,9 +96,9 @@ impl<T: Hashed> Segment<T> {
     }
 }
 
-/// The hash of the element at an index that a table has.
-fn hash_at<T: Hashed>(elements: &[T], index: u32, seed: u64) -> u64 {
-    elements.get(index as usize).map_or(0, |element| hash(element.name(), seed))
+/// The [hash of a table](table_hash) for the element at an index that the table has.
+fn table_hash_at<T: Hashed>(elements: &[T], index: u32, seed: u64) -> u64 {
+    elements.get(index as usize).map_or(0, |element| table_hash(hash(element.name(), seed)))
 }
 
 /// Elements by name.
@@ -417,6 +424,47 @@ mod tests {
             assert_eq!(index.get(&name(number)).is_some(), number % 2 == 1, "{number}");
         }
         assert_eq!(index.iter().count(), COUNT / 2);
+    }
+
+    /// An element that counts how often it is looked at.
+    struct Counting(Bytes);
+
+    thread_local! {
+        static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+
+    impl Hashed for Counting {
+        fn name(&self) -> &[u8] {
+            LOOKED_AT.set(LOOKED_AT.get() + 1);
+            &self.0
+        }
+    }
+
+    #[test]
+    fn few_elements_are_looked_at_however_many_there_are() {
+        for len in [1_000, 100_000] {
+            let mut index = HashIndex::new(9);
+            (0..len).for_each(|number| drop(index.insert(Counting(name(number)))));
+            let looked_at = |act: &mut dyn FnMut()| {
+                LOOKED_AT.set(0);
+                act();
+                LOOKED_AT.get() as f64 / len as f64
+            };
+            let all = 0..len;
+            let present = looked_at(&mut || all.clone().for_each(|number| assert!(index.get(&name(number)).is_some())));
+            assert!((1.0..1.2).contains(&present), "{len}: {present} for one that is there");
+            let absent = |index: &HashIndex<Counting>| {
+                looked_at(&mut || all.clone().for_each(|number| assert!(index.get(&name(len + number)).is_none())))
+            };
+            assert!(absent(&index) < 0.2, "{len}: {} for one that is not there", absent(&index));
+            // The last one of a segment takes the place of the one that goes: it is hashed, and found again.
+            let half = (0..len).step_by(2);
+            let removed = looked_at(&mut || half.clone().for_each(|number| drop(index.remove(&name(number)))));
+            assert!(removed < 3.0, "{len}: {removed} for one that goes");
+            assert!(absent(&index) < 0.2, "{len}: {} for one that is not there any more", absent(&index));
+            let removed = looked_at(&mut || all.clone().for_each(|number| drop(index.remove(&name(number)))));
+            assert!(removed < 3.0 && index.is_empty(), "{len}: {removed} for one of the last that go");
+        }
     }
 
     #[test]
