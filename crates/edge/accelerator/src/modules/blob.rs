@@ -1,11 +1,11 @@
 //! Objects of `blob`: bytes that are made once.
 
 use vcl::{
-    modules::{
-        MethodId,
+    modules::MethodId,
+    run::{
+        Failure, Value, Workspace,
         pure::{Case, Encoding, EncodingError, decode, encode},
     },
-    run::{Failure, Value, Workspace},
 };
 
 use super::{Arguments, Outcome, argument, fail, string, text_at};

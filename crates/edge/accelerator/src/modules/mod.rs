@@ -21,9 +21,9 @@ use std::sync::Arc;
 use cache::index::Digest;
 use http::Headers;
 use vcl::{
-    modules::{Function, Method, pure},
+    modules::{Function, Method},
     program::{HeaderRef, ObjectIndex},
-    run::{Backend, Failure, Value, Workspace},
+    run::{Backend, Failure, Value, Workspace, pure},
     subroutine::{Subroutine, Subroutines},
     variables::Message,
 };

@@ -1,7 +1,6 @@
-//! Modules: what `import` brings. `table` declares their functions and classes; those that need nothing but their arguments
-//! are in [`pure`], all others are the host's.
+//! Modules: what `import` brings. `table` declares their functions and classes; [`run::pure`](crate::run::pure) has those that need nothing
+//! but their arguments, and the host has all others.
 
-pub mod pure;
 pub mod reference;
 mod table;
 

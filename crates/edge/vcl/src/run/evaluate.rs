@@ -4,12 +4,12 @@ use std::cmp::Ordering;
 
 use super::{
     host::{Failure, Host},
+    pure,
     text::write_value,
     value::{Backend, Value},
     workspace::Workspace,
 };
 use crate::{
-    modules::pure,
     pattern::Pattern,
     program::{AclIndex, Argument, Arithmetic, BackendIndex, Comparison, Constant, Expression, Program},
     types::Type,

@@ -6,6 +6,7 @@
 mod evaluate;
 mod host;
 mod machine;
+pub mod pure;
 mod text;
 mod value;
 mod workspace;

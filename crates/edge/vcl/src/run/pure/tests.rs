@@ -8,8 +8,8 @@ use super::{
     time::{format_date, parse_date},
 };
 use crate::{
-    modules::{FunctionId, pure},
-    run::{Failure, Value, Workspace},
+    modules::FunctionId,
+    run::{Failure, Value, Workspace, pure},
 };
 
 /// What a function gives, as text.

@@ -8,8 +8,8 @@ mod time;
 pub use blob::{Case, Encoding, EncodingError, decode, encode};
 pub use time::format_date;
 
-use super::FunctionId;
-use crate::run::{Failure, Value, Workspace};
+use super::{Failure, Value, Workspace};
+use crate::modules::FunctionId;
 
 type Arguments<'a, 'w> = &'a [Option<Value<'w>>];
 type Outcome<'w> = Result<Value<'w>, Failure>;
