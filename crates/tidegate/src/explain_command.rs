@@ -52,7 +52,7 @@ fn near(word: &str) -> Vec<String> {
     for names in kinds {
         let lower: Vec<(String, String)> = names.into_iter().map(|name| (name.to_lowercase(), name)).collect();
         let wanted = if lower.iter().any(|(name, _)| name.contains(' ')) { &asked } else { &last };
-        let nearest = haproxycfg::nearest(wanted, lower.iter().map(|(name, _)| name.as_str())).map(str::to_owned);
+        let nearest = basics::nearest(wanted, lower.iter().map(|(name, _)| name.as_str())).map(str::to_owned);
         near.extend(lower.iter().filter(|(name, _)| Some(name) == nearest.as_ref()).map(|(_, name)| name.clone()));
         let contains = |name: &str| last.len() > 2 && name.contains(last.as_str());
         containing.extend(lower.into_iter().filter(|(name, _)| contains(name)).map(|(_, name)| name));

@@ -22,7 +22,7 @@ use crate::bytes::{TOKEN, is_blank, is_control};
 use crate::error::{ParseError, ParseErrorKind as Kind};
 use crate::header_id::HeaderId;
 use crate::limits::Limits;
-use crate::percent::hex_value;
+use basics::hex;
 
 /// Sizes above this are refused, as by HAProxy: receivers that store them in fewer bits, signed, or as floats take them for others.
 const CHUNK_SIZE_MAX: u64 = (1 << 52) - 1;
@@ -267,7 +267,7 @@ impl ChunkedDecoder {
     }
 
     fn size_byte(&mut self, digits: u8, byte: u8) -> Result<State, Kind> {
-        if let Some(digit) = hex_value(byte) {
+        if let Some(digit) = hex::value(byte) {
             if digits == SIZE_DIGITS_MAX {
                 return Err(Kind::ChunkSizeTooLong);
             }

@@ -1,5 +1,6 @@
 //! Percent-encoding (RFC 3986 section 2.1) and the parameters of queries and forms.
 
+use basics::hex;
 /// Appends `byte` as `%XX`.
 pub fn push_encoded(byte: u8, out: &mut Vec<u8>) {
     let digit = |nibble: u8| if nibble < 10 { b'0' + nibble } else { b'A' + nibble - 10 };
@@ -29,7 +30,7 @@ pub fn percent_decode(bytes: &[u8], plus: Plus, out: &mut Vec<u8>) -> Option<()>
             b'+' if plus_is_space => out.push(b' '),
             b'%' => {
                 let decoded = match after {
-                    [high, low, after @ ..] => hex_value(*high).zip(hex_value(*low)).map(|digits| (digits, after)),
+                    [high, low, after @ ..] => hex::value(*high).zip(hex::value(*low)).map(|digits| (digits, after)),
                     _ => None,
                 };
                 let Some(((high, low), after)) = decoded else {
@@ -46,17 +47,6 @@ pub fn percent_decode(bytes: &[u8], plus: Plus, out: &mut Vec<u8>) -> Option<()>
         }
     }
     Some(())
-}
-
-/// The value of a hexadecimal digit.
-#[inline]
-pub(crate) fn hex_value(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
-    }
 }
 
 /// Name and value of each parameter of a query or form, as they stand there: parted by `&` or `;`, the value empty

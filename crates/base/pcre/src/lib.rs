@@ -8,6 +8,7 @@ mod dialect;
 mod literal;
 mod simple;
 
+use basics::hex;
 use std::fmt;
 use std::ops::Range;
 
@@ -154,7 +155,7 @@ pub fn expand(template: &[u8], subject: &[u8], groups: &[Option<Range<usize>>], 
                     output.extend_from_slice(subject.get(range.clone()).unwrap_or_default());
                 }
             }
-            [b'x', high, low, tail @ ..] => match (hex_digit(*high), hex_digit(*low)) {
+            [b'x', high, low, tail @ ..] => match (hex::value(*high), hex::value(*low)) {
                 (Some(high), Some(low)) => {
                     rest = tail;
                     output.push(high << 4 | low);
@@ -168,10 +169,6 @@ pub fn expand(template: &[u8], subject: &[u8], groups: &[Option<Range<usize>>], 
             [] => {}
         }
     }
-}
-
-fn hex_digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 fn reason(error: &regex::Error) -> String {

@@ -1,6 +1,6 @@
 //! Whether the certificate of the other end is to be trusted.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::{
@@ -223,8 +223,7 @@ fn matches_host(pattern: &str, host: &str) -> bool {
 
 /// Now, as certificates have it.
 pub fn now() -> UnixTime {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    UnixTime::since_unix_epoch(since.unwrap_or(Duration::ZERO))
+    UnixTime::since_unix_epoch(basics::clock::since_1970())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What is read of a certificate: names, dates, keys. A reader of DER for the few fields that configurations ask for; whether a
 //! certificate is to be trusted is not decided by what stands here.
 
+use basics::calendar;
 use std::fmt::Write as _;
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
@@ -503,11 +504,7 @@ fn seconds((kind, text): (u8, &[u8])) -> Option<i64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
-    // Days since 1970 of a date of the Gregorian calendar, with years that begin in March.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year - 719_468;
+    let days = calendar::days_from_1970(year, month, day);
     Some(((days * 24 + hour) * 60 + minute) * 60 + second)
 }
 

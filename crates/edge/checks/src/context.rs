@@ -1,10 +1,6 @@
 //! What expressions and log-format strings in a check can ask for.
 
-use std::{
-    cell::RefCell,
-    sync::atomic::Ordering::Relaxed,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{cell::RefCell, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use haproxycfg::model::Mode;
 use live::{LiveProxy, LiveServer};
@@ -35,7 +31,7 @@ pub(super) const OPTIONS: Options = Options { direction: Direction::Response, is
 
 impl Context for CheckContext<'_> {
     fn now(&self) -> Duration {
-        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+        basics::clock::since_1970()
     }
 
     fn local_offset(&self, unix_seconds: i64) -> i32 {

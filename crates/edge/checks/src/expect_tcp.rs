@@ -5,6 +5,7 @@ use balance::{
     agent::AgentLine,
     message::{self, MessageVerdict},
 };
+use basics::hex;
 use haproxycfg::model::{CheckExpect, CheckExpectation, CheckMessage, CheckProtocol, CheckStep};
 use memchr::memmem;
 
@@ -37,22 +38,6 @@ impl Verdict {
     }
 }
 
-/// The bytes that a log-format string writes as hexadecimal digits.
-pub(super) fn from_hexadecimal(text: &[u8]) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let (pairs, rest) = text.as_chunks::<2>();
-    if !rest.is_empty() {
-        return None;
-    }
-    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
-}
-
-fn to_hexadecimal(bytes: &[u8]) -> Vec<u8> {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let digit = |value: u8| DIGITS.get(usize::from(value)).copied().unwrap_or_default();
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
 /// Compares; `ended` says that no more will come.
 pub(super) fn evaluate(
     expect: &CheckExpect,
@@ -75,7 +60,7 @@ pub(super) fn evaluate(
         CheckExpectation::BinaryRegex(regex) => {
             // HAProxy writes no more digits than a buffer holds.
             let most = context.proxy.config.global.tune.bufsize / 2;
-            regex.is_match(&to_hexadecimal(bytes.get(..most).unwrap_or(bytes)))
+            regex.is_match(&hex::upper(bytes.get(..most).unwrap_or(bytes)).into_bytes())
         }
         CheckExpectation::TextFormat(format) | CheckExpectation::BinaryFormat(format) => {
             let mut pattern = context.render(format);
@@ -85,7 +70,7 @@ pub(super) fn evaluate(
             }
             if matches!(expect.what, CheckExpectation::BinaryFormat(_)) {
                 let words = "Failed to parse hexastring resulting of eval of a log-format string";
-                match from_hexadecimal(&pattern) {
+                match hex::bytes(&pattern) {
                     Some(bytes) => pattern = bytes,
                     None => return Verdict::failed(CheckStatus::Layer7Response, words),
                 }

@@ -7,7 +7,6 @@ use std::{
     cell::RefCell,
     collections::{HashMap, VecDeque},
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use haproxycfg::model::{
@@ -89,7 +88,7 @@ async fn deliver(queue: Queue) {
             continue;
         };
         let hostname = alert.hostname.as_deref().unwrap_or(&proxy.process.hostname);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = basics::clock::since_1970().as_secs();
         let steps = conversation(alert, hostname, &text, i64::try_from(now).unwrap_or(0));
         let subject = Subject {
             proxy: &proxy,

@@ -275,7 +275,7 @@ impl<'a> Check<'a> {
             }
             CheckSend::HexFormat(format) => {
                 let text = self.context().render(format);
-                let Some(bytes) = expect_tcp::from_hexadecimal(&text) else {
+                let Some(bytes) = basics::hex::bytes(&text) else {
                     let words = "tcp-check send : failed to build log-format string at step";
                     return Err(report(CheckStatus::Layer7Response, 0, format!("{words} {}", step.number)).into());
                 };

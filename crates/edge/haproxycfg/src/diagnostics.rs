@@ -115,7 +115,7 @@ impl Problem {
     /// The known word nearest to the one that stands there, if any is near.
     #[must_use]
     pub fn nearest<'a>(mut self, word: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
-        self.nearest = sample::nearest(word, known.into_iter()).map(str::to_owned);
+        self.nearest = basics::nearest(word, known.into_iter()).map(str::to_owned);
         self
     }
 

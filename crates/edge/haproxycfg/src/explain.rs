@@ -174,7 +174,7 @@ fn suggest(text: &mut String, word: &str, last: &str) {
     let names = names();
     let mut suggestions: Vec<&str> =
         names.iter().copied().filter(|name| name.contains(last)).take(SUGGESTIONS_MAX).collect();
-    if let Some(nearest) = sample::nearest(last, names.iter().copied()) {
+    if let Some(nearest) = basics::nearest(last, names.iter().copied()) {
         suggestions.insert(0, nearest);
     }
     suggestions.dedup();

@@ -6,6 +6,7 @@
 //! `'...'` protects everything. A backslash before any other character stands for itself, so that `\1` and `\.` reach
 //! regular expressions as they are. There is no continuation of lines: a statement is a line.
 
+use basics::hex;
 use std::collections::BTreeMap;
 
 use crate::line::Word;
@@ -158,7 +159,8 @@ impl Lexer<'_> {
             Some(b'n') => (b'\n', 2),
             Some(b'r') => (b'\r', 2),
             Some(b'x') => {
-                let (Some(high), Some(low)) = (self.peek(2).and_then(hex), self.peek(3).and_then(hex)) else {
+                let (Some(high), Some(low)) = (self.peek(2).and_then(hex::value), self.peek(3).and_then(hex::value))
+                else {
                     let message =
                         format!("truncated or invalid hexadecimal sequence at position {}", self.position + 1);
                     return Err(error(message, self.position));
@@ -267,15 +269,6 @@ fn column_of(position: usize) -> u32 {
 /// C's `isspace`.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
-}
-
-fn hex(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

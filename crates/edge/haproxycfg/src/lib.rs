@@ -46,7 +46,6 @@ use crate::{
 
 pub use explain::{explain, is_explained, names};
 pub use reference::reference;
-pub use sample::nearest;
 
 /// What the command line and the machine add to the configuration.
 #[derive(Clone, Debug, Default)]

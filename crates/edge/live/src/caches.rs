@@ -1,9 +1,6 @@
 //! `cache` sections that run.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::Duration};
 
 use ::accelerator::section::Limits;
 use cache::{index::Cache, storage::Stevedore};
@@ -46,7 +43,7 @@ impl LiveCache {
 
     /// Removes what is over, and says when to come again.
     pub fn tend(&self) -> Duration {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+        let now = basics::clock::seconds();
         let (count, _) = self.cache.expire(now, EXPIRED_AT_ONCE_MAX);
         if count == EXPIRED_AT_ONCE_MAX { Duration::ZERO } else { PAUSE }
     }

@@ -4,7 +4,7 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use haproxycfg::model::Config;
@@ -115,7 +115,7 @@ impl Changes {
 
     fn push(&self, tone: Tone, proxy: Option<&Arc<str>>, mut text: String, topic: Option<String>) {
         text.truncate(text.floor_char_boundary(TEXT_LEN_MAX));
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let at = basics::clock::since_1970();
         let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let repeats = |last: &Change| topic.is_some() && last.topic == topic && last.proxy.as_ref() == proxy;
         if log.changes.back().is_some_and(repeats) {

@@ -1,12 +1,7 @@
 //! A worker's records: the ring that it writes, and what is written of sessions and checks. Requests are recorded by
 //! whoever serves them.
 
-use std::{
-    cell::RefCell,
-    net::SocketAddr,
-    rc::Rc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{cell::RefCell, net::SocketAddr, rc::Rc, time::Duration};
 
 use balance::ServerStats;
 use haproxycfg::model::{BindAddress, Mode};
@@ -31,7 +26,7 @@ fn microseconds(time: Duration) -> u64 {
 }
 
 fn now_us() -> u64 {
-    microseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    microseconds(basics::clock::since_1970())
 }
 
 impl Ring {

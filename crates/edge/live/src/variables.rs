@@ -1,9 +1,6 @@
 //! `set-var` and `set-var-fmt`, in rules, in checks and in the `global` section.
 
-use std::{
-    sync::atomic::Ordering::Relaxed,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 use haproxycfg::{
     diagnostics::Severity,
@@ -38,7 +35,7 @@ struct ProcessContext<'a> {
 
 impl Context for ProcessContext<'_> {
     fn now(&self) -> Duration {
-        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+        basics::clock::since_1970()
     }
 
     fn local_offset(&self, unix_seconds: i64) -> i32 {
@@ -143,7 +140,7 @@ mod tests {
         Process::new(
             1,
             Instant::now(),
-            SystemTime::now(),
+            std::time::SystemTime::now(),
             std::sync::Arc::new(logs::Outputs::new()),
             std::sync::Arc::new(()),
         )

@@ -2,37 +2,34 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use basics::{Date, calendar::MONTHS_SHORT};
 use telemetry::{LocalTime, local_time};
-
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// When something was accepted, as it stands in lines: `21/Nov/2026:03:47:31.123`.
 #[must_use]
 pub fn accept_date(since_epoch: Duration) -> String {
     let LocalTime { year, month, day, hour, minute, second, .. } =
         local_time(i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX));
-    let name = MONTHS.get(month).copied().unwrap_or("Jan");
+    let name = MONTHS_SHORT.get(month).copied().unwrap_or("Jan");
     format!("{day:02}/{name}/{year:04}:{hour:02}:{minute:02}:{second:02}.{:03}", since_epoch.subsec_millis())
 }
 
 /// The month that three letters name, from 0.
 pub(super) fn month_number(name: &[u8]) -> Option<usize> {
-    MONTHS.iter().position(|month| month.as_bytes() == name)
+    MONTHS_SHORT.iter().position(|month| month.as_bytes() == name)
 }
 
 /// The name of a month, from 0.
 pub(super) fn month_name(month: usize) -> Option<&'static str> {
-    MONTHS.get(month).copied()
+    MONTHS_SHORT.get(month).copied()
 }
 
 /// A date in the head of a mail (RFC 5322, 3.3): `Sat, 21 Nov 2026 03:47:31 +0100`.
 #[must_use]
 pub fn mail_date(unix_seconds: i64) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     let LocalTime { year, month, day, hour, minute, second, offset } = local_time(unix_seconds);
-    let days = unix_seconds.saturating_add(i64::from(offset)).div_euclid(86_400).rem_euclid(7);
-    let name = usize::try_from(days).ok().and_then(|day| DAYS.get(day)).copied().unwrap_or("Thu");
-    let month = MONTHS.get(month).copied().unwrap_or("Jan");
+    let name = Date::at(unix_seconds.saturating_add(i64::from(offset))).weekday_short();
+    let month = MONTHS_SHORT.get(month).copied().unwrap_or("Jan");
     let (sign, minutes) = (if offset < 0 { '-' } else { '+' }, offset.unsigned_abs() / 60);
     format!(
         "{name}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} {sign}{:02}{:02}",
@@ -69,7 +66,7 @@ impl Dates {
 
     fn write_second(&mut self, time: LocalTime) {
         let LocalTime { year, month, day, hour, minute, second, offset } = time;
-        let name = MONTHS.get(month).copied().unwrap_or("Jan");
+        let name = MONTHS_SHORT.get(month).copied().unwrap_or("Jan");
         (self.year, self.month) = (year, month);
         self.legacy = format!("{name} {day:>2} {hour:02}:{minute:02}:{second:02} ");
         self.iso = format!("{year:04}-{:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.", month + 1);

@@ -271,7 +271,7 @@ impl AclSet {
         }
         let Some(predefined) = acl_keyword::PREDEFINED.iter().find(|predefined| predefined.name == name) else {
             let known = self.acls.keys().map(|name| &**name).chain(acl_keyword::PREDEFINED.iter().map(|acl| acl.name));
-            let near = crate::nearest::nearest(name, known).map(str::to_owned);
+            let near = basics::nearest(name, known).map(str::to_owned);
             return Err(Error::new(ErrorKind::Unknown, format!("no such ACL : '{name}'"))
                 .word(name.as_bytes())
                 .near(near.as_deref()));
@@ -327,7 +327,7 @@ fn parse_subject(words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<Subje
             let near = match error.suggestion() {
                 Some(near) => Some(near.to_owned()),
                 None if error.kind() == ErrorKind::Unknown => {
-                    crate::nearest::nearest(&name, acl_keyword::names()).map(str::to_owned)
+                    basics::nearest(&name, acl_keyword::names()).map(str::to_owned)
                 }
                 None => None,
             };
@@ -440,7 +440,7 @@ fn parse_test(words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<Test, Er
                 let Some(found) = MatchMethod::find(&name) else {
                     let known = crate::pattern::MATCH_METHODS.iter().map(|method| method.name());
                     let message = format!("unknown matching method '{name}' when parsing ACL expression");
-                    let near = crate::nearest::nearest(&name, known);
+                    let near = basics::nearest(&name, known);
                     return Err(Error::new(ErrorKind::Unknown, message).word(word).near(near));
                 };
                 if found != MatchMethod::Found && !output.casts_to(found.input()) {

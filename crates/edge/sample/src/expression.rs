@@ -8,10 +8,10 @@ use crate::converter;
 use crate::error::{Error, ErrorKind};
 use crate::fetch;
 use crate::keyword::{Call, Converter, Cursor, Fetch, Fetched, State};
-use crate::nearest::nearest;
 use crate::parser::ParseContext;
 use crate::place::{Places, Sources};
 use crate::value::{Type, Value};
+use basics::nearest;
 
 /// A compiled expression: `req.hdr(host),lower,field(1,:)`.
 #[derive(Clone, Debug)]

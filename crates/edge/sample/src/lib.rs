@@ -21,7 +21,6 @@ mod http_path;
 mod keyword;
 mod logformat;
 mod map;
-mod nearest;
 mod number;
 mod parser;
 mod pattern;
@@ -50,7 +49,7 @@ pub use logformat::{
     CLF_LOG_FORMAT, HTTP_LOG_FORMAT, HTTPS_LOG_FORMAT, LOG_VARIABLES, LogFields, LogFormat, LogFormatOptions,
     LogVariable, LogVariableEntry, TCP_LOG_FORMAT,
 };
-pub use nearest::nearest;
+pub use number::parse_hexadecimal;
 pub use parser::{Loader, NoFiles, ParseContext, Reference, ReferenceKind};
 pub use pattern::{Hit, LookUp, MATCH_METHODS, MatchMethod, PatternReference, PatternReferences};
 pub use pcre::{Groups, Regex, expand};

@@ -1,5 +1,6 @@
 //! Numbers and addresses in text, read the way HAProxy reads them.
 
+use basics::hex;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Reads an optional sign and as many digits as there are; the value (cut to what 64 bits hold) and the bytes used.
@@ -163,14 +164,18 @@ pub(crate) fn parse_bits(text: &[u8], most: u32) -> Option<u32> {
 }
 
 /// Reads pairs of hexadecimal digits, or says which message HAProxy has for what is wrong.
-pub(crate) fn parse_hexadecimal(text: &[u8]) -> Result<Vec<u8>, String> {
+///
+/// # Errors
+///
+/// A digit is missing, or is none: a message as HAProxy has it.
+pub fn parse_hexadecimal(text: &[u8]) -> Result<Vec<u8>, String> {
     if !text.len().is_multiple_of(2) {
         return Err("an even number of hex digit is expected".to_owned());
     }
     let mut bytes = Vec::with_capacity(text.len() / 2);
     let mut high = None;
     for byte in text {
-        let Some(digit) = hex_digit(*byte) else {
+        let Some(digit) = hex::value(*byte) else {
             return Err(format!("an hex digit is expected (found '{}')", char::from(*byte)));
         };
         match high.take() {
@@ -179,16 +184,6 @@ pub(crate) fn parse_hexadecimal(text: &[u8]) -> Result<Vec<u8>, String> {
         }
     }
     Ok(bytes)
-}
-
-/// The value of one hexadecimal digit.
-pub(crate) fn hex_digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
-    }
 }
 
 /// Appends an integer in decimal, with zeros before it up to `width` digits.

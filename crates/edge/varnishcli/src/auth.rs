@@ -12,7 +12,7 @@ pub fn response(challenge: &[u8; CHALLENGE_BYTES], secret: &[u8]) -> String {
     for part in [challenge, &b"\n"[..], secret, challenge, b"\n"] {
         digest.update(part);
     }
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    basics::hex::lower(&digest.finalize())
 }
 
 /// The challenge in the text of a reply with [`crate::Status::Authentication`].

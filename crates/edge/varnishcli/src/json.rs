@@ -1,6 +1,6 @@
 //! JSON forms of replies: `[ version, [words of the command], time, data... ]`.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 /// A JSON string.
 pub(crate) fn string(text: &str) -> String {
@@ -9,7 +9,7 @@ pub(crate) fn string(text: &str) -> String {
 
 /// Seconds since 1970.
 pub(crate) fn seconds(time: SystemTime) -> f64 {
-    time.duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
+    basics::clock::of(time).as_secs_f64()
 }
 
 /// The whole of a reply. Each line of an element is indented once.

@@ -153,7 +153,7 @@ fn print(record: &Record, is_verbose: bool, text: &mut Vec<u8>) {
         // With the zero byte behind the text, as Varnish's own shows it.
         text.extend(b"%00\"");
     } else if tag.is_some_and(|tag| tag.is_binary()) {
-        let digits: String = record.text.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits = basics::hex::lower(&record.text);
         text.extend(format!("[{digits}]").bytes());
     } else {
         text.extend(record.text.split(|byte| *byte == 0).next().unwrap_or_default());

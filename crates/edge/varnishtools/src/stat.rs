@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     io::{self, IsTerminal, Write},
     process::ExitCode,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use telemetry::local_time;
@@ -326,7 +326,7 @@ fn format_letter(format: Format) -> char {
 }
 
 fn timestamp() -> String {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let seconds = basics::clock::since_1970().as_secs();
     let time = local_time(seconds.cast_signed());
     let (month, day) = (time.month + 1, time.day);
     format!("{:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}", time.year, time.hour, time.minute, time.second)

@@ -6,7 +6,6 @@ use std::{
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use crate::{
@@ -58,7 +57,7 @@ impl Segment {
 impl Publisher {
     /// Begins an index in `folder`, which exists.
     pub(crate) fn new(folder: &Path) -> Result<Self, VsmError> {
-        let birth = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let birth = basics::clock::since_1970().as_secs();
         let header = format!("# {} {birth}\n", std::process::id());
         let index = write_index(folder, &header)?;
         Ok(Self { folder: folder.to_owned(), header, index, segments: Vec::new(), documents: Vec::new(), removals: 0 })

@@ -16,7 +16,6 @@ use telemetry::{
 use super::printable;
 use crate::style::{Colour, Style, taking};
 
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 /// Stands for what is not known.
 const NONE: &str = "-";
 
@@ -146,7 +145,7 @@ fn of_no_request(block: &Block<'_>, style: Style) -> String {
 fn date(block: &Block<'_>, style: Style) -> String {
     let (seconds, us) = (block.time_us() / 1_000_000, block.time_us() % 1_000_000);
     let time = local_time(i64::try_from(seconds).unwrap_or(i64::MAX));
-    let month = MONTHS.get(time.month).copied().unwrap_or(NONE);
+    let month = basics::calendar::MONTHS_SHORT.get(time.month).copied().unwrap_or(NONE);
     let (hour, minute, second) = (time.hour, time.minute, time.second);
     let text = format!("[{:02}/{month}/{}:{hour:02}:{minute:02}:{second:02}.{:03}]", time.day, time.year, us / 1_000);
     style.paint(Colour::Faint, text)

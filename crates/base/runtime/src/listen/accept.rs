@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker, ready};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
@@ -123,7 +123,7 @@ pub(crate) fn accept_one(socket: impl AsFd) -> Result<(Stream, Peer), NoConnecti
 /// Says that accepting rests, at most once a second for the whole process.
 pub(crate) fn log_exhausted(spec: &ListenSpec, error: Errno) {
     static LAST: AtomicU64 = AtomicU64::new(0);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let now = basics::clock::since_1970().as_secs();
     // Nothing is lacking when the socket does not listen: it was suspended, and that will be heard of at once.
     if error == Errno::INVAL {
         return;

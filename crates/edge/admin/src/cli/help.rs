@@ -1,5 +1,6 @@
 //! `help`, and what is said to a command that nobody knows.
 
+use basics::nearest;
 use std::fmt::Write as _;
 
 use super::{
@@ -79,24 +80,10 @@ fn list(heading: &str, mut commands: Vec<&Command>) -> String {
     out
 }
 
-/// Letters to be put in, taken out or exchanged to make one text of the other.
+/// How far two texts are from each other. What is compared is short; who sends kilobytes has no use for a proposal.
 fn edit_distance(left: &str, right: &str) -> usize {
-    // What is compared is short; who sends kilobytes has no use for a proposal.
-    let right: Vec<char> = right.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (index, own) in left.chars().take(64).enumerate() {
-        let mut diagonal = index;
-        if let Some(first) = row.first_mut() {
-            *first = index + 1;
-        }
-        let mut before = index + 1;
-        for (cell, other) in row.iter_mut().skip(1).zip(&right) {
-            let cost = (diagonal + usize::from(own != *other)).min(*cell + 1).min(before + 1);
-            diagonal = std::mem::replace(cell, cost);
-            before = cost;
-        }
-    }
-    row.last().copied().unwrap_or(0)
+    let start = |text: &str| text.chars().take(64).collect::<String>();
+    nearest::distance(&start(left), &start(right))
 }
 
 #[cfg(test)]

@@ -1,10 +1,7 @@
 //! Commands that only tell.
 
-use std::{
-    fmt::Write as _,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use basics::Date;
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use haproxycfg::model::CliLevel;
 use live::capture::{self, Capture};
@@ -120,7 +117,7 @@ pub(super) fn environment(_: &mut Session, context: &Context<'_>, line: &Line) -
 /// Each section, and what it has stored.
 pub(super) fn caches(_: &mut Session, context: &Context<'_>, _: &Line) -> Reply {
     const BLOCK: u64 = 1024;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+    let now = basics::clock::seconds();
     let mut out = String::new();
     for cache in &context.control.caches() {
         let place = Arc::as_ptr(cache);
@@ -131,7 +128,7 @@ pub(super) fn caches(_: &mut Session, context: &Context<'_>, _: &Line) -> Reply 
             let (Some(digest), true) = (object.digest(), left > 0.0) else { continue };
             let hash = u32::from_le_bytes(digest.0.first_chunk().copied().unwrap_or_default());
             let key = object.variant().map(|variant| variant.key.clone()).unwrap_or_default();
-            let vary = key.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+            let vary = basics::hex::lower(&key);
             let (bytes, readers) = (object.bytes(), Arc::strong_count(&object).saturating_sub(3));
             let _ = writeln!(
                 out,
@@ -187,23 +184,12 @@ pub(super) fn errors(_: &mut Session, context: &Context<'_>, line: &Line) -> Rep
     Reply::Text(out)
 }
 
-/// `21/Nov/2026:03:35:34.365`, after Howard Hinnant's algorithm for dates from days since the epoch.
+/// `21/Nov/2026:03:35:34.365`
 pub(super) fn date(now: Duration, offset: i32) -> String {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let seconds = i64::try_from(now.as_secs()).unwrap_or(0) + i64::from(offset);
-    // Days since 1 March of the year 0, in eras of 400 years.
-    let days = seconds.div_euclid(86_400) + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12;
-    let year = year_of_era + era * 400 + i64::from(month < 2);
-    let name = usize::try_from(month).ok().and_then(|month| MONTHS.get(month)).unwrap_or(&"Jan");
-    let time = seconds.rem_euclid(86_400);
-    let (hour, minute, second) = (time / 3_600, time / 60 % 60, time % 60);
-    format!("{day:02}/{name}/{year}:{hour:02}:{minute:02}:{second:02}.{:03}", now.subsec_millis())
+    let date = Date::at(i64::try_from(now.as_secs()).unwrap_or(0) + i64::from(offset));
+    let Date { year, day, hour, minute, second, .. } = date;
+    let month = date.month_short();
+    format!("{day:02}/{month}/{year}:{hour:02}:{minute:02}:{second:02}.{:03}", now.subsec_millis())
 }
 
 pub(super) fn pools(_: &mut Session, context: &Context<'_>, _: &Line) -> Reply {

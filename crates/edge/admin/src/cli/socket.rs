@@ -7,7 +7,7 @@ use std::{
         unix::net::UnixStream,
     },
     sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use runtime::process::transfer::{self, SentSocket};
@@ -60,7 +60,7 @@ impl Host for LiveHost {
         let shared = &self.edge.shared;
         let instance = shared.instance();
         let sockets = instance.config.global.stats_sockets.iter();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = basics::clock::since_1970();
         let control = LiveControl::new(&self.edge);
         work(&Context {
             control: &control,

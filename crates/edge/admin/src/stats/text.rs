@@ -1,5 +1,6 @@
 //! Small encodings of text: URLs, HTML, labels, Base64.
 
+use basics::hex;
 use std::borrow::Cow;
 
 /// Decodes `%XX`, and `+` as a space where it stands for one; `None` for a broken escape.
@@ -10,9 +11,8 @@ pub fn decode_url(text: &[u8], plus_is_space: bool) -> Option<Vec<u8>> {
     while let Some(byte) = rest.next() {
         match byte {
             b'%' => {
-                let high = char::from(*rest.next()?).to_digit(16)?;
-                let low = char::from(*rest.next()?).to_digit(16)?;
-                out.push(u8::try_from(high * 16 + low).ok()?);
+                let (high, low) = (hex::value(*rest.next()?)?, hex::value(*rest.next()?)?);
+                out.push(high << 4 | low);
             }
             b'+' if plus_is_space => out.push(b' '),
             other => out.push(*other),

@@ -1,10 +1,7 @@
 //! Times as HTTP writes them, in the three forms that must be understood (RFC 9110 section 5.6.7). Letters may be large or small:
 //! whoever reads them is asked to be robust, and no other time could be meant.
 
-const MONTHS: [&[u8]; 12] =
-    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
-const DAYS: [&[u8]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
-const LONG_DAYS: [&[u8]; 7] = [b"Monday", b"Tuesday", b"Wednesday", b"Thursday", b"Friday", b"Saturday", b"Sunday"];
+use basics::calendar::{DAY_SECONDS, MONTHS_SHORT, WEEKDAYS, WEEKDAYS_SHORT, days_from_1970, days_of_month};
 
 /// Seconds since 1970 of a time; `None` for what is none. `now` decides about years of two digits.
 #[must_use]
@@ -20,14 +17,14 @@ pub fn parse(text: &[u8], now: i64) -> Option<i64> {
 /// Whether a time is written in the letters of RFC 9110, where large ones differ from small ones.
 #[must_use]
 pub fn is_in_usual_letters(text: &[u8]) -> bool {
-    let is_known =
-        |word: &[u8]| word == b"GMT" || MONTHS.iter().chain(&DAYS).chain(&LONG_DAYS).any(|known| *known == word);
+    let names = || MONTHS_SHORT.iter().chain(&WEEKDAYS_SHORT).chain(&WEEKDAYS);
+    let is_known = |word: &[u8]| word == b"GMT" || names().any(|known| known.as_bytes() == word);
     text.split(|byte| !byte.is_ascii_alphabetic()).filter(|word| !word.is_empty()).all(is_known)
 }
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`
 fn imf_fixdate(text: &[u8]) -> Option<i64> {
-    if text.len() != 29 || !is_one_of(&DAYS, text.get(..3)?) || text.get(3..5)? != b", " {
+    if text.len() != 29 || !is_one_of(&WEEKDAYS_SHORT, text.get(..3)?) || text.get(3..5)? != b", " {
         return None;
     }
     let separators = text.get(7)? == &b' ' && text.get(11)? == &b' ' && text.get(16)? == &b' ';
@@ -41,7 +38,7 @@ fn imf_fixdate(text: &[u8]) -> Option<i64> {
 /// `Sunday, 06-Nov-94 08:49:37 GMT`
 fn rfc_850(text: &[u8], comma: usize, now: i64) -> Option<i64> {
     let rest = text.get(comma..)?;
-    if !is_one_of(&LONG_DAYS, text.get(..comma)?) || rest.len() != 24 || rest.get(..2)? != b", " {
+    if !is_one_of(&WEEKDAYS, text.get(..comma)?) || rest.len() != 24 || rest.get(..2)? != b", " {
         return None;
     }
     if rest.get(4)? != &b'-'
@@ -62,7 +59,8 @@ fn rfc_850(text: &[u8], comma: usize, now: i64) -> Option<i64> {
 
 /// `Sun Nov  6 08:49:37 1994`
 fn asctime(text: &[u8]) -> Option<i64> {
-    if text.len() != 24 || !is_one_of(&DAYS, text.get(..3)?) || text.get(3)? != &b' ' || text.get(7)? != &b' ' {
+    if text.len() != 24 || !is_one_of(&WEEKDAYS_SHORT, text.get(..3)?) || text.get(3)? != &b' ' || text.get(7)? != &b' '
+    {
         return None;
     }
     if text.get(10)? != &b' ' || text.get(19)? != &b' ' {
@@ -75,8 +73,8 @@ fn asctime(text: &[u8]) -> Option<i64> {
     seconds(number(text.get(20..24)?)?, month(text.get(4..7)?)?, day, clock(text.get(11..19)?)?)
 }
 
-fn is_one_of(names: &[&[u8]], name: &[u8]) -> bool {
-    names.iter().any(|known| known.eq_ignore_ascii_case(name))
+fn is_one_of(names: &[&str], name: &[u8]) -> bool {
+    names.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
 }
 
 fn number(digits: &[u8]) -> Option<i64> {
@@ -84,7 +82,8 @@ fn number(digits: &[u8]) -> Option<i64> {
 }
 
 fn month(name: &[u8]) -> Option<i64> {
-    MONTHS.iter().position(|month| month.eq_ignore_ascii_case(name)).and_then(|at| i64::try_from(at + 1).ok())
+    let place = MONTHS_SHORT.iter().position(|month| month.as_bytes().eq_ignore_ascii_case(name))?;
+    i64::try_from(place + 1).ok()
 }
 
 /// Seconds of `08:49:37`; a leap second counts as the one before it.
@@ -98,22 +97,7 @@ fn clock(text: &[u8]) -> Option<i64> {
 
 /// Seconds since 1970 of a day of the Gregorian calendar and a time of that day.
 fn seconds(year: i64, month: i64, day: i64, of_day: i64) -> Option<i64> {
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let last = match month {
-        2 if is_leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    };
-    if !(1..=last).contains(&day) {
-        return None;
-    }
-    // Years begin in March here, so that the day that a leap year has more is the last one.
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
-    Some(days * 86_400 + of_day)
+    (1..=days_of_month(year, month)).contains(&day).then(|| days_from_1970(year, month, day) * DAY_SECONDS + of_day)
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ fn of_director(program: &Running, director: &Director) -> Option<BackendDetails>
         }
         Director::Shard(shard) => {
             let (warmup, rampup) = shard.ramp();
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+            let now = basics::clock::seconds();
             let entry = |(backend, ident, ramp): (Backend, String, f64)| {
                 let member = member(backend);
                 let since = (now - loaded.changed(backend)).max(0.0);

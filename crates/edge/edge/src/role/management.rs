@@ -7,7 +7,7 @@ use std::{
     collections::HashMap,
     os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime},
 };
 
 use accelerator::settings::NotSet;
@@ -359,5 +359,5 @@ async fn receive(stream: &mut UnixStream) -> std::io::Result<Order> {
 }
 
 fn seconds(time: SystemTime) -> f64 {
-    time.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+    basics::clock::of(time).as_secs_f64()
 }

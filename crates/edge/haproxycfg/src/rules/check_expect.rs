@@ -1,7 +1,7 @@
 //! Arguments of `http-check expect` and `tcp-check expect`.
 
 use super::{
-    check_steps::{argument, format, hexadecimal},
+    check_steps::{argument, format},
     checks::PLACES,
     reply::literal,
     words::{around, lenient_integer, regex, wrong},
@@ -190,7 +190,7 @@ impl Parser {
             (Language::Tcp, "rstring") => CheckExpectation::TextRegex(regex(scope, line, value, false)?),
             (Language::Tcp, "string-lf") => CheckExpectation::TextFormat(format(scope, line, value)?),
             (Language::Tcp, "binary") => {
-                let bytes = hexadecimal(line.bytes(value)).map_err(|error| {
+                let bytes = sample::parse_hexadecimal(line.bytes(value)).map_err(|error| {
                     wrong(format!("invalid binary string ({error})"), value).expected("pairs of hexadecimal digits")
                 })?;
                 CheckExpectation::Binary(bytes)

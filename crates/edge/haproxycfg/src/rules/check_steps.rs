@@ -185,7 +185,7 @@ pub(super) fn send_data(scope: &mut Scope<'_>, line: &Line) -> Result<(CheckSend
         "send" => CheckSend::Bytes(line.bytes(2).to_vec()),
         "send-lf" => CheckSend::Format(format(scope, line, 2)?),
         "send-binary" => {
-            let bytes = hexadecimal(line.bytes(2)).map_err(|error| {
+            let bytes = sample::parse_hexadecimal(line.bytes(2)).map_err(|error| {
                 wrong(format!("'{}' invalid binary string ({error})", line.word(2)), 2)
                     .expected("pairs of hexadecimal digits")
             })?;
@@ -194,24 +194,6 @@ pub(super) fn send_data(scope: &mut Scope<'_>, line: &Line) -> Result<(CheckSend
         _ => CheckSend::HexFormat(format(scope, line, 2)?),
     };
     Ok((send, comment))
-}
-
-/// Bytes that are written as pairs of hexadecimal digits.
-pub(super) fn hexadecimal(text: &[u8]) -> Result<Vec<u8>, String> {
-    if text.len() % 2 == 1 {
-        return Err("an even number of hex digit is expected".to_owned());
-    }
-    let digit = |byte: u8| {
-        let found = char::from(byte);
-        let digit = found.to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        digit.ok_or_else(|| format!("an hex digit is expected (found '{found}')"))
-    };
-    text.chunks_exact(2)
-        .map(|pair| match pair {
-            [high, low] => Ok(digit(*high)? << 4 | digit(*low)?),
-            _ => Ok(0),
-        })
-        .collect()
 }
 
 /// `http-check send`, and its comment.

@@ -9,7 +9,7 @@ use std::{
         Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
         atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use ::accelerator::{
@@ -155,7 +155,7 @@ impl Targets {
         if let Some(said) = self.verdicts.get().and_then(|all| all.get(backend.0 as usize))
             && said.swap(verdict as u8, Relaxed) != verdict as u8
         {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+            let now = basics::clock::seconds();
             self.changes.lock().unwrap_or_else(PoisonError::into_inner).insert(backend, now);
         }
     }
@@ -182,7 +182,7 @@ impl Backends for Health {
     fn changed(&self, backend: BackendIndex) -> f64 {
         let Some(proxy) = self.0.proxy(Backend::Declared(backend)) else { return 0.0 };
         let now_ms = proxy.process.milliseconds(Instant::now());
-        let wall_clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let wall_clock = basics::clock::seconds();
         let of_checks = wall_clock - proxy.farm().backend_stats(now_ms).last_change_s as f64;
         of_checks.max(self.0.said_at(backend))
     }

@@ -1,10 +1,6 @@
 //! A cache by RFC 9111 for a proxy.
 
-use std::{
-    io,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{io, sync::Arc, time::Duration};
 
 use ::accelerator::shared::Shared;
 use cache::{
@@ -76,7 +72,7 @@ fn forget(cache: &Cache, storage: &Arc<Stevedore>) {
 }
 
 fn open(tier: &DiskTier, cache: &Arc<Cache>) -> io::Result<Arc<Stevedore>> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+    let now = basics::clock::seconds();
     let files = RealFiles::open(&tier.path, tier.bytes)?;
     Ok(Stevedore::file("disk", Box::new(files), tier.bytes, cache, now)?.0)
 }

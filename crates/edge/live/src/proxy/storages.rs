@@ -6,7 +6,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use ::accelerator::loaded::Storages;
@@ -36,11 +36,6 @@ const PAUSE_MAX: f64 = 1.0;
 const PAUSE_MIN: f64 = 0.01;
 /// Seconds between two tries whether a disk takes something again.
 const PROBE_PAUSE: f64 = 5.0;
-
-/// Seconds since 1970, as the cache counts time.
-pub(super) fn wall_clock() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
-}
 
 /// Opens the storages of a cache. Those that it has already stay; objects of others leave.
 pub(super) fn open(specs: &[StorageSpec], cache: &Arc<Cache>, before: Option<(&[StorageSpec], &Storages)>) -> Storages {
@@ -109,7 +104,7 @@ fn open_one(spec: &StorageSpec, cache: &Arc<Cache>) -> Arc<Stevedore> {
 
 fn open_file(name: &str, path: &Path, bytes: u64, cache: &Arc<Cache>) -> std::io::Result<Arc<Stevedore>> {
     let files = Box::new(RealFiles::open(path, bytes)?);
-    let (storage, found) = Stevedore::file(name, files, bytes, cache, wall_clock())?;
+    let (storage, found) = Stevedore::file(name, files, bytes, cache, basics::clock::seconds())?;
     match found.started_empty {
         Some(why) => write(Level::Warning, format_args!("storage {name}: {}: {why}", path.display())),
         None => write(
@@ -157,7 +152,7 @@ impl Upkeep {
         lurker: LurkerSettings,
         background: &Background,
     ) -> Duration {
-        let now = wall_clock();
+        let now = basics::clock::seconds();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (count, next) = cache.expire(now, EXPIRED_AT_ONCE_MAX);
         let lurks = state.lurker.step(cache, now, lurker);

@@ -3,7 +3,7 @@
 use std::{
     net::IpAddr,
     sync::{Arc, atomic::Ordering::Relaxed},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use balance::ServerId;
@@ -20,11 +20,7 @@ use super::protocol::Protocol;
 use super::proxy_protocol::Refused;
 use super::transaction::{ProxyFields, RawHead, SeenBody, SeenBytes, Transaction};
 
-/// The wall clock, as time since the Unix epoch.
-#[must_use]
-pub fn wall_clock() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
+pub use basics::clock::since_1970 as wall_clock;
 
 fn milliseconds(duration: Option<Duration>) -> Option<u64> {
     duration.map(|duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))

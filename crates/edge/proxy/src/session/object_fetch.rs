@@ -4,12 +4,7 @@ mod ask_loop;
 mod for_cache;
 mod sink;
 
-use std::{
-    io,
-    rc::Rc,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{io, rc::Rc, sync::Arc, time::Duration};
 
 use accelerator::{
     backend::{Accepted, AcceptedBody, Recoding, Stored},
@@ -38,10 +33,7 @@ const RELAYED_PIECES_MAX: usize = 4;
 /// Why a request is not sent whose body would have to be sent twice.
 pub(super) const BODY_IS_GONE: &str = "the body of the request has been sent to another attempt";
 
-/// Seconds since 1970, as VCL counts time.
-pub(super) fn wall_clock() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
-}
+pub(super) use basics::clock::seconds as wall_clock;
 
 /// Where what a cache has not comes from.
 #[derive(Clone)]

@@ -4,9 +4,10 @@ use super::{MADE_BYTES_MAX, bytes, integer};
 use crate::arguments::{Argument, ArgumentType, Arguments};
 use crate::base64::{self, Alphabet};
 use crate::keyword::{Call, Converter};
-use crate::number::{hex_digit, mapped_v4};
+use crate::number::mapped_v4;
 use crate::parser::ParseContext;
 use crate::value::{Type, Value};
+use basics::hex;
 
 const STRING: &[ArgumentType] = &[ArgumentType::Str];
 const CHUNKS: &[ArgumentType] = &[ArgumentType::Str, ArgumentType::Sint, ArgumentType::Sint];
@@ -52,7 +53,7 @@ pub(super) const CONVERTERS: &[Converter] = &[
     Converter::new("hex2i", Type::Str, Type::Sint, |value, _| {
         let mut number = 0i64;
         for byte in bytes(value)?.iter() {
-            number = number << 4 | i64::from(hex_digit(*byte)?);
+            number = number << 4 | i64::from(hex::value(*byte)?);
         }
         Some(Value::Sint(number))
     })
@@ -97,9 +98,7 @@ pub(super) const CONVERTERS: &[Converter] = &[
 ];
 
 pub(super) fn hexadecimal(block: &[u8]) -> Vec<u8> {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let digit = |value: u8| DIGITS.get(usize::from(value & 15)).copied().unwrap_or(b'0');
-    block.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
+    hex::upper(block).into_bytes()
 }
 
 fn mask<'a>(value: Value<'a>, call: &Call<'a>) -> Option<Value<'a>> {
@@ -134,7 +133,7 @@ fn decode_url<'a>(value: Value<'a>, call: &Call<'a>) -> Option<Value<'a>> {
             b'+' if in_form => output.push(b' '),
             b'%' => {
                 let [high, low, tail @ ..] = rest else { return None };
-                output.push(hex_digit(*high)? << 4 | hex_digit(*low)?);
+                output.push(hex::value(*high)? << 4 | hex::value(*low)?);
                 rest = tail;
             }
             byte => {

@@ -7,6 +7,7 @@ use crate::keyword::{Call, Converter};
 use crate::number;
 use crate::parser::ParseContext;
 use crate::value::{Type, Value};
+use basics::hex;
 
 const PATH: &[ArgumentType] = &[ArgumentType::Str, ArgumentType::Str];
 
@@ -382,7 +383,7 @@ fn unescape(string: &[u8]) -> Option<Vec<u8>> {
             b'u' => {
                 let [b'0', b'0', high, low, tail @ ..] = rest else { return None };
                 rest = tail;
-                number::hex_digit(*high)? << 4 | number::hex_digit(*low)?
+                hex::value(*high)? << 4 | hex::value(*low)?
             }
             _ => return None,
         });

@@ -2,9 +2,10 @@
 
 use super::integer;
 use crate::arguments::{Argument, ArgumentType};
-use crate::date::{Civil, offset_text};
+use crate::date::offset_text;
 use crate::keyword::{Call, Converter};
 use crate::value::{Type, Value};
+use basics::Date;
 
 pub(super) const CONVERTERS: &[Converter] = &[
     Converter::new("http_date", Type::Sint, Type::Str, http_date)
@@ -47,7 +48,7 @@ fn http_date<'a>(value: Value<'a>, call: &Call<'a>) -> Option<Value<'a>> {
         Some(b"us") => 1_000_000,
         _ => 1,
     };
-    let civil = Civil::at((time / per_second) & DATE_MASK);
+    let civil = Date::at((time / per_second) & DATE_MASK);
     let mut text = format!(
         "{}, {:02} {} {:04} {:02}:{:02}:{:02}",
         civil.weekday_short(),
@@ -70,13 +71,13 @@ const FORMATTED_BYTES_MAX: usize = 4096;
 
 /// Formats like C's strftime in the C locale.
 fn strftime(format: &[u8], seconds: i64, offset: i32, utc: bool) -> Vec<u8> {
-    let civil = Civil::at(seconds.saturating_add(i64::from(offset)));
+    let civil = Date::at(seconds.saturating_add(i64::from(offset)));
     let mut output = Vec::with_capacity(format.len() * 2);
     expand(format, &civil, seconds, offset, utc, &mut output);
     output
 }
 
-fn expand(format: &[u8], civil: &Civil, seconds: i64, offset: i32, utc: bool, output: &mut Vec<u8>) {
+fn expand(format: &[u8], civil: &Date, seconds: i64, offset: i32, utc: bool, output: &mut Vec<u8>) {
     let mut rest = format;
     while let Some((byte, tail)) = rest.split_first() {
         rest = tail;
@@ -164,7 +165,7 @@ fn expand(format: &[u8], civil: &Civil, seconds: i64, offset: i32, utc: bool, ou
 }
 
 /// The week of ISO 8601 and the year that it belongs to: weeks start on Monday, the first has the year's first Thursday.
-fn iso_week(civil: &Civil) -> (i64, i64) {
+fn iso_week(civil: &Date) -> (i64, i64) {
     let days_of = |year: i64| if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) { 366 } else { 365 };
     let day = i64::from(civil.day_of_year);
     let weekday = (i64::from(civil.weekday) + 6) % 7;

@@ -275,7 +275,7 @@ fn distcc<'a>(call: &Call<'a>, want_data: bool) -> Fetched<'a> {
         let (token, digits) = header.split_at_checked(4).unwrap_or_default();
         let mut parameter = 0usize;
         for digit in digits {
-            match number::hex_digit(*digit) {
+            match basics::hex::value(*digit) {
                 Some(digit) => parameter = parameter << 4 | usize::from(digit),
                 None => return Fetched::Missing,
             }

@@ -4,9 +4,9 @@ use super::{Flags, Item, LOG_VARIABLES, LogFormat, LogFormatOptions, LogVariable
 use crate::error::{Error, ErrorKind};
 use crate::expression::{Expression, unsupported};
 use crate::keyword::State;
-use crate::nearest::nearest;
 use crate::parser::ParseContext;
 use crate::place::{Places, Sources};
+use basics::nearest;
 
 struct Builder {
     items: Vec<Item>,

@@ -6,9 +6,10 @@ use std::time::Duration;
 use super::{Flags, Item, LogFields, LogFormat, LogVariable};
 use crate::bytes::Bytes;
 use crate::context::{Address, Context, Direction, Options};
-use crate::date::{Civil, offset_text};
+use crate::date::offset_text;
 use crate::http_path;
 use crate::number::{ipv6_text, push_decimal, push_ipv4};
+use basics::{Date, hex};
 
 /// What stands for a request whose first line is not known.
 const BAD_REQUEST: &[u8] = b"<BADREQ>";
@@ -119,12 +120,11 @@ fn needs_header_encoding(byte: u8) -> bool {
 
 /// Writes bytes, those for which `needs` answers true as `mark` and two hexadecimal digits.
 fn encode(value: &[u8], mark: u8, needs: fn(u8) -> bool, escape: bool, output: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let digit = |value: u8| DIGITS.get(usize::from(value & 15)).copied().unwrap_or(b'0');
     output.reserve(value.len());
     for byte in value {
         if needs(*byte) {
-            output.extend_from_slice(&[mark, digit(byte >> 4), digit(*byte)]);
+            let [high, low] = hex::upper_digits(*byte);
+            output.extend_from_slice(&[mark, high, low]);
             continue;
         }
         if escape && matches!(byte, b'"' | b'\\' | b']') {
@@ -447,7 +447,7 @@ fn signed(counter: u64) -> i64 {
 
 /// `14/Nov/2023:22:13:20`
 fn calendar(seconds: i64, output: &mut Vec<u8>) {
-    let civil = Civil::at(seconds);
+    let civil = Date::at(seconds);
     push_decimal(i64::from(civil.day), 2, output);
     output.push(b'/');
     output.extend_from_slice(civil.month_short().as_bytes());

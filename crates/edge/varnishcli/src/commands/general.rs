@@ -1,5 +1,6 @@
 //! Commands about the instance as a whole, its backends, bans and storages.
 
+use basics::Date;
 use std::{fmt::Write as _, time::SystemTime};
 
 use super::{Access, Call, matches};
@@ -308,22 +309,10 @@ fn backend_set_health(call: &Call<'_>, instance: &mut dyn Instance) -> Outcome {
 
 /// A time as in HTTP: `Mon, 23 Nov 2026 13:24:19 GMT`.
 fn http_date(time: SystemTime) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let seconds = json::seconds(time) as u64;
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March, in eras of 400 of them: leap days come last then.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = (shifted_month + 2) % 12;
-    let year = era * 400 + year_of_era + u64::from(month < 2);
-    let weekday = DAYS.get((days % 7) as usize).copied().unwrap_or_default();
-    let month = MONTHS.get(month as usize).copied().unwrap_or_default();
-    format!("{weekday}, {day:02} {month} {year} {:02}:{:02}:{:02} GMT", second / 3600, second / 60 % 60, second % 60)
+    let date = Date::at(json::seconds(time) as i64);
+    let Date { year, day, hour, minute, second, .. } = date;
+    let (weekday, month) = (date.weekday_short(), date.month_short());
+    format!("{weekday}, {day:02} {month} {year} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
 #[cfg(test)]

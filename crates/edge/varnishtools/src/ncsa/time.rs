@@ -1,22 +1,7 @@
 //! Times by strftime's letters.
 
+use basics::Date;
 use telemetry::local_time;
-
-const DAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
 
 /// Whether a format has only letters that [`format`] knows; if not, the one that it does not.
 pub(super) fn check(text: &str) -> Result<(), char> {
@@ -35,18 +20,13 @@ pub(super) fn check(text: &str) -> Result<(), char> {
 /// A time in local time, as a format says.
 pub(super) fn format(text: &str, seconds: i64) -> String {
     let time = local_time(seconds);
-    let days = (seconds + i64::from(time.offset)).div_euclid(86_400);
-    let day_name = DAYS.get(days.rem_euclid(7) as usize).copied().unwrap_or_default();
-    let month_name = MONTHS.get(time.month).copied().unwrap_or_default();
-    // Thursday was the first one.
-    let weekday = (days + 4).rem_euclid(7);
+    let date = Date::at(seconds + i64::from(time.offset));
+    let (weekday, day_name, month_name) = (date.weekday, date.weekday_name(), date.month_name());
     let twelve = match time.hour % 12 {
         0 => 12,
         hour => hour,
     };
-    let is_leap = time.year % 4 == 0 && (time.year % 100 != 0 || time.year % 400 == 0);
-    let lengths = [31, if is_leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let day_of_year = lengths.iter().take(time.month).sum::<u16>() + u16::from(time.day);
+    let day_of_year = date.day_of_year + 1;
     let offset = time.offset.unsigned_abs() / 60;
     let sign = if time.offset < 0 { '-' } else { '+' };
     let (month, day, hour, minute, second) = (time.month + 1, time.day, time.hour, time.minute, time.second);
@@ -58,9 +38,9 @@ pub(super) fn format(text: &str, seconds: i64) -> String {
             continue;
         }
         output.push_str(&match letters.next().unwrap_or('%') {
-            'a' => day_name.chars().take(3).collect(),
+            'a' => date.weekday_short().to_owned(),
             'A' => day_name.to_owned(),
-            'b' | 'h' => month_name.chars().take(3).collect(),
+            'b' | 'h' => date.month_short().to_owned(),
             'B' => month_name.to_owned(),
             'C' => format!("{:02}", time.year.div_euclid(100)),
             'd' => format!("{day:02}"),

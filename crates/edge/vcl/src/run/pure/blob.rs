@@ -2,6 +2,7 @@
 
 use super::{Arguments, Outcome, argument, fail, kept, text};
 use crate::run::{Failure, Value, Workspace};
+use basics::hex;
 
 /// How bytes stand in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,12 +102,11 @@ impl Alphabet {
 }
 
 fn digit_of(sign: u8) -> Result<u8, EncodingError> {
-    char::from(sign).to_digit(16).and_then(|digit| u8::try_from(digit).ok()).ok_or(EncodingError)
+    hex::value(sign).ok_or(EncodingError)
 }
 
 fn push_hex(out: &mut Vec<u8>, byte: u8, case: Case) {
-    let digits: &[u8; 16] = if case == Case::Upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
-    out.extend([byte >> 4, byte & 15].iter().filter_map(|digit| digits.get(usize::from(*digit))));
+    out.extend(if case == Case::Upper { hex::upper_digits(byte) } else { hex::lower_digits(byte) });
 }
 
 /// Bytes as a text.

@@ -1,23 +1,13 @@
 //! Times as texts.
 
+use basics::{
+    Date,
+    calendar::{MONTHS, MONTHS_SHORT, WEEKDAYS, WEEKDAYS_SHORT, days_from_1970},
+};
+
 use super::{Arguments, Outcome, argument, fail, kept, text};
 use crate::run::{Failure, Value, Workspace};
 
-const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
 /// Seconds from 1970 that have a year of four digits; what is beyond is shown as the end.
 const YEARS: std::ops::RangeInclusive<f64> = -62_135_596_800.0..=253_402_300_799.0;
 /// A formatted time is as long as this at most.
@@ -40,43 +30,16 @@ struct Parts {
     unix: i64,
 }
 
-/// Days from 1970-01-01 to a day of the Gregorian calendar.
-fn days_of(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let of_era = year - era * 400;
-    let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
-}
-
 impl Parts {
     fn of(time: f64) -> Self {
         let unix = time.clamp(*YEARS.start(), *YEARS.end()).trunc() as i64;
-        let (days, of_day) = (unix.div_euclid(86_400), unix.rem_euclid(86_400));
-        let shifted = days + 719_468;
-        let era = shifted.div_euclid(146_097);
-        let of_era = shifted - era * 146_097;
-        let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let shifted_month = (5 * of_year + 2) / 153;
-        let day = of_year - (153 * shifted_month + 2) / 5 + 1;
-        let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-        let year = year_of_era + era * 400 + i64::from(month <= 2);
-        Self {
-            year,
-            month,
-            day,
-            hour: of_day / 3_600,
-            minute: of_day / 60 % 60,
-            second: of_day % 60,
-            weekday: (days + 4).rem_euclid(7),
-            day_of_year: days - days_of(year, 1, 1),
-            unix,
-        }
+        let Date { year, month, day, hour, minute, second, weekday, day_of_year } = Date::at(unix);
+        let [month, day, hour, minute, second, weekday] = [month, day, hour, minute, second, weekday].map(i64::from);
+        Self { year, month, day, hour, minute, second, weekday, day_of_year: i64::from(day_of_year), unix }
     }
 
     fn weekday_name(&self) -> &'static str {
-        usize::try_from(self.weekday).ok().and_then(|day| DAYS.get(day)).copied().unwrap_or_default()
+        usize::try_from(self.weekday).ok().and_then(|day| WEEKDAYS.get(day)).copied().unwrap_or_default()
     }
 
     fn month_name(&self) -> &'static str {
@@ -87,7 +50,7 @@ impl Parts {
     fn iso_week(&self) -> (i64, i64) {
         let weekday = (self.weekday + 6) % 7;
         let thursday = self.day_of_year - weekday + 3;
-        let length = |year: i64| days_of(year + 1, 1, 1) - days_of(year, 1, 1);
+        let length = |year: i64| days_from_1970(year + 1, 1, 1) - days_from_1970(year, 1, 1);
         if thursday < 0 {
             let before = self.year - 1;
             return (before, (thursday + length(before)) / 7 + 1);
@@ -214,7 +177,7 @@ impl<'t> Reader<'t> {
 
     fn month(&mut self) -> Option<i64> {
         let taken = self.take(3)?;
-        let place = MONTHS.iter().position(|month| month.as_bytes().get(..3) == Some(taken))?;
+        let place = MONTHS_SHORT.iter().position(|month| month.as_bytes() == taken)?;
         i64::try_from(place + 1).ok()
     }
 
@@ -244,7 +207,7 @@ pub(super) fn parse_date(text: &[u8]) -> Option<f64> {
         return finish(&reader, (year, month, day), clock, None);
     }
     let short = reader.take(3)?;
-    let weekday = DAYS.iter().position(|day| day.as_bytes().get(..3) == Some(short))?;
+    let weekday = WEEKDAYS_SHORT.iter().position(|day| day.as_bytes() == short)?;
     if reader.expect(", ").is_some() {
         let day = reader.number(2)?;
         reader.expect(" ")?;
@@ -266,7 +229,7 @@ pub(super) fn parse_date(text: &[u8]) -> Option<f64> {
         let year = reader.number(4)?;
         return finish(&reader, (year, month, day), clock, Some(weekday));
     }
-    reader.expect(DAYS.get(weekday)?.get(3..)?)?;
+    reader.expect(WEEKDAYS.get(weekday)?.get(3..)?)?;
     reader.expect(", ")?;
     let day = reader.number(2)?;
     reader.expect("-")?;
@@ -286,7 +249,7 @@ fn finish(reader: &Reader<'_>, date: (i64, i64, i64), clock: i64, weekday: Optio
     if !is_valid || !(1..=31).contains(&day) {
         return None;
     }
-    let days = days_of(year, month, day);
+    let days = days_from_1970(year, month, day);
     let parts = Parts::of(days as f64 * 86_400.0);
     let is_in_calendar = parts.month == month && parts.day == day;
     let agrees = weekday.is_none_or(|weekday| usize::try_from(parts.weekday) == Ok(weekday));

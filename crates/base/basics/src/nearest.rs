@@ -1,6 +1,6 @@
 //! The known word nearest to an unknown one.
 
-/// The candidate with the smallest Damerau-Levenshtein distance to `word`, if it is near enough to be what was meant.
+/// The candidate with the smallest distance to `word` ([`distance_with_swaps`]), if it is near enough to be what was meant.
 #[must_use]
 pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let most = match word.len() {
@@ -11,15 +11,27 @@ pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
     };
     candidates
         .filter(|candidate| candidate.len().abs_diff(word.len()) <= most)
-        .map(|candidate| (distance(word.as_bytes(), candidate.as_bytes()), candidate))
+        .map(|candidate| (distance_with_swaps(word.as_bytes(), candidate.as_bytes()), candidate))
         .filter(|(distance, candidate)| *distance <= most && *distance < candidate.len())
         // Of several that are as near the first by name: candidates come in any order.
         .min()
         .map(|(_, candidate)| candidate)
 }
 
-/// How many letters must be inserted, removed, replaced or swapped with their neighbour.
-fn distance(left: &[u8], right: &[u8]) -> usize {
+/// How many letters must be inserted, removed or replaced to make one text of the other (Levenshtein).
+#[must_use]
+pub fn distance(left: &str, right: &str) -> usize {
+    let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
+    measure(&left, &right, false)
+}
+
+/// The same where two neighbours that have changed places count as one change (Damerau-Levenshtein).
+#[must_use]
+pub fn distance_with_swaps(left: &[u8], right: &[u8]) -> usize {
+    measure(left, right, true)
+}
+
+fn measure<T: PartialEq>(left: &[T], right: &[T], with_swaps: bool) -> usize {
     let width = right.len() + 1;
     let (mut before, mut last): (Vec<usize>, Vec<usize>) = (vec![0; width], (0..width).collect());
     for (row, a) in left.iter().enumerate() {
@@ -31,7 +43,8 @@ fn distance(left: &[u8], right: &[u8]) -> usize {
             let remove = at(&last, column + 1) + 1;
             let insert = at(&current, column) + 1;
             let mut best = replace.min(remove).min(insert);
-            let swapped = row > 0 && column > 0 && left.get(row - 1) == Some(b) && right.get(column - 1) == Some(a);
+            let swapped =
+                with_swaps && row > 0 && column > 0 && left.get(row - 1) == Some(b) && right.get(column - 1) == Some(a);
             if swapped {
                 best = best.min(at(&before, column - 1) + 1);
             }
@@ -48,15 +61,19 @@ mod tests {
 
     #[test]
     fn distances() {
-        for (left, right, expected) in [
-            ("", "", 0),
-            ("a", "", 1),
-            ("abc", "acb", 1),
-            ("kitten", "sitting", 3),
-            ("ca", "abc", 3),
-            ("same", "same", 0),
+        for (left, right, plain, with_swaps) in [
+            ("", "", 0, 0),
+            ("a", "", 1, 1),
+            ("", "abc", 3, 3),
+            ("abc", "acb", 2, 1),
+            ("info", "inof", 2, 1),
+            ("kitten", "sitting", 3, 3),
+            ("ca", "abc", 3, 3),
+            ("same", "same", 0, 0),
+            ("über", "uber", 1, 2),
         ] {
-            assert_eq!(distance(left.as_bytes(), right.as_bytes()), expected, "{left} {right}");
+            assert_eq!(distance(left, right), plain, "{left} {right}");
+            assert_eq!(distance_with_swaps(left.as_bytes(), right.as_bytes()), with_swaps, "{left} {right}");
         }
     }
 

@@ -1,0 +1,10 @@
+//! What texts of all rooms have in common: the calendar, hexadecimal digits, words that are nearly the same, and what time it is.
+//! Knows nothing of any room, and uses nothing but the standard library.
+
+pub mod calendar;
+pub mod clock;
+pub mod hex;
+pub mod nearest;
+
+pub use calendar::Date;
+pub use nearest::nearest;
