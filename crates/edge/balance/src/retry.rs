@@ -26,6 +26,8 @@ pub enum Failure {
     JunkResponse,
     /// The server took longer than `timeout server` before it sent anything.
     ResponseTimeout,
+    /// The server has said that it has not begun with the request.
+    NotProcessed,
     /// The server refused early data.
     ZeroRttRejected,
     /// The server answered with this status.
@@ -121,7 +123,8 @@ impl RetryOn {
     #[inline]
     pub fn contains(self, failure: Failure) -> bool {
         let bit = match failure {
-            Failure::ConnectionError | Failure::ConnectionTimeout => Self::CONN_FAILURE,
+            // NOTE: nothing has come of it, as if there had been no connection.
+            Failure::ConnectionError | Failure::ConnectionTimeout | Failure::NotProcessed => Self::CONN_FAILURE,
             Failure::EmptyResponse | Failure::BrokenResponse => Self::EMPTY_RESPONSE,
             Failure::JunkResponse => Self::JUNK_RESPONSE,
             Failure::ResponseTimeout => Self::RESPONSE_TIMEOUT,
@@ -201,6 +204,12 @@ impl FailedAttempt {
             && self.can_resend
             && self.failed_before == 0
     }
+
+    /// Whether a server left with a connection that was shared just when the request came, and has said that it has done nothing of
+    /// it (RFC 9113 sections 6.8 and 8.7): whatever was asked may be asked again.
+    fn was_left_behind(&self) -> bool {
+        self.failure == Failure::NotProcessed && self.reused_connection && self.can_resend
+    }
 }
 
 /// What is known when an attempt has failed.
@@ -274,7 +283,7 @@ impl RetryPolicy {
     #[must_use]
     pub fn decide(&self, situation: &RetrySituation) -> Retry {
         let attempt = &situation.attempt;
-        if attempt.met_stale_connection() {
+        if attempt.met_stale_connection() || attempt.was_left_behind() {
             return Retry::FreshConnection;
         }
         if !self.sends_again(attempt) {
@@ -284,7 +293,7 @@ impl RetryPolicy {
         let redispatches = self.redispatches(situation, failed);
         // Only a failed connection to the same server is likely to fail again at once. A timeout has waited already,
         // and a connection that had been used before says nothing about a new one.
-        let waits = attempt.failure == Failure::ConnectionError
+        let waits = matches!(attempt.failure, Failure::ConnectionError | Failure::NotProcessed)
             && (!redispatches || situation.active_servers <= 1)
             && !attempt.reused_connection;
         let turn_around = self.connect_timeout_ms.filter(|&timeout| timeout > 0).unwrap_or(TURN_AROUND_MS);

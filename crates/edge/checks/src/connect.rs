@@ -3,7 +3,7 @@
 use std::{future::poll_fn, io, net::SocketAddr};
 
 use balance::CheckStatus;
-use haproxycfg::model::{CheckConnect, CheckPort, CheckProtocol, Namespace, SendProxy, ServerAddress};
+use haproxycfg::model::{CheckConnect, CheckPort, CheckProtocol, Namespace, SendProxy, ServerAddress, ServerProtocol};
 use http::proxy_protocol::tlv_type;
 use live::sockets;
 use net::{
@@ -49,6 +49,10 @@ pub(super) struct Wanted {
     listens_first: bool,
     /// TLS is spoken.
     pub(super) tls: bool,
+    /// The protocol that the step names.
+    protocol: Option<ServerProtocol>,
+    /// It goes where requests go, and as they do.
+    is_default: bool,
 }
 
 impl Wanted {
@@ -73,6 +77,22 @@ impl Wanted {
             linger: step.linger,
             listens_first,
             tls: subject.protocol != CheckProtocol::Agent && step.default && speaks_tls(subject),
+            protocol: step.protocol,
+            is_default: step.default,
+        }
+    }
+
+    /// Whether HTTP checks are in frames of HTTP/2: as the step, the server's `check-proto` or, where checks go as requests do, its
+    /// `proto` says; otherwise as TLS has agreed on.
+    pub(super) fn speaks_http2(&self, subject: &Subject<'_>, connection: &Connection) -> bool {
+        let config = subject.server.map(|server| &server.config);
+        let of_server = config.filter(|_| self.is_default).and_then(|config| {
+            let goes_elsewhere = config.check_port.is_some() || config.check_address.is_some();
+            config.check_protocol.or_else(|| config.protocol.filter(|_| !goes_elsewhere))
+        });
+        match self.protocol.or(of_server) {
+            Some(protocol) => protocol == ServerProtocol::Http2,
+            None => connection.stream.protocol() == Some("h2"),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! A connection of a check: what is written to it and read from it, and how it is closed.
 
-use std::io;
+use std::{cell::RefCell, io};
 
 use net::Stream;
+
+use super::http2::Http2;
 
 /// Reads that empty a socket before it is closed.
 const DRAIN_READS_MAX: usize = 32;
@@ -14,12 +16,13 @@ const DRAIN_BYTES: usize = 1024;
 pub(super) struct Connection {
     pub(super) stream: Stream,
     linger: bool,
+    http2: Option<Box<RefCell<Http2>>>,
 }
 
 impl Connection {
     /// One that stands; with `linger` it is closed without a reset.
     pub(super) fn new(stream: Stream, linger: bool) -> Self {
-        Self { stream, linger }
+        Self { stream, linger, http2: None }
     }
 
     /// The same, over which TLS may be spoken.
@@ -32,8 +35,24 @@ impl Connection {
         self.stream.secure().is_some()
     }
 
+    /// The same, on which a request and its answer go in frames of HTTP/2.
+    pub(super) fn over_http2(self, bytes_max: usize) -> Self {
+        let http2 = Http2::new(self.is_secure(), bytes_max);
+        Self { http2: Some(Box::new(RefCell::new(http2))), ..self }
+    }
+
     /// Writes all of `bytes`.
-    pub(super) async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
+    pub(super) async fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        match &self.http2 {
+            None => self.write_plain(bytes).await,
+            Some(http2) => {
+                let frames = http2.borrow_mut().write(bytes)?;
+                self.write_plain(&frames).await
+            }
+        }
+    }
+
+    async fn write_plain(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.stream.try_write(bytes) {
                 Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
@@ -50,6 +69,22 @@ impl Connection {
 
     /// Reads what there is, up to the length of `room`; 0 is the end.
     pub(super) async fn read(&self, room: &mut [u8]) -> io::Result<usize> {
+        let Some(http2) = &self.http2 else { return self.read_plain(room).await };
+        let mut frames = vec![0; 16 * 1024];
+        loop {
+            if let Some(count) = http2.borrow_mut().read(room) {
+                return Ok(count);
+            }
+            match self.read_plain(&mut frames).await? {
+                0 => return Ok(0),
+                count => http2.borrow_mut().receive(frames.get(..count).unwrap_or_default())?,
+            }
+            let answers = http2.borrow_mut().output();
+            self.write_plain(&answers).await?;
+        }
+    }
+
+    async fn read_plain(&self, room: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.stream.try_read(room) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.stream.readable().await?,
@@ -60,6 +95,9 @@ impl Connection {
 
     /// Reads what there is without waiting for more; `None` if there is nothing.
     pub(super) fn try_read(&self, room: &mut [u8]) -> Option<io::Result<usize>> {
+        if let Some(http2) = &self.http2 {
+            return http2.borrow_mut().read(room).map(Ok);
+        }
         match self.stream.try_read(room) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             result => Some(result),

@@ -258,7 +258,8 @@ impl<'a> Check<'a> {
                 if let Some(check) = check {
                     self.deadline = Instant::now() + check;
                 }
-                self.connection = Some(connection);
+                let speaks_http2 = self.is_http() && wanted.speaks_http2(&self.subject, &connection);
+                self.connection = Some(if speaks_http2 { connection.over_http2(self.bytes_max()) } else { connection });
                 Ok(())
             }
         }

@@ -14,8 +14,8 @@ use crate::{
     keywords::{cache, option, peers, program, resolvers},
     line::Line,
     model::{
-        CheckAction, CheckPort, Config, HttpReuse, InitAddr, LoadServerState, Mode, Proxy, ProxyIndex, ProxyKind,
-        Server, ServerAddress, ServerIndex, ServerPort,
+        CheckAction, CheckPort, CheckProtocol, Config, HttpReuse, InitAddr, LoadServerState, Mode, Proxy, ProxyIndex,
+        ProxyKind, Server, ServerAddress, ServerIndex, ServerPort, ServerProtocol,
     },
     rules,
     scope::{Scope, Section},
@@ -62,6 +62,7 @@ pub fn finish(scope: &mut Scope<'_>) {
         check_proxy(scope);
         check_cookies(scope);
         check_fast_open(scope);
+        check_server_protocols(scope);
     }
     scope.section = Section::None;
     peers::finish(scope);
@@ -80,6 +81,55 @@ pub(crate) fn missing_timeouts(kind: &str, name: &str) -> String {
          problems\n   | with such a configuration. To fix this, please ensure that all following\n   | timeouts are set to \
          a non-zero value: 'client', 'connect', 'server'."
     )
+}
+
+/// What is to be spoken to a server and to its checks must be what the proxy and the kind of check can speak.
+fn check_server_protocols(scope: &mut Scope<'_>) {
+    let kind = scope.kind_word();
+    let draft = scope.proxy();
+    let mut problems = Vec::new();
+    for (server, pending) in draft.proxy.servers.iter().zip(&draft.simple.servers) {
+        let Some(line) = &pending.line else { continue };
+        for (keyword, message) in unusable_protocols(kind, &draft.proxy, server) {
+            problems.push((line.clone(), keyword, message));
+        }
+    }
+    for (line, keyword, message) in problems {
+        let word = (2..line.len()).find(|word| line.word(word - 1) == keyword).unwrap_or(1);
+        let expected = "h1 or h2 in HTTP mode and for HTTP checks, none otherwise";
+        scope.alert(&line, Problem::new(message).prefix(Prefix::Nothing).at(word).expected(expected));
+    }
+}
+
+/// What is wrong with `proto` and `check-proto` of a server, in HAProxy's words, with the keyword.
+pub fn unusable_protocols(kind: &str, proxy: &Proxy, server: &Server) -> Vec<(&'static str, String)> {
+    let mut found = Vec::new();
+    let is_http = |protocol: ServerProtocol| protocol != ServerProtocol::None;
+    if let Some(protocol) = server.protocol
+        && is_http(protocol) != (proxy.mode == Mode::Http)
+    {
+        let message = format!(
+            "{kind} '{}' : MUX protocol '{}' is not usable for server '{}' at [{}:{}].",
+            proxy.name,
+            protocol.word(),
+            server.name,
+            server.location.file,
+            server.location.line
+        );
+        found.push(("proto", message));
+    }
+    let checks_http = proxy.check.protocol == CheckProtocol::Http;
+    if server.check
+        && let Some(protocol) = server.check_protocol
+        && is_http(protocol) != checks_http
+    {
+        let message = format!(
+            "config: {kind} '{}': server '{}' uses an incompatible MUX protocol for the selected check type",
+            proxy.name, server.name
+        );
+        found.push(("check-proto", message));
+    }
+    found
 }
 
 /// What went with the first packet is lost when that is.

@@ -229,7 +229,7 @@ impl<'a> Assembly<'a> {
         let configured = target(server);
         let same_place = before.filter(|before| is_same_place(before, server));
         // Connections that were opened under other conditions are not for this one.
-        let same_connections = same_place.filter(|before| is_same_tls(&before.config, server));
+        let same_connections = same_place.filter(|before| speaks_the_same(&before.config, server));
         let service_host = server.service_host.as_ref().map(|(host, _)| host.as_str());
         let configured_host = || server.fqdn.as_deref().or(service_host).map(Into::into);
         let host = same_place.map_or_else(configured_host, |before| before.host());
@@ -338,8 +338,11 @@ fn is_same_place(before: &LiveServer, server: &model::Server) -> bool {
     old.fqdn == server.fqdn && old.service == server.service && (target(old) == wanted || is_found && has_moved_there())
 }
 
-/// Whether a server speaks TLS under the same conditions as before.
-fn is_same_tls(before: &model::Server, now: &model::Server) -> bool {
+/// Whether a server is spoken to as before, by TLS under the same conditions or without.
+fn speaks_the_same(before: &model::Server, now: &model::Server) -> bool {
+    if before.protocol != now.protocol {
+        return false;
+    }
     match (&before.tls, &now.tls) {
         (None, None) => true,
         (Some(before), Some(now)) => before.fingerprint == now.fingerprint,

@@ -22,7 +22,10 @@ use live::{LiveServer, Process};
 use net::{Socket, Target};
 
 use crate::session::{
-    fetch::{Codec, ServerCodec as _},
+    fetch::{
+        Codec, ServerCodec as _,
+        multiplexed::{self, Shared},
+    },
     pinned::PinnedConnections,
 };
 
@@ -47,10 +50,88 @@ pub struct ServerConnection {
     pub ends: (Option<SocketAddr>, Option<SocketAddr>),
     /// The next one of those that are kept for the same client.
     pub(crate) next: PinnedConnections,
+    /// What counts it; none where it is a part of one that is counted on its own.
+    counted: Option<Counted>,
+}
+
+/// Counts a connection as long as it stands.
+#[derive(Debug)]
+struct Counted {
+    server: Arc<LiveServer>,
     need: Rc<Need>,
-    is_idle: bool,
+    is_idle: Cell<bool>,
     worker: usize,
     process: Arc<Process>,
+}
+
+impl Counted {
+    /// It is idle, as the server's count says already.
+    fn becomes_idle(&self) {
+        self.is_idle.set(true);
+        self.server.side.traffic.of(self.worker).idle.increment();
+        self.need.release();
+    }
+
+    fn is_taken(&self) {
+        if self.is_idle.replace(false) {
+            self.leave_idle();
+            self.need.take();
+        }
+    }
+
+    fn leave_idle(&self) {
+        self.server.idle.decrement();
+        self.server.side.traffic.of(self.worker).idle.decrement();
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.server.connections.decrement();
+        self.process.server_connections.fetch_sub(1, Relaxed);
+        if self.is_idle.get() {
+            self.leave_idle();
+        } else {
+            self.need.release();
+        }
+    }
+}
+
+/// What decides who may use a connection that carries several exchanges.
+#[derive(Debug)]
+pub struct ConnectionFacts {
+    /// The server it leads to.
+    pub server: Arc<LiveServer>,
+    /// [`ServerConnection::epoch`].
+    pub epoch: u64,
+    /// [`ServerConnection::private`].
+    pub private: bool,
+    /// [`ServerConnection::greeting`].
+    pub greeting: u64,
+    /// [`ServerConnection::ends`].
+    pub ends: (Option<SocketAddr>, Option<SocketAddr>),
+    counted: Counted,
+}
+
+impl ServerConnection {
+    /// One exchange's part of a connection that carries several.
+    #[must_use]
+    pub fn of_shared(shared: &Rc<Shared>) -> Box<Self> {
+        let facts = &shared.facts;
+        facts.counted.is_taken();
+        Box::new(Self {
+            codec: Codec::Http2(multiplexed::Stream::new(shared)),
+            server: Arc::clone(&facts.server),
+            epoch: facts.epoch,
+            requests: shared.requests(),
+            is_request_sent: true,
+            private: facts.private,
+            greeting: facts.greeting,
+            ends: facts.ends,
+            next: PinnedConnections::default(),
+            counted: None,
+        })
+    }
 }
 
 impl ServerConnection {
@@ -104,25 +185,6 @@ impl ServerConnection {
     }
 }
 
-impl ServerConnection {
-    fn leave_idle(&self) {
-        self.server.idle.decrement();
-        self.server.side.traffic.of(self.worker).idle.decrement();
-    }
-}
-
-impl Drop for ServerConnection {
-    fn drop(&mut self) {
-        self.server.connections.decrement();
-        self.process.server_connections.fetch_sub(1, Relaxed);
-        if self.is_idle {
-            self.leave_idle();
-        } else {
-            self.need.release();
-        }
-    }
-}
-
 /// How many connections to a server a worker uses at the same time.
 #[derive(Debug, Default)]
 struct Need {
@@ -155,6 +217,8 @@ impl Need {
     }
 }
 
+mod sharing;
+
 /// The idle connections of one worker, by server.
 #[derive(Debug)]
 pub struct ServerPool {
@@ -166,6 +230,8 @@ pub struct ServerPool {
 #[derive(Debug, Default)]
 struct Idle {
     connections: VecDeque<Box<ServerConnection>>,
+    /// Connections that carry several exchanges, idle or not.
+    shared: Vec<Rc<Shared>>,
     need: Rc<Need>,
     purge_at: Option<Instant>,
 }
@@ -190,10 +256,7 @@ impl ServerPool {
     #[must_use]
     pub fn open(&mut self, codec: Codec, server: Arc<LiveServer>) -> Box<ServerConnection> {
         let epoch = server.target_epoch.load(Relaxed);
-        server.connections.increment();
-        self.process.server_connections.fetch_add(1, Relaxed);
-        let need = Rc::clone(&self.by_server.entry(server.key).or_default().need);
-        need.take();
+        let counted = Some(self.count(&server));
         Box::new(ServerConnection {
             codec,
             server,
@@ -204,11 +267,22 @@ impl ServerPool {
             greeting: 0,
             ends: (None, None),
             next: PinnedConnections::default(),
+            counted,
+        })
+    }
+
+    fn count(&mut self, server: &Arc<LiveServer>) -> Counted {
+        server.connections.increment();
+        self.process.server_connections.fetch_add(1, Relaxed);
+        let need = Rc::clone(&self.by_server.entry(server.key).or_default().need);
+        need.take();
+        Counted {
+            server: Arc::clone(server),
             need,
-            is_idle: false,
+            is_idle: Cell::new(false),
             worker: self.worker,
             process: Arc::clone(&self.process),
-        })
+        }
     }
 
     /// Takes an idle connection to `server`, the one used last first, dropping those that have gone stale; to `place`, if it
@@ -230,29 +304,26 @@ impl ServerPool {
                 Reuse::Any => idle.connections.len().checked_sub(1)?,
                 Reuse::Proven => idle.connections.iter().rposition(|connection| connection.requests > 1)?,
             };
-            let mut connection = idle.connections.remove(at)?;
+            let connection = idle.connections.remove(at)?;
             if connection.is_stale() {
                 continue;
             }
-            connection.is_idle = false;
-            connection.leave_idle();
-            idle.need.take();
+            if let Some(counted) = &connection.counted {
+                counted.is_taken();
+            }
             return Some(connection);
         }
     }
 
     /// Keeps a connection on which nothing is left, unless the server's `pool-max-conn` is reached or more than `pool-low-conn` are kept that were
     /// not needed lately.
-    pub fn give(&mut self, mut connection: Box<ServerConnection>) {
+    pub fn give(&mut self, connection: Box<ServerConnection>) {
         if !connection.is_clean() {
             return;
         }
+        let Some(counted) = &connection.counted else { return };
         let settings = &connection.server.config;
-        let limit = match u64::try_from(settings.pool_max_conn) {
-            Ok(0) => return,
-            Ok(limit) => limit,
-            Err(_) => 0,
-        };
+        let Some(limit) = idle_limit(settings) else { return };
         let idle = self.by_server.entry(connection.server.key).or_default();
         let used = idle.need.used.get();
         let wanted = used.max(idle.need.estimate.get()) + settings.pool_low_conn as usize;
@@ -270,9 +341,7 @@ impl ServerPool {
         {
             return;
         }
-        connection.is_idle = true;
-        connection.server.side.traffic.of(connection.worker).idle.increment();
-        idle.need.release();
+        counted.becomes_idle();
         idle.connections.push_back(connection);
     }
 
@@ -281,21 +350,22 @@ impl ServerPool {
     pub fn sweep(&mut self, now: Instant) {
         self.by_server.retain(|_, idle| {
             idle.connections.retain(|connection| !connection.is_stale());
-            let Some(first) = idle.connections.front() else {
+            idle.drop_stale_shared();
+            let Some(server) = idle.server() else {
                 // What is in use goes on being counted.
                 return Rc::strong_count(&idle.need) > 1;
             };
-            let settings = &first.server.config;
+            let settings = &server.config;
             if settings.pool_purge_delay == Duration::MAX {
                 return true;
             }
             let purge_at = *idle.purge_at.get_or_insert_with(|| now + settings.pool_purge_delay);
             if now >= purge_at {
-                let surplus = idle.connections.len().saturating_sub(settings.pool_low_conn as usize);
-                let unneeded = idle.need.next_period(idle.connections.len()).div_ceil(2).min(surplus);
-                let delay = settings.pool_purge_delay;
-                idle.connections.drain(..unneeded);
-                idle.purge_at = Some(now + delay);
+                let count = idle.count();
+                let surplus = count.saturating_sub(settings.pool_low_conn as usize);
+                let unneeded = idle.need.next_period(count).div_ceil(2).min(surplus);
+                idle.purge_at = Some(now + settings.pool_purge_delay);
+                (0..unneeded).for_each(|_| _ = idle.close_one());
             }
             true
         });
@@ -303,31 +373,41 @@ impl ServerPool {
 
     /// Closes the oldest idle connection to the server with this key; whether there was one.
     pub fn close_idle_to(&mut self, key: u64) -> bool {
-        self.by_server.get_mut(&key).is_some_and(|idle| idle.connections.pop_front().is_some())
+        self.by_server.get_mut(&key).is_some_and(Idle::close_one)
     }
 
     /// Closes all idle connections; their number. What is in use goes on being counted.
     pub fn close_idle(&mut self) -> usize {
         let closed = self.len();
-        self.by_server.values_mut().for_each(|idle| idle.connections.clear());
+        self.by_server.values_mut().for_each(|idle| while idle.close_one() {});
         closed
     }
 
-    /// Drops every connection.
+    /// Drops every connection; those that carry exchanges end with these.
     pub fn clear(&mut self) {
+        self.by_server.values().flat_map(|idle| &idle.shared).for_each(|shared| shared.leave());
         self.by_server.clear();
     }
 
-    /// Number of connections kept.
+    /// Number of idle connections.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.by_server.values().map(|idle| idle.connections.len()).sum()
+        self.by_server.values().map(Idle::count).sum()
     }
 
     /// Whether none is kept.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// How many idle connections a server may have; 0 for any number, none where it may have none.
+fn idle_limit(settings: &haproxycfg::model::Server) -> Option<u64> {
+    match u64::try_from(settings.pool_max_conn) {
+        Ok(0) => None,
+        Ok(limit) => Some(limit),
+        Err(_) => Some(0),
     }
 }
 

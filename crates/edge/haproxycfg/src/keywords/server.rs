@@ -13,7 +13,7 @@ use crate::{
     finish,
     keywords::tls::{self, TlsWords},
     line::Line,
-    model::{Location, ProxyOptions, ResolveOptions, Server, ServerAddress, ServerPort},
+    model::{Location, ProxyOptions, ResolveOptions, Server, ServerAddress, ServerPort, WebSocketProtocol},
     parser::is_name_character,
     scope::{Scope, ServerDraft},
     table::{Group, Parse},
@@ -22,7 +22,7 @@ use crate::{
 pub use resolution::{init_addr, resolve_net, resolve_opts, resolve_prefer, resolvers};
 pub use settings::{
     addr, agent_addr, flag, id, log_proto, namespace, number, observe, on, protocol, proxy_options, socks4, source,
-    text, time, usesrc,
+    text, time, usesrc, websocket,
 };
 
 /// Largest weight.
@@ -114,6 +114,9 @@ impl Default for ServerDraft {
             octet_count: false,
             accept_legacy_http_response: false,
             tls: None,
+            protocol: None,
+            check_protocol: None,
+            websocket: WebSocketProtocol::default(),
         };
         Self { server, pending: Pending::default() }
     }

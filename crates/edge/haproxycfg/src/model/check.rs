@@ -2,7 +2,7 @@
 
 use sample::{Expression as Expr, LogFormat};
 
-use super::{ServerAddress, SetVariable};
+use super::{ServerAddress, ServerProtocol, SetVariable};
 
 /// What the checks of a backend's servers do.
 #[derive(Clone, Debug, Default)]
@@ -122,6 +122,8 @@ pub struct CheckConnect {
     pub default: bool,
     /// No line asks for it.
     pub implicit: bool,
+    /// `proto`.
+    pub protocol: Option<ServerProtocol>,
 }
 
 /// The port that a check connects to.

@@ -66,7 +66,10 @@ pub use self::{
     resolvers::{NameServer, Resolve, ResolveOptions, Resolvers, ResolversIndex},
     ring::{LogForward, Ring},
     rule::{AddressPart, Rule},
-    server::{InitAddr, Namespace, ProxyOptions, SendProxy, Server, ServerAddress, ServerPort},
+    server::{
+        InitAddr, Namespace, ProxyOptions, SendProxy, Server, ServerAddress, ServerPort, ServerProtocol,
+        WebSocketProtocol,
+    },
     source::{SourceAddress, UseSource},
     stats::{CliLevel, SeverityOutput, Stats, StatsSocket},
     stick::{STICK_COUNTERS, StickAction, StickRule, StickTable, TableIndex, TagValue, Track},

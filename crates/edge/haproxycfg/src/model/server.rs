@@ -138,6 +138,62 @@ pub struct Server {
     pub accept_legacy_http_response: bool,
     /// `ssl`, `check-ssl`.
     pub tls: Option<Arc<ServerTls>>,
+    /// `proto`: what is spoken to it, whatever TLS has agreed on.
+    pub protocol: Option<ServerProtocol>,
+    /// `check-proto`.
+    pub check_protocol: Option<ServerProtocol>,
+    /// `ws`: how WebSockets get there.
+    pub websocket: WebSocketProtocol,
+}
+
+/// What is spoken to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerProtocol {
+    /// `none`: bytes.
+    None,
+    /// `h1`.
+    Http1,
+    /// `h2`.
+    Http2,
+}
+
+impl ServerProtocol {
+    /// Its name.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Http1 => "h1",
+            Self::Http2 => "h2",
+        }
+    }
+}
+
+/// How WebSockets get to a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WebSocketProtocol {
+    /// As everything else does, if it can be so.
+    #[default]
+    Auto,
+    /// By an Upgrade of HTTP/1.1.
+    Http1,
+    /// By CONNECT of HTTP/2 (RFC 8441).
+    Http2,
+}
+
+impl Server {
+    /// Whether a connection to it may carry several requests at a time.
+    #[must_use]
+    pub fn may_speak_http2(&self) -> bool {
+        match self.protocol {
+            Some(protocol) => protocol == ServerProtocol::Http2,
+            None => {
+                let offers =
+                    |tls: &ServerTls| tls.of_requests && tls.options.protocols.iter().any(|name| name == b"h2");
+                self.tls.as_deref().is_some_and(offers)
+            }
+        }
+    }
 }
 
 /// Address of a server, without the port.

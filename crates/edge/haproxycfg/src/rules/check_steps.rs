@@ -11,7 +11,7 @@ use crate::{
     address::{Accepts, Host, Port},
     diagnostics::Problem,
     line::Line,
-    model::{CheckConnect, CheckPort, CheckSend, ServerAddress},
+    model::{CheckConnect, CheckPort, CheckSend, ServerAddress, ServerProtocol},
     scope::Scope,
 };
 
@@ -89,7 +89,7 @@ pub(super) fn connect(scope: &mut Scope<'_>, line: &Line) -> Result<(CheckConnec
             }
             "via-socks4" => connect.via_socks4 = true,
             "proto" => {
-                check_protocol(line, index)?;
+                connect.protocol = Some(check_protocol(line, index)?);
                 index += 1;
             }
             _ => {
@@ -154,14 +154,15 @@ fn check_address(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<(Se
 }
 
 /// `proto`: one of those that the kind of check can speak.
-fn check_protocol(line: &Line, index: usize) -> Result<(), Problem> {
+fn check_protocol(line: &Line, index: usize) -> Result<ServerProtocol, Problem> {
     let word = argument(line, index, "a MUX protocol")?;
     let (keyword, at) = (line.word(0), index + 1);
     match (keyword, word) {
-        ("http-check", "h1") | ("tcp-check", "none") => Ok(()),
-        (_, "h2") => Err(not_yet(word, at, "only 'h1' is spoken to servers")),
+        ("http-check", "h1") => Ok(ServerProtocol::Http1),
+        ("http-check", "h2") => Ok(ServerProtocol::Http2),
+        ("tcp-check", "none") => Ok(ServerProtocol::None),
         (_, "fcgi") => Err(not_yet(word, at, "it comes with fcgi-app")),
-        (_, "h1" | "none") => Err(wrong(format!("'proto' : invalid MUX protocol '{word}' for {keyword}"), at)),
+        (_, "h1" | "h2" | "none") => Err(wrong(format!("'proto' : invalid MUX protocol '{word}' for {keyword}"), at)),
         _ => Err(wrong(format!("'proto' : unknown MUX protocol '{word}'"), at)),
     }
 }

@@ -66,7 +66,10 @@ pub const KEYWORDS: &[Keyword] = &[
         "server web1 192.0.2.1:443 check-ssl check-alpn h2",
     ),
     word("check-proto", "<name>")
-        .doc("Protocol of checks: h1.", "server web1 192.0.2.1:80 check check-proto h1")
+        .doc(
+            "Protocol of checks: h1 or h2 for those of HTTP, none for others.",
+            "server web1 192.0.2.1:80 check check-proto none",
+        )
         .server(server::protocol),
     word("check-send-proxy", "")
         .doc(
@@ -289,7 +292,10 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("Port that checks connect to instead of the server's.", "server web1 192.0.2.1:80 check port 8080")
         .server(server::number),
     word("proto", "<name>")
-        .doc("Protocol of connections: h1, or none in TCP mode.", "server web1 192.0.2.1:80 proto h1")
+        .doc(
+            "Protocol of connections: h1, h2, or none in TCP mode; without TLS, h2 is spoken with prior knowledge.",
+            "server web1 192.0.2.1:80 proto h2",
+        )
         .server(server::protocol),
     word(
         "proxy-v2-options",
@@ -410,5 +416,5 @@ pub const KEYWORDS: &[Keyword] = &[
         .server(server::number),
     word("ws", "{ auto | h1 | h2 }")
         .doc("Protocol of WebSockets to the server.", "server web1 192.0.2.1:80 ws h1")
-        .server(server::protocol),
+        .server(server::websocket),
 ];

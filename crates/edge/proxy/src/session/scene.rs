@@ -66,10 +66,15 @@ pub(super) struct Scene {
 impl Scene {
     /// Runs `play` in one whose backend has these lines. Time stands still while anything can happen.
     pub(super) async fn run<F: Future<Output = ()>>(lines: &str, play: impl FnOnce(Rc<Self>) -> F) {
+        Self::run_with("", lines, play).await;
+    }
+
+    /// The same with a server that has these words.
+    pub(super) async fn run_with<F: Future<Output = ()>>(words: &str, lines: &str, play: impl FnOnce(Rc<Self>) -> F) {
         let text = format!(
             "defaults\n mode http\n timeout client 1h\n timeout server 10s\n timeout connect 5s\n\
              frontend front\n bind 127.0.0.1:1\n default_backend back\n\
-             backend back\n server s1 10.0.0.1:80\n{lines}\n"
+             backend back\n server s1 10.0.0.1:80 {words}\n{lines}\n"
         );
         let (process, instance, outputs) = instance(configuration(&text), 1);
         let shared = Arc::new(Shared::new(process, Arc::default(), Arc::clone(&instance)));

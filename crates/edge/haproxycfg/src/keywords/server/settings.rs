@@ -11,7 +11,7 @@ use crate::{
     diagnostics::{Prefix, Problem},
     keywords::source,
     line::Line,
-    model::{Location, Namespace, SendProxy, ServerAddress},
+    model::{Location, Namespace, SendProxy, ServerAddress, ServerProtocol, WebSocketProtocol},
     scope::{Scope, ServerDraft},
     units::Unit,
 };
@@ -281,23 +281,44 @@ pub fn on(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerD
     Ok(())
 }
 
-/// `proto`, `check-proto`, `ws`: HTTP/1 only.
-pub fn protocol(_: &mut Scope<'_>, line: &Line, index: &mut usize, _: &mut ServerDraft) -> Result<(), Problem> {
+/// `proto`, `check-proto`.
+pub fn protocol(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
     let word = *index;
     let keyword = line.word(word);
-    match argument(line, index, "a protocol as argument.")? {
-        "h1" => Ok(()),
-        "none" if keyword != "ws" => Ok(()),
-        "auto" if keyword == "ws" => Ok(()),
-        "h2" => Err(Problem::new(format!("'{keyword} h2' is not supported yet: comes with HTTP/2.")).at(word + 1)),
-        "fcgi" if keyword != "ws" => {
-            Err(Problem::new(format!("'{keyword} fcgi' is not supported yet: comes with fcgi-app.")).at(word + 1))
+    let protocol = match argument(line, index, "a protocol as argument.")? {
+        "h1" => ServerProtocol::Http1,
+        "h2" => ServerProtocol::Http2,
+        "none" => ServerProtocol::None,
+        "fcgi" => {
+            let message = format!("'{keyword} fcgi' is not supported yet: it comes with fcgi-app.");
+            return Err(Problem::new(message).at(word + 1).expected("h1 or h2"));
         }
-        value if keyword == "ws" => {
-            Err(Problem::new(format!("'ws' has to be 'auto', 'h1' or 'h2', got '{value}'")).at(word + 1))
+        value => {
+            let problem = Problem::new(format!("'{keyword}' :  unknown MUX protocol '{value}'")).at(word + 1);
+            return Err(problem.nearest(value, ["h1", "h2", "none"]));
         }
-        value => Err(Problem::new(format!("'{keyword}' :  unknown MUX protocol '{value}'")).at(word + 1)),
+    };
+    if keyword == "check-proto" {
+        draft.server.check_protocol = Some(protocol);
+        return Ok(());
     }
+    draft.server.protocol = Some(protocol);
+    Ok(())
+}
+
+/// `ws`.
+pub fn websocket(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    let word = *index;
+    draft.server.websocket = match argument(line, index, "a protocol as argument.")? {
+        "auto" => WebSocketProtocol::Auto,
+        "h1" => WebSocketProtocol::Http1,
+        "h2" => WebSocketProtocol::Http2,
+        value => {
+            let problem = Problem::new(format!("'ws' has to be 'auto', 'h1' or 'h2', got '{value}'")).at(word + 1);
+            return Err(problem.nearest(value, ["auto", "h1", "h2"]));
+        }
+    };
+    Ok(())
 }
 
 /// `source`.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use ::tls::{CipherList, ClientOptions, Curves, ServerVerification, Suites, Verify};
 use sample::{Expression, Place, Places};
 
-use super::{Side, TlsWords, argument, common, load, protocols};
+use super::{Side, argument, common, load, protocols};
 use crate::{
     diagnostics::Problem,
     line::Line,
-    model::{Mode, ServerTls},
+    model::ServerTls,
     scope::{Scope, ServerDraft},
 };
 
@@ -61,26 +61,11 @@ pub fn word(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut S
         }
         _ => {
             common(scope, line, index, words, Side::Server)?;
-            without_http2(scope, line, at, &mut draft.pending.tls);
             return Ok(());
         }
     }
     *index += 1;
     Ok(())
-}
-
-/// Takes HTTP/2 out of what is offered to a server of HTTP, which is asked by HTTP/1.
-fn without_http2(scope: &mut Scope<'_>, line: &Line, at: usize, words: &mut TlsWords) {
-    if scope.proxy().proxy.mode == Mode::Tcp || !matches!(line.word(at), "alpn" | "npn") {
-        return;
-    }
-    let Some(offered) = &mut words.protocols else { return };
-    let before = offered.len();
-    offered.retain(|name| name != b"h2");
-    if offered.len() < before {
-        let message = format!("'{}' : h2 is left out: servers are asked by HTTP/1 so far.", line.word(at));
-        scope.warn(line, Problem::new(message).at(at + 1));
-    }
 }
 
 /// The name that a server is asked for.

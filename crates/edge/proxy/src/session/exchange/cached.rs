@@ -33,7 +33,7 @@ use crate::{
     session::{
         body::{BodyPump, Sink as _},
         ending::{Ending, Stage},
-        fetch::{Answer, AnswerBody, Attempts, ObjectBody, ServerCodec as _, StoredBody, Unfetched},
+        fetch::{Answer, AnswerBody, Attempts, ObjectBody, OutgoingHead, ServerCodec as _, StoredBody, Unfetched},
         filter,
         object_fetch::{Origin, Place, Relayed, Report, wall_clock},
         page,
@@ -370,7 +370,9 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
         transaction.request = pipe.request;
         transaction.route.backend = Some(Arc::clone(&proxy));
         transaction.asked.wants_keep_alive = false;
-        let Some(idle) = road.origin.pipe_timeout() else {
+        // Frames of HTTP/2 know nothing that follows a request.
+        let is_framed = proxy.settings().servers.iter().any(haproxycfg::model::Server::may_speak_http2);
+        let Some(idle) = road.origin.pipe_timeout().filter(|_| !is_framed) else {
             return self.pipe_one_exchange(transaction, &proxy, road).await;
         };
         let worker = self.worker;
@@ -403,7 +405,7 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
         if let Some(kept) = &kept {
             transaction.request.know_length(kept.len() as u64);
         }
-        codec.write_request(&transaction.request, &[]);
+        codec.write_request(&OutgoingHead { head: &transaction.request, fields: &[], is_secure: false });
         codec.waiting().extend_from_slice(&kept.unwrap_or_default());
         let name = road.origin.name_of(target);
         let logged = varnish_log::Piped::begin(worker, transaction, (pipe.log, &road.origin, name), &upstream);

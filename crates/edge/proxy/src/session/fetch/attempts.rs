@@ -9,12 +9,12 @@ use std::{
 };
 
 use balance::{FailedAttempt, Pick, Retry, RetrySituation};
-use haproxycfg::model::HttpReuse;
+use haproxycfg::model::{HttpReuse, ServerProtocol};
 use live::{LiveProxy, LiveServer};
 use net::{Deadline, Stream};
 
 use super::{
-    Codec, Requester, Slot, Unreachable, Upstream, Wanted, observe,
+    Codec, Requester, Slot, Unreachable, Upstream, Wanted, multiplexed, observe,
     open::{destination, greeting, open, proxy_header},
     queue::{ask, queue, take},
     reuse::{allowed_reuse, borrow_connection, idle_connection},
@@ -235,18 +235,24 @@ impl<'a, 'c> Attempts<'a, 'c> {
             proxy.last_session_ms.store(worker.now_ms(), Relaxed);
         }
         let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
-        let mut connection = worker.servers.borrow_mut().open(Codec::of(wire, self.is_http), server);
-        connection.ends = (transaction.route.source, transaction.route.destination);
+        let private = proxy.settings().http_reuse == HttpReuse::Never || server.config.send_proxy.is_some();
+        let greeting = if let Some(version) = server.config.send_proxy.filter(|_| self.is_http) {
+            greeting(&proxy_header(transaction, version, server.config.proxy_options))
+        } else {
+            server_name(transaction, &server).map_or(0, |name| greeting(name.as_bytes()))
+        };
+        let ends = (transaction.route.source, transaction.route.destination);
+        transaction.route.tls = wire.stream.secure().and_then(net::SecureStream::handshaken);
+        let connection = if self.is_http && speaks_http2(&server, &wire) {
+            let limits = transaction.head_limits(proxy.settings(), &server);
+            let facts = worker.servers.borrow_mut().facts(server, (private, greeting), ends);
+            multiplexed::begin(worker, wire, limits, facts)
+        } else {
+            let mut connection = worker.servers.borrow_mut().open(Codec::of(wire, self.is_http), server);
+            (connection.private, connection.greeting, connection.ends) = (private, greeting, ends);
+            connection
+        };
         transaction.route.protocol = connection.codec.protocol();
-        transaction.route.tls = connection.codec.stream().secure().and_then(net::SecureStream::handshaken);
-        connection.private =
-            proxy.settings().http_reuse == HttpReuse::Never || connection.server.config.send_proxy.is_some();
-        if let Some(version) = connection.server.config.send_proxy.filter(|_| self.is_http) {
-            let options = connection.server.config.proxy_options;
-            connection.greeting = greeting(&proxy_header(transaction, version, options));
-        } else if let Some(name) = server_name(transaction, &connection.server) {
-            connection.greeting = greeting(name.as_bytes());
-        }
         connection
     }
 
@@ -324,6 +330,14 @@ impl<'a, 'c> Attempts<'a, 'c> {
         self.failed += 1;
         transaction.route.retries += 1;
         wait(self.worker, time, requester).await
+    }
+}
+
+/// Whether HTTP/2 is spoken on a connection to a server: as its line says, or else as TLS has agreed on.
+fn speaks_http2(server: &LiveServer, wire: &Wire) -> bool {
+    match server.config.protocol {
+        Some(protocol) => protocol == ServerProtocol::Http2,
+        None => wire.stream.protocol() == Some("h2"),
     }
 }
 

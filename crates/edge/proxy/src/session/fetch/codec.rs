@@ -9,18 +9,29 @@ use std::{
 use http::{Limits, Parsed, RequestHead, ResponseHead, ResponseParser};
 use net::{PlainSocket, Stream};
 
-use super::HeadEnd;
+use super::{HeadEnd, multiplexed};
 use crate::session::{
     body::{Duplex, Failed, Sink, Source},
     protocol::Protocol,
     wire::Wire,
 };
 
+/// The head of a request on its way to a server.
+#[derive(Clone, Copy, Debug)]
+pub struct OutgoingHead<'a> {
+    /// The head.
+    pub head: &'a RequestHead,
+    /// More fields, behind its own.
+    pub fields: &'a [(&'a [u8], &'a [u8])],
+    /// Whether it was asked for by `https`.
+    pub is_secure: bool,
+}
+
 /// One exchange's part of a connection to a server: the request is put there, and the body of the answer is pulled from it. Bodies
 /// are framed as HTTP/1 frames them.
 pub trait ServerCodec: Duplex {
-    /// Puts a request's head, with more fields behind its own, behind what waits to be sent.
-    fn write_request(&mut self, head: &RequestHead, fields: &[(&[u8], &[u8])]);
+    /// Puts a request's head behind what waits to be sent.
+    fn write_request(&mut self, request: &OutgoingHead<'_>);
 
     /// Gets the next head of the answer: of an interim response, or of the one that counts.
     ///
@@ -49,8 +60,8 @@ pub trait ServerCodec: Duplex {
 
 impl ServerCodec for Wire {
     #[inline]
-    fn write_request(&mut self, head: &RequestHead, fields: &[(&[u8], &[u8])]) {
-        head.write_with(&mut self.output, fields);
+    fn write_request(&mut self, request: &OutgoingHead<'_>) {
+        request.head.write_with(&mut self.output, request.fields);
     }
 
     fn poll_head(
@@ -110,6 +121,8 @@ impl ServerCodec for Wire {
 pub enum Codec {
     /// HTTP/1, or bytes that are no HTTP at all.
     Http1(Wire),
+    /// HTTP/2: a part of a connection.
+    Http2(multiplexed::Stream),
     /// What servers of tests speak.
     #[cfg(test)]
     Framed(super::framed::Framed),
@@ -119,6 +132,7 @@ macro_rules! each {
     ($self:expr, $codec:ident => $body:expr) => {
         match $self {
             Codec::Http1($codec) => $body,
+            Codec::Http2($codec) => $body,
             #[cfg(test)]
             Codec::Framed($codec) => $body,
         }
@@ -142,6 +156,7 @@ impl Codec {
     pub fn protocol(&self) -> Protocol {
         match self {
             Self::Http1(_) => Protocol::Http1,
+            Self::Http2(_) => Protocol::Http2,
             #[cfg(test)]
             Self::Framed(_) => Protocol::Http1,
         }
@@ -152,6 +167,7 @@ impl Codec {
     pub fn stream(&self) -> &Rc<Stream> {
         match self {
             Self::Http1(wire) => &wire.stream,
+            Self::Http2(stream) => &stream.connection().stream,
             #[cfg(test)]
             Self::Framed(framed) => framed.stream(),
         }
@@ -242,8 +258,8 @@ impl Duplex for Codec {
 
 impl ServerCodec for Codec {
     #[inline]
-    fn write_request(&mut self, head: &RequestHead, fields: &[(&[u8], &[u8])]) {
-        each!(self, codec => codec.write_request(head, fields));
+    fn write_request(&mut self, request: &OutgoingHead<'_>) {
+        each!(self, codec => codec.write_request(request));
     }
 
     #[inline]

@@ -15,10 +15,10 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use http::{BodyLength, ChunkPart, ChunkedDecoder, Limits, Method, Parsed, RequestHead, ResponseHead, ResponseParser};
+use http::{BodyLength, ChunkPart, ChunkedDecoder, Limits, Method, Parsed, ResponseHead, ResponseParser};
 use net::{PlainSocket, Stream};
 
-use super::{HeadEnd, ServerCodec};
+use super::{HeadEnd, OutgoingHead, ServerCodec};
 use crate::session::{
     body::{Duplex, Failed, Sink, Source},
     wire::Wire,
@@ -241,7 +241,8 @@ impl Duplex for Framed {
 }
 
 impl ServerCodec for Framed {
-    fn write_request(&mut self, head: &RequestHead, fields: &[(&[u8], &[u8])]) {
+    fn write_request(&mut self, request: &OutgoingHead<'_>) {
+        let OutgoingHead { head, fields, .. } = *request;
         assert!(self.is_clean(), "a connection is lent once at a time");
         let mut text = Vec::new();
         head.write_with(&mut text, fields);

@@ -28,6 +28,8 @@ pub enum HeadEnd {
     Response,
     /// The server closed before it sent anything.
     Empty,
+    /// The server has said that it has not begun with the request.
+    NotProcessed,
     /// The server closed or failed in the middle of the head.
     Broken,
     /// What the server sent is no response.
@@ -59,7 +61,7 @@ impl HeadEnd {
     pub fn ending(&self) -> Ending {
         match self {
             Self::Response => Ending::Completed,
-            Self::Empty => Ending::NoResponse,
+            Self::Empty | Self::NotProcessed => Ending::NoResponse,
             Self::Broken => Ending::ServerFailed(Stage::Headers),
             Self::Junk => Ending::ResponseMalformed,
             Self::Timeout => Ending::ServerTimedOut(Stage::Headers),
@@ -80,6 +82,7 @@ impl HeadEnd {
             // NOTE: as in HAProxy, a server that goes down has not answered: another one may be asked. Only where
             // `retry-on` says so, though: nothing says that the request was not carried out.
             Self::Killed { asked: true, with_server: true, .. } => Some(Failure::BrokenResponse),
+            Self::NotProcessed => Some(Failure::NotProcessed),
             _ => self.ending().failure(),
         }
     }
@@ -148,7 +151,7 @@ impl Fetch<'_, '_> {
             let observation = match end {
                 HeadEnd::Timeout => Observation::ReadTimeout,
                 HeadEnd::Junk => Observation::ResponseHeaders,
-                HeadEnd::Empty => Observation::BrokenPipe,
+                HeadEnd::Empty | HeadEnd::NotProcessed => Observation::BrokenPipe,
                 _ => Observation::ReadError,
             };
             observe(worker, backend, server.index, observation);

@@ -16,6 +16,7 @@ mod codec;
 pub mod framed;
 mod head;
 mod inspect;
+pub mod multiplexed;
 mod object_body;
 mod open;
 mod page_body;
@@ -41,7 +42,7 @@ use net::Deadline;
 pub use self::{
     answer::{Answer, AnswerBody, StoredBody},
     attempts::Attempts,
-    codec::{Codec, ServerCodec},
+    codec::{Codec, OutgoingHead, ServerCodec},
     head::HeadEnd,
     object_body::{ObjectBody, RelayedBytes},
     page_body::PageBody,

@@ -6,7 +6,7 @@ use haproxycfg::model::{HttpReuse, SendProxy, UseSource};
 use live::{LiveProxy, LiveServer};
 
 use super::{
-    Attempts, ServerCodec as _, Upstream,
+    Attempts, Codec, ServerCodec as _, Upstream,
     open::{address_in_header, destination, greeting, proxy_header},
 };
 use crate::{
@@ -56,8 +56,15 @@ pub(super) fn idle_connection(
     if usesrc.is_some() {
         return None;
     }
+    let way = (place.as_ref(), greeting);
+    if server.config.may_speak_http2() && proxy.settings().http_reuse != HttpReuse::Never {
+        let shared = worker.servers.borrow_mut().share(server, reuse, way);
+        if shared.is_some() {
+            return shared;
+        }
+    }
     let reuse = reuse?;
-    worker.servers.borrow_mut().take(server, reuse, (place.as_ref(), greeting))
+    worker.servers.borrow_mut().take(server, reuse, way)
 }
 
 /// Which connections of others `http-reuse` allows for this request; `can_repeat` if it can be sent again whatever becomes of it.
@@ -83,6 +90,7 @@ pub(super) async fn borrow_connection(
         || attempts.fresh
         || server.config.send_proxy.is_some()
         || server.speaks_tls()
+        || server.config.may_speak_http2()
         || source.is_some_and(|source| source.usesrc.is_some())
         || server.idle.value() < u64::from(server.config.pool_low_conn)
     {
@@ -111,7 +119,9 @@ fn greeted_connection(
 pub fn give_back(worker: &Worker, upstream: Upstream<'_>, backend: &LiveProxy) -> Option<Box<ServerConnection>> {
     let Upstream { mut connection, slot, .. } = upstream;
     drop(slot);
-    if !connection.is_clean() {
+    // A connection that carries several is kept by the pool already.
+    let is_shared = matches!(connection.codec, Codec::Http2(_)) && !connection.private;
+    if is_shared || !connection.is_clean() {
         return None;
     }
     connection.codec.leave();

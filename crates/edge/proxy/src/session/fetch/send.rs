@@ -6,7 +6,7 @@ use haproxycfg::model::ConnectionMode;
 use http::Headers;
 use live::LiveProxy;
 
-use super::{HttpRequester, ServerCodec as _, Upstream};
+use super::{Codec, HttpRequester, OutgoingHead, ServerCodec as _, Upstream};
 use crate::{
     session::{body::Sink as _, rules::add_address, transaction::Transaction},
     worker::Worker,
@@ -60,15 +60,24 @@ pub(super) fn write_request(
         _ => &[],
     };
     let codec = &mut upstream.connection.codec;
-    worker.heads.lend_output(codec.waiting());
+    let mut is_secure = false;
+    match codec {
+        Codec::Http2(_) => is_secure = is_asked_securely(transaction) || codec.stream().secure().is_some(),
+        _ => worker.heads.lend_output(codec.waiting()),
+    }
     let adjust = &transaction.instance.config.global.h1_case_adjust;
     if !adjust.is_empty() && settings.options.h1_case_adjust_bogus_server {
         adjust_case(&mut transaction.request.headers, adjust);
     }
-    codec.write_request(&transaction.request, connection);
+    codec.write_request(&OutgoingHead { head: &transaction.request, fields: connection, is_secure });
     requester.begin_body(codec, transaction.route.resent);
     upstream.connection.requests += 1;
     upstream.connection.is_request_sent = false;
+}
+
+/// Whether the client has asked by `https`, as far as that is known.
+fn is_asked_securely(transaction: &Transaction) -> bool {
+    transaction.asked.url_prefix.starts_with(b"https:") || sample::Context::client_tls(transaction).is_some()
 }
 
 /// Gives names the case that `h1-case-adjust` wants, for peers that do not know that it means nothing.

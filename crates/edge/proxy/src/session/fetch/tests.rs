@@ -24,14 +24,18 @@ use crate::session::{
 };
 
 /// Fetches for nobody.
-async fn fetch<'s>(scene: &'s Scene, exchange: &mut Transaction, body: &str) -> Result<Answer<'s>, Unfetched> {
+pub(super) async fn fetch<'s>(
+    scene: &'s Scene,
+    exchange: &mut Transaction,
+    body: &str,
+) -> Result<Answer<'s>, Unfetched> {
     let (mut kept, mut deadline) = (PinnedConnections::default(), Deadline::default());
     let mut fetch = Fetch::new(&scene.worker, &scene.backend, Wanted::default(), &mut kept, &mut deadline);
     fetch.run(exchange, &mut Nobody { body: body.into(), interim: None }).await
 }
 
 /// The whole body of what was fetched, pulled piece by piece.
-async fn pull(exchange: &Transaction, answer: &mut Answer<'_>) -> Result<String, PumpFailure> {
+pub(super) async fn pull(exchange: &Transaction, answer: &mut Answer<'_>) -> Result<String, PumpFailure> {
     let limits = exchange.response_limits(exchange.backend_settings());
     let mut intake = Intake::new(answer.length, &limits);
     let wire = wire_of(answer);

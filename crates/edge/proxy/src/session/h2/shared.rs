@@ -2,8 +2,6 @@
 
 use std::{
     cell::{Cell, RefCell},
-    io::Write as _,
-    num::NonZeroUsize,
     rc::Rc,
     sync::Arc,
 };
@@ -12,7 +10,10 @@ use h2::{ServerConnection, StreamKey};
 use http::{BodyLength, RequestHead};
 use live::Instance;
 
-use crate::{session::transaction::ClientSide, worker::Worker};
+use crate::{
+    session::{incoming::Incoming, transaction::ClientSide},
+    worker::Worker,
+};
 
 /// A request that has come.
 pub struct Begun {
@@ -28,17 +29,6 @@ pub struct Begun {
     pub instance: Arc<Instance>,
     /// The client's connection under that one.
     pub side: Rc<ClientSide>,
-}
-
-/// The body of a request as far as it has come and its exchange has not asked for it.
-#[derive(Debug, Default)]
-struct Incoming {
-    /// Framed as in HTTP/1.
-    bytes: Vec<u8>,
-    /// How many of these are data.
-    data: usize,
-    is_chunked: bool,
-    has_ended: bool,
 }
 
 /// What a connection shares with the exchanges on it.
@@ -105,7 +95,7 @@ impl Shared {
             incoming.resize_with(place + 1, Incoming::default);
         }
         if let Some(incoming) = incoming.get_mut(place) {
-            incoming.is_chunked = begun.body == BodyLength::Chunked;
+            incoming.begin(begun.body == BodyLength::Chunked);
         }
         self.begun.replace(Some(begun));
         self.running.set(self.running.get() + 1);
@@ -130,41 +120,19 @@ impl Shared {
     pub fn receives(&self, key: StreamKey, data: &[u8], end: Option<&[u8]>) {
         let mut all = self.incoming.borrow_mut();
         let Some(incoming) = all.get_mut(key.slot()) else { return };
-        incoming.data += data.len();
-        incoming.has_ended |= end.is_some();
-        if !incoming.is_chunked {
-            return incoming.bytes.extend_from_slice(data);
-        }
-        if let Some(length) = NonZeroUsize::new(data.len()) {
-            incoming.bytes.reserve(data.len() + 16);
-            http::write_chunk_start(length, &mut incoming.bytes);
-            incoming.bytes.extend_from_slice(data);
-            http::write_chunk_end(&mut incoming.bytes);
-        }
-        if let Some(trailers) = end {
-            // Writing to memory does not fail.
-            let _ = incoming.bytes.write_all(b"0\r\n");
-            incoming.bytes.extend_from_slice(trailers);
-            incoming.bytes.extend_from_slice(b"\r\n");
-        }
+        incoming.receive(data, end);
     }
 
     /// Whether the client has sent its last byte on a stream.
     pub fn has_body_ended(&self, key: StreamKey) -> bool {
-        self.incoming.borrow().get(key.slot()).is_some_and(|incoming| incoming.has_ended)
+        self.incoming.borrow().get(key.slot()).is_some_and(Incoming::has_ended)
     }
 
     /// Moves what has come of a body behind `into`; how many bytes these were, and how many of them data.
     pub fn take_body(&self, key: StreamKey, into: &mut Vec<u8>) -> (usize, usize) {
         let mut all = self.incoming.borrow_mut();
         let Some(incoming) = all.get_mut(key.slot()) else { return (0, 0) };
-        let taken = (incoming.bytes.len(), std::mem::take(&mut incoming.data));
-        if into.is_empty() {
-            std::mem::swap(into, &mut incoming.bytes);
-        } else {
-            into.append(&mut incoming.bytes);
-        }
-        taken
+        incoming.take(into)
     }
 
     /// Drops what nobody has asked for of a body.

@@ -11,24 +11,16 @@ use std::{
 };
 
 use h2::{ErrorCode, StreamKey};
-use http::{ChunkPart, ChunkedDecoder, HeaderId, ResponseHead};
+use http::{HeaderId, ResponseHead};
 use net::PlainSocket;
 
 use super::shared::Shared;
 use crate::session::{
     body::{Duplex, Failed, Sink, Source},
     exchange::ClientStream,
+    outgoing::Outgoing,
     transaction::Transaction,
 };
-
-/// How the answer's body comes.
-#[derive(Debug)]
-enum Coming {
-    /// As it goes.
-    Plain,
-    /// In chunks; its trailers so far.
-    Chunked(Box<ChunkedDecoder>, Vec<u8>),
-}
 
 /// The client's side of one exchange.
 #[derive(Debug)]
@@ -41,12 +33,7 @@ pub struct H2Stream {
     /// Bytes of data in `here` that the client has not been told to be consumed.
     owed: usize,
     has_given_up: bool,
-    /// What is to be sent, from `sent` on.
-    waiting: Vec<u8>,
-    sent: usize,
-    coming: Coming,
-    /// The answer has been put here whole.
-    is_whole: bool,
+    outgoing: Outgoing,
     /// Bytes go both ways, and each half ends on its own.
     is_tunnel: bool,
     /// What was sent is not to look whole.
@@ -63,10 +50,7 @@ impl H2Stream {
             start: 0,
             owed: 0,
             has_given_up: false,
-            waiting: Vec::new(),
-            sent: 0,
-            coming: Coming::Plain,
-            is_whole: false,
+            outgoing: Outgoing::default(),
             is_tunnel: false,
             breaks_off: false,
         }
@@ -74,59 +58,6 @@ impl H2Stream {
 
     fn gone() -> io::Error {
         io::ErrorKind::ConnectionReset.into()
-    }
-
-    /// Sends as much of a body as may go; how much of it that was.
-    fn push(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let machine = &mut *self.connection.machine.borrow_mut();
-        let Coming::Chunked(decoder, trailers) = &mut self.coming else {
-            return Ok(machine.send_data(self.key, bytes, false));
-        };
-        let mut pushed = 0;
-        while let Some(rest) = bytes.get(pushed..).filter(|rest| !rest.is_empty()) {
-            let data = usize::try_from(decoder.data_ahead()).unwrap_or(usize::MAX).min(rest.len());
-            if data > 0 {
-                let sent = machine.send_data(self.key, rest.get(..data).unwrap_or_default(), false);
-                decoder.account(sent as u64);
-                pushed += sent;
-                if sent < data {
-                    break;
-                }
-                continue;
-            }
-            let before = (decoder.trailer_len(), decoder.empty_line_len());
-            let part = decoder.next_part(rest).map_err(|_| io::ErrorKind::InvalidData)?;
-            let (ChunkPart::Framing(count) | ChunkPart::Data(count) | ChunkPart::End(count)) = part;
-            let lines = decoder.trailer_len() - before.0;
-            let end = count - (decoder.empty_line_len() - before.1).min(count);
-            trailers.extend_from_slice(rest.get(end - lines.min(end)..end).unwrap_or_default());
-            pushed += count;
-            if matches!(part, ChunkPart::End(_)) {
-                if !trailers.is_empty() {
-                    machine.send_trailers(self.key, trailers);
-                }
-                break;
-            }
-        }
-        Ok(pushed)
-    }
-
-    fn poll_push(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.sent < self.waiting.len() {
-            let waiting = std::mem::take(&mut self.waiting);
-            let pushed = self.push(waiting.get(self.sent..).unwrap_or_default());
-            self.waiting = waiting;
-            self.sent += pushed?;
-            if self.sent < self.waiting.len() {
-                return self.poll_room(context);
-            }
-        }
-        self.waiting.clear();
-        self.sent = 0;
-        if self.is_whole {
-            self.connection.machine.borrow_mut().end(self.key);
-        }
-        Poll::Ready(Ok(()))
     }
 
     /// Nothing can go: the stream is polled when something can.
@@ -196,23 +127,26 @@ impl Source for H2Stream {
 
 impl Sink for H2Stream {
     fn waiting(&mut self) -> &mut Vec<u8> {
-        &mut self.waiting
+        self.outgoing.waiting()
     }
 
     fn unsent_len(&self) -> usize {
-        self.waiting.len() - self.sent
+        self.outgoing.unsent_len()
     }
 
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.is_gone() {
             return Poll::Ready(Err(Self::gone()));
         }
-        self.poll_push(context)
+        if self.outgoing.flush(&mut *self.connection.machine.borrow_mut(), self.key)? {
+            return Poll::Ready(Ok(()));
+        }
+        self.poll_room(context)
     }
 
     fn poll_send(&mut self, bytes: &[u8], context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         std::task::ready!(self.poll_flush(context))?;
-        let pushed = self.push(bytes)?;
+        let pushed = self.outgoing.push(&mut *self.connection.machine.borrow_mut(), self.key, bytes)?;
         if pushed == 0 && !bytes.is_empty() { self.poll_room(context) } else { Poll::Ready(Ok(pushed)) }
     }
 
@@ -237,7 +171,7 @@ impl Duplex for H2Stream {
     }
 
     fn poll_shut(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.is_whole = !self.breaks_off;
+        self.outgoing.set_whole(!self.breaks_off);
         self.poll_flush(context)
     }
 
@@ -249,7 +183,7 @@ impl Duplex for H2Stream {
 
     fn break_off(&mut self) {
         self.breaks_off = true;
-        self.is_whole = false;
+        self.outgoing.set_whole(false);
     }
 }
 
@@ -273,7 +207,7 @@ impl ClientStream for H2Stream {
         let head = &transaction.response;
         if head.headers.contains_known(HeaderId::TransferEncoding) && !transaction.is_head() {
             let limits = transaction.response_limits(transaction.backend_settings());
-            self.coming = Coming::Chunked(Box::new(ChunkedDecoder::new(&limits)), Vec::new());
+            self.outgoing.expect_chunks(&limits, false);
         }
         self.connection.machine.borrow_mut().send_head(self.key, head, false)
     }
@@ -287,8 +221,8 @@ impl ClientStream for H2Stream {
     }
 
     fn end(&mut self) {
-        self.is_whole = true;
-        if self.sent >= self.waiting.len() {
+        self.outgoing.set_whole(true);
+        if self.outgoing.unsent_len() == 0 {
             self.connection.machine.borrow_mut().end(self.key);
         }
     }

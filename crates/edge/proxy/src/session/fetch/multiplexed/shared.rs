@@ -1,0 +1,339 @@
+//! What a connection's task and the exchanges on it have in common.
+
+use std::{
+    cell::{Cell, RefCell, RefMut},
+    collections::VecDeque,
+    rc::Rc,
+    task::{Context, Waker},
+};
+
+use h2::{ClientConnection, ErrorCode, RequestOptions, Settings, StreamKey};
+use http::{BodyLength, Limits, Method, RequestHead, ResponseHead, response_body_length};
+use net::Stream;
+
+use crate::{
+    pool::ConnectionFacts,
+    session::{incoming::Incoming, wire::Wire},
+};
+
+/// Interim responses of one exchange that nobody has taken.
+const HEADS_MAX: usize = 16;
+
+/// Memory of heads that is kept.
+const SPARE_HEADS_MAX: usize = 32;
+
+/// What came of one stream.
+#[derive(Debug, Default)]
+struct Part {
+    id: u32,
+    heads: VecDeque<ResponseHead>,
+    incoming: Incoming,
+    broken: Option<Broken>,
+    waker: Option<Waker>,
+}
+
+impl Part {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Why nothing more comes on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// The server has not begun with it: it may be asked again, whatever was asked.
+    NotProcessed,
+    /// What the server sent makes no sense.
+    Malformed,
+    /// The server has reset it.
+    Reset,
+    /// The connection has ended.
+    Closed,
+}
+
+/// A connection to a server that carries several exchanges.
+pub struct Shared {
+    /// What decides who may use it.
+    pub facts: ConnectionFacts,
+    /// Its socket.
+    pub stream: Rc<Stream>,
+    /// How much of a body is received before something of it is consumed.
+    pub buffer_bytes: usize,
+    machine: RefCell<ClientConnection>,
+    /// By the place of a stream.
+    parts: RefCell<Vec<Part>>,
+    spare_heads: RefCell<Vec<ResponseHead>>,
+    task: RefCell<Option<Waker>>,
+    exchanges: Cell<usize>,
+    requests: Cell<u32>,
+    /// A response has come on it.
+    is_proven: Cell<bool>,
+    /// It takes no more exchanges, and ends when it carries none.
+    is_leaving: Cell<bool>,
+    /// Nothing goes any more.
+    is_over: Cell<bool>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Shared").field("exchanges", &self.exchanges).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// One on a connection that has just come to stand.
+    pub fn new(
+        buffer_bytes: usize,
+        wire: &Wire,
+        (settings, limits): (Settings, Limits),
+        facts: ConnectionFacts,
+    ) -> Self {
+        Self {
+            facts,
+            stream: Rc::clone(&wire.stream),
+            buffer_bytes,
+            machine: RefCell::new(ClientConnection::new(settings, limits)),
+            parts: RefCell::default(),
+            spare_heads: RefCell::default(),
+            task: RefCell::default(),
+            exchanges: Cell::new(0),
+            requests: Cell::new(0),
+            is_proven: Cell::new(false),
+            is_leaving: Cell::new(false),
+            is_over: Cell::new(false),
+        }
+    }
+
+    /// The machine, for the task.
+    pub fn machine(&self) -> RefMut<'_, ClientConnection> {
+        self.machine.borrow_mut()
+    }
+
+    /// Does something with the machine, and has the task send what comes of it.
+    pub fn with_machine<T>(&self, work: impl FnOnce(&mut ClientConnection) -> T) -> T {
+        let mut machine = self.machine.borrow_mut();
+        let done = work(&mut machine);
+        if machine.output_len() > 0 {
+            self.wake_task();
+        }
+        done
+    }
+
+    /// Notes who serves the socket.
+    pub fn is_served_by(&self, context: &Context<'_>) {
+        let mut task = self.task.borrow_mut();
+        if !task.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
+            *task = Some(context.waker().clone());
+        }
+    }
+
+    /// Has the task look.
+    pub fn wake_task(&self) {
+        if let Some(task) = &*self.task.borrow() {
+            task.wake_by_ref();
+        }
+    }
+
+    /// How many exchanges it carries.
+    pub fn exchanges(&self) -> usize {
+        self.exchanges.get()
+    }
+
+    /// How many requests it has carried.
+    pub fn requests(&self) -> u32 {
+        self.requests.get()
+    }
+
+    /// Whether a response has come on it.
+    pub fn is_proven(&self) -> bool {
+        self.is_proven.get()
+    }
+
+    /// Whether it takes no more exchanges.
+    pub fn is_leaving(&self) -> bool {
+        self.is_leaving.get() || self.is_over.get() || self.machine.borrow().has_server_left()
+    }
+
+    /// It takes no more exchanges, and ends when it carries none.
+    pub fn leave(&self) {
+        if !self.is_leaving.replace(true) {
+            self.wake_task();
+        }
+    }
+
+    /// Whether nothing goes any more.
+    pub fn is_over(&self) -> bool {
+        self.is_over.get()
+    }
+
+    /// Whether it takes one more exchange.
+    pub fn has_room(&self) -> bool {
+        if self.is_leaving.get() || self.is_over.get() {
+            return false;
+        }
+        let reuse_max = self.facts.server.config.max_reuse;
+        if u32::try_from(reuse_max).is_ok_and(|most| self.requests.get() > most) {
+            return false;
+        }
+        self.exchanges.get() < self.machine.borrow().streams_max()
+    }
+
+    /// One more exchange is to be carried.
+    pub fn enter(&self) {
+        self.exchanges.set(self.exchanges.get() + 1);
+    }
+
+    /// An exchange is over.
+    pub fn exit(&self) {
+        self.exchanges.set(self.exchanges.get().saturating_sub(1));
+        if self.exchanges.get() == 0 {
+            self.wake_task();
+        }
+    }
+
+    /// Sends a request; `None` when the server takes none.
+    pub fn send_request(&self, head: &RequestHead, options: &RequestOptions<'_>) -> Option<StreamKey> {
+        if self.is_over.get() {
+            return None;
+        }
+        self.requests.set(self.requests.get().saturating_add(1));
+        let key = self.with_machine(|machine| machine.send_request(head, options))?;
+        let mut parts = self.parts.borrow_mut();
+        if parts.len() <= key.slot() {
+            parts.resize_with(key.slot() + 1, Part::default);
+        }
+        if let Some(part) = parts.get_mut(key.slot()) {
+            part.id = key.id();
+        }
+        Some(key)
+    }
+
+    fn with_part<T>(&self, key: StreamKey, work: impl FnOnce(&mut Part) -> T) -> Option<T> {
+        let mut parts = self.parts.borrow_mut();
+        parts.get_mut(key.slot()).filter(|part| part.id == key.id()).map(work)
+    }
+
+    /// Memory for a head.
+    pub fn take_spare_head(&self) -> ResponseHead {
+        self.spare_heads.borrow_mut().pop().unwrap_or_default()
+    }
+
+    fn give_spare_head(&self, head: ResponseHead) {
+        let mut spare = self.spare_heads.borrow_mut();
+        if spare.len() < SPARE_HEADS_MAX {
+            spare.push(head);
+        }
+    }
+
+    /// A head has come.
+    pub fn answers(&self, key: StreamKey, head: ResponseHead, ends: bool) {
+        let is_final = head.status() >= 200;
+        if is_final {
+            self.is_proven.set(true);
+        }
+        let mut head = Some(head);
+        self.with_part(key, |part| {
+            if part.heads.len() >= HEADS_MAX {
+                part.broken = Some(Broken::Malformed);
+            } else if let Some(head) = head.take() {
+                if is_final {
+                    part.incoming.begin(response_body_length(&head, Method::Get) == BodyLength::Chunked && !ends);
+                }
+                part.heads.push_back(head);
+            }
+            if ends {
+                part.incoming.receive(b"", Some(b""));
+            }
+            part.wake();
+        });
+        if let Some(head) = head {
+            self.give_spare_head(head);
+        }
+    }
+
+    /// A piece of a body has come; it may be the last one, behind which trailers may stand.
+    pub fn receives(&self, key: StreamKey, data: &[u8], end: Option<&[u8]>) {
+        self.with_part(key, |part| {
+            part.incoming.receive(data, end);
+            part.wake();
+        });
+    }
+
+    /// Nothing more comes on a stream.
+    pub fn breaks(&self, key: StreamKey, code: ErrorCode, by_peer: bool) {
+        let broken = match (by_peer, code) {
+            (true, ErrorCode::REFUSED_STREAM) => Broken::NotProcessed,
+            (true, _) => Broken::Reset,
+            (false, _) => Broken::Malformed,
+        };
+        self.with_part(key, |part| {
+            part.broken.get_or_insert(broken);
+            part.wake();
+        });
+    }
+
+    /// A stream may send.
+    pub fn wake(&self, key: StreamKey) {
+        self.with_part(key, Part::wake);
+    }
+
+    /// Nothing goes any more.
+    pub fn ends(&self) {
+        self.is_over.set(true);
+        self.parts.borrow_mut().iter_mut().for_each(Part::wake);
+    }
+
+    /// Why nothing more comes on a stream, if that is so.
+    pub fn broken(&self, key: StreamKey) -> Option<Broken> {
+        let broken = self.with_part(key, |part| part.broken).unwrap_or(Some(Broken::Closed));
+        broken.or_else(|| self.is_over.get().then_some(Broken::Closed))
+    }
+
+    /// The next head of a stream, in exchange for memory of another one.
+    pub fn take_head(&self, key: StreamKey, into: &mut ResponseHead) -> bool {
+        let Some(mut head) = self.with_part(key, |part| part.heads.pop_front()).flatten() else { return false };
+        std::mem::swap(into, &mut head);
+        self.give_spare_head(head);
+        true
+    }
+
+    /// Moves what has come of a body behind `into`; how many bytes these were, and how many of them data.
+    pub fn take_body(&self, key: StreamKey, into: &mut Vec<u8>) -> (usize, usize) {
+        self.with_part(key, |part| part.incoming.take(into)).unwrap_or_default()
+    }
+
+    /// Whether the server has sent its last byte on a stream, and whether all of that was taken.
+    pub fn has_ended(&self, key: StreamKey) -> (bool, bool) {
+        let ended = |part: &mut Part| (part.incoming.has_ended(), part.incoming.is_empty() && part.heads.is_empty());
+        self.with_part(key, ended).unwrap_or((true, true))
+    }
+
+    /// Has this task be woken by what happens on a stream.
+    pub fn listen(&self, key: StreamKey, context: &Context<'_>) {
+        self.with_part(key, |part| {
+            if !part.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+                part.waker = Some(context.waker().clone());
+            }
+        });
+    }
+
+    /// Forgets a stream, which is reset if it is not over.
+    pub fn release(&self, key: StreamKey) {
+        self.with_part(key, |part| {
+            part.id = 0;
+            part.incoming = Incoming::default();
+            part.heads.clear();
+            (part.broken, part.waker) = (None, None);
+        });
+        self.with_machine(|machine| machine.release(key, ErrorCode::CANCEL));
+    }
+
+    /// Gives memory back that a connection without exchanges does not need.
+    pub fn rest(&self) {
+        self.parts.take();
+        self.spare_heads.take();
+        self.machine.borrow_mut().rest();
+    }
+}

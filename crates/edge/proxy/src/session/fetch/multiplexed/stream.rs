@@ -1,0 +1,288 @@
+//! One exchange on a connection that carries several: a codec.
+
+use std::{
+    future::poll_fn,
+    io,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use h2::{RequestOptions, StreamKey};
+use http::{BodyLength, Limits, Method, ResponseHead, ResponseParser, request_body_length};
+use net::PlainSocket;
+
+use super::shared::{Broken, Shared};
+use crate::session::{
+    body::{Duplex, Failed, Sink, Source},
+    fetch::{HeadEnd, OutgoingHead, ServerCodec},
+    outgoing::Outgoing,
+};
+
+/// An exchange's part of a connection.
+#[derive(Debug)]
+pub struct Stream {
+    connection: Rc<Shared>,
+    /// Its stream, once it has one.
+    key: Option<StreamKey>,
+    method: Method,
+    /// What has come and was not consumed, from `start` on.
+    here: Vec<u8>,
+    start: usize,
+    /// Bytes of data in `here` that the server has not been told to be consumed.
+    owed: usize,
+    outgoing: Outgoing,
+    has_ended: bool,
+    /// Bytes go both ways, and each half ends on its own.
+    is_tunnel: bool,
+}
+
+impl Stream {
+    /// A place on a connection, where nothing has been asked yet.
+    pub fn new(connection: &Rc<Shared>) -> Self {
+        connection.enter();
+        Self {
+            connection: Rc::clone(connection),
+            key: None,
+            method: Method::Get,
+            here: Vec::new(),
+            start: 0,
+            owed: 0,
+            outgoing: Outgoing::default(),
+            has_ended: false,
+            is_tunnel: false,
+        }
+    }
+
+    /// The connection.
+    pub fn connection(&self) -> &Rc<Shared> {
+        &self.connection
+    }
+
+    fn gone() -> io::Error {
+        io::ErrorKind::ConnectionReset.into()
+    }
+
+    /// Whether nothing that is sent gets anywhere.
+    fn is_deaf(&self) -> bool {
+        self.key.is_none_or(|key| self.connection.broken(key).is_some())
+    }
+
+    /// Nothing can go: the task is woken when something can.
+    fn poll_room<T>(&self, context: &Context<'_>) -> Poll<io::Result<T>> {
+        if let Some(key) = self.key {
+            self.connection.listen(key, context);
+        }
+        if self.is_deaf() { Poll::Ready(Err(Self::gone())) } else { Poll::Pending }
+    }
+
+    /// Takes what has come; how much that was.
+    fn take_body(&mut self, key: StreamKey) -> usize {
+        // NOTE: what moves to the front is less than a buffer, and at most once for each time that something comes.
+        if self.start > 0 {
+            self.here.drain(..self.start);
+            self.start = 0;
+        }
+        let (count, data) = self.connection.take_body(key, &mut self.here);
+        self.owed += data;
+        count
+    }
+
+    fn forget(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.connection.release(key);
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.forget();
+        self.connection.exit();
+    }
+}
+
+impl Source for Stream {
+    #[inline]
+    fn received(&self) -> &[u8] {
+        self.here.get(self.start..).unwrap_or_default()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.start = (self.start + count).min(self.here.len());
+        let is_empty = self.start == self.here.len();
+        let told = if is_empty { self.owed } else { self.owed.min(count) };
+        if told > 0
+            && let Some(key) = self.key
+        {
+            self.owed -= told;
+            self.connection.with_machine(|machine| machine.consumed(key, told));
+        }
+        if is_empty {
+            self.here.clear();
+            self.start = 0;
+        }
+    }
+
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.is_full() {
+            return Poll::Pending;
+        }
+        let Some(key) = self.key else { return Poll::Ready(Err(Self::gone())) };
+        let count = self.take_body(key);
+        if count > 0 {
+            return Poll::Ready(Ok(count));
+        }
+        if self.connection.has_ended(key).0 {
+            self.has_ended = true;
+            return Poll::Ready(Ok(0));
+        }
+        if self.connection.broken(key).is_some() {
+            self.has_ended = true;
+            return Poll::Ready(Err(Self::gone()));
+        }
+        self.connection.listen(key, context);
+        Poll::Pending
+    }
+
+    fn plain_socket(&mut self) -> Option<PlainSocket<'_>> {
+        None
+    }
+}
+
+impl Sink for Stream {
+    fn waiting(&mut self) -> &mut Vec<u8> {
+        self.outgoing.waiting()
+    }
+
+    fn unsent_len(&self) -> usize {
+        self.outgoing.unsent_len()
+    }
+
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(key) = self.key.filter(|_| !self.is_deaf()) else { return Poll::Ready(Err(Self::gone())) };
+        let outgoing = &mut self.outgoing;
+        if self.connection.with_machine(|machine| outgoing.flush(machine, key))? {
+            return Poll::Ready(Ok(()));
+        }
+        self.poll_room(context)
+    }
+
+    fn poll_send(&mut self, bytes: &[u8], context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        std::task::ready!(self.poll_flush(context))?;
+        let Some(key) = self.key else { return Poll::Ready(Err(Self::gone())) };
+        let outgoing = &mut self.outgoing;
+        let pushed = self.connection.with_machine(|machine| outgoing.push(machine, key, bytes))?;
+        if pushed == 0 && !bytes.is_empty() { self.poll_room(context) } else { Poll::Ready(Ok(pushed)) }
+    }
+
+    fn plain_socket(&self) -> Option<PlainSocket<'_>> {
+        None
+    }
+}
+
+impl Duplex for Stream {
+    fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    fn is_full(&self) -> bool {
+        self.here.len() - self.start >= self.connection.buffer_bytes
+    }
+
+    fn rest(&mut self) {
+        if self.here.is_empty() {
+            self.here = Vec::new();
+        }
+    }
+
+    fn poll_shut(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.outgoing.set_whole(true);
+        self.poll_flush(context)
+    }
+
+    fn failed(&self) -> Failed {
+        let (connection, key) = (Rc::clone(&self.connection), self.key);
+        Box::pin(poll_fn(move |context| {
+            let Some(key) = key.filter(|key| connection.broken(*key).is_none()) else {
+                return Poll::Ready(Self::gone());
+            };
+            connection.listen(key, context);
+            Poll::Pending
+        }))
+    }
+
+    /// Without an end its stream is reset.
+    fn break_off(&mut self) {
+        self.outgoing.set_whole(false);
+    }
+}
+
+impl ServerCodec for Stream {
+    fn write_request(&mut self, request: &OutgoingHead<'_>) {
+        self.forget();
+        self.outgoing = Outgoing::default();
+        (self.has_ended, self.is_tunnel, self.owed) = (false, false, 0);
+        self.method = request.head.method_kind();
+        let length = request_body_length(request.head);
+        match length {
+            BodyLength::Chunked => self.outgoing.expect_chunks(&Limits::default(), true),
+            BodyLength::Exact(length) => self.outgoing.expect_bytes(length),
+            BodyLength::None | BodyLength::UntilClose => {}
+        }
+        let options = RequestOptions {
+            fields: request.fields,
+            is_secure: request.is_secure,
+            ends: length.is_empty() && self.method != Method::Connect,
+            protocol: None,
+        };
+        self.key = self.connection.send_request(request.head, &options);
+    }
+
+    fn poll_head(
+        &mut self,
+        _: &mut ResponseParser,
+        _: &Limits,
+        head: &mut ResponseHead,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), HeadEnd>> {
+        let Some(key) = self.key else { return Poll::Ready(Err(HeadEnd::NotProcessed)) };
+        if self.connection.take_head(key, head) {
+            if head.status() >= 200 {
+                self.is_tunnel = http::begins_tunnel(head.status(), self.method);
+                // What has come already goes with the head.
+                self.take_body(key);
+            }
+            return Poll::Ready(Ok(()));
+        }
+        match self.connection.broken(key) {
+            None => {
+                self.connection.listen(key, context);
+                Poll::Pending
+            }
+            Some(Broken::NotProcessed) => Poll::Ready(Err(HeadEnd::NotProcessed)),
+            Some(Broken::Malformed) => Poll::Ready(Err(HeadEnd::Junk)),
+            Some(Broken::Reset) => Poll::Ready(Err(HeadEnd::Broken)),
+            Some(Broken::Closed) => Poll::Ready(Err(HeadEnd::Empty)),
+        }
+    }
+
+    fn is_clean(&self) -> bool {
+        let ended = self.key.is_none_or(|key| self.connection.has_ended(key) == (true, true));
+        ended && !self.is_tunnel && self.outgoing.unsent_len() == 0 && self.received().is_empty()
+    }
+
+    fn is_stale(&self) -> bool {
+        self.connection.is_leaving()
+    }
+
+    fn leave(&mut self) {
+        self.forget();
+        self.rest();
+    }
+
+    fn shut(&self) {
+        if let Some(key) = self.key {
+            self.connection.breaks(key, h2::ErrorCode::CANCEL, true);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! A message's body as far as it has come in frames and nobody has asked for it, framed as in HTTP/1.
+
+use std::{io::Write as _, num::NonZeroUsize};
+
+/// What has come of a body.
+#[derive(Debug, Default)]
+pub struct Incoming {
+    /// Framed as in HTTP/1.
+    bytes: Vec<u8>,
+    /// How many of these are data.
+    data: usize,
+    is_chunked: bool,
+    has_ended: bool,
+}
+
+impl Incoming {
+    /// A body begins, which comes in chunks if its length is not known.
+    pub fn begin(&mut self, is_chunked: bool) {
+        self.is_chunked = is_chunked;
+    }
+
+    /// A piece has come; it may be the last one, behind which trailers may stand.
+    pub fn receive(&mut self, data: &[u8], end: Option<&[u8]>) {
+        self.data += data.len();
+        self.has_ended |= end.is_some();
+        if !self.is_chunked {
+            return self.bytes.extend_from_slice(data);
+        }
+        if let Some(length) = NonZeroUsize::new(data.len()) {
+            self.bytes.reserve(data.len() + 16);
+            http::write_chunk_start(length, &mut self.bytes);
+            self.bytes.extend_from_slice(data);
+            http::write_chunk_end(&mut self.bytes);
+        }
+        if let Some(trailers) = end {
+            // Writing to memory does not fail.
+            let _ = self.bytes.write_all(b"0\r\n");
+            self.bytes.extend_from_slice(trailers);
+            self.bytes.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// Whether the last byte has come.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Whether nothing waits to be asked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Moves what has come behind `into`; how many bytes these were, and how many of them data.
+    pub fn take(&mut self, into: &mut Vec<u8>) -> (usize, usize) {
+        let taken = (self.bytes.len(), std::mem::take(&mut self.data));
+        if into.is_empty() {
+            std::mem::swap(into, &mut self.bytes);
+        } else {
+            into.append(&mut self.bytes);
+        }
+        taken
+    }
+}
