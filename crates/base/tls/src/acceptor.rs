@@ -19,6 +19,7 @@ use crate::{
     hello::ClientHello,
     identity::{Identity, KeyKind},
     leniency::{Purpose, verify_handshake},
+    secrets::Told,
     sessions::{CachedSessions, Sessions, TicketKey, Tickets, context},
     verify::{RevocationLists, TrustAnchors, Verification},
     x509::Certificate,
@@ -148,6 +149,15 @@ pub enum AcceptorError {
     NoCertificate,
 }
 
+/// What is kept of connections for those who ask for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keeps {
+    /// So many bytes of what a client offers.
+    pub hello: usize,
+    /// The secrets that a captured connection is read with.
+    pub secrets: bool,
+}
+
 /// What connections of a listener are accepted with.
 pub struct Acceptor {
     served: Vec<Served>,
@@ -158,6 +168,7 @@ pub struct Acceptor {
     /// Certificates of the first one's names: whoever asks for none that is known gets one of them.
     default: Vec<usize>,
     is_strict: bool,
+    keeps: Keeps,
 }
 
 impl fmt::Debug for Acceptor {
@@ -221,7 +232,26 @@ impl Acceptor {
             excluded: HashMap::new(),
             default: Vec::new(),
             is_strict: true,
+            keeps: Keeps::default(),
         }
+    }
+
+    /// The same, which keeps something of its connections.
+    #[must_use]
+    pub fn keeping(mut self, keeps: Keeps) -> Self {
+        self.keeps = keeps;
+        if keeps.secrets {
+            for served in &mut self.served {
+                for config in [&mut served.config, &mut served.without_protocols] {
+                    Arc::make_mut(config).key_log = Arc::new(Told);
+                }
+            }
+        }
+        self
+    }
+
+    pub(crate) fn keeps(&self) -> Keeps {
+        self.keeps
     }
 
     fn name(&mut self, index: usize, entry: &Entry) {

@@ -28,9 +28,10 @@ use crate::{
     ciphers::name_of,
     connector::Connector,
     failure::Failure,
-    hello::{ClientHello, FirstBytes, look},
+    hello::{ClientHello, FirstBytes, Offered, look},
     identity::Identity,
     records::{HEAD, Opened, Records, alert, has_record},
+    secrets::{Randoms, Secrets},
     verify::now,
 };
 
@@ -63,14 +64,19 @@ struct ServerHandshake {
     connection: UnbufferedServerConnection,
     fed: usize,
     server_name: Option<String>,
+    offered: Option<Box<Offered>>,
     identity: Arc<Identity>,
     verifier: Arc<crate::acceptor::Verifier>,
+    randoms: Randoms,
+    /// They are kept.
+    secrets: Option<Box<Secrets>>,
 }
 
 struct ClientHandshake {
     connection: UnbufferedClientConnection,
     fed: usize,
     server_name: Option<String>,
+    randoms: Randoms,
 }
 
 /// What a handshake has agreed on.
@@ -92,6 +98,12 @@ pub struct Handshaken {
     pub identity: Option<Arc<Identity>>,
     /// What the other end showed.
     pub peer: Peer,
+    /// The random bytes of both ends.
+    pub randoms: Randoms,
+    /// What the client offered, if that is kept.
+    pub offered: Option<Box<Offered>>,
+    /// The secrets, if they are kept.
+    pub secrets: Option<Box<Secrets>>,
 }
 
 /// What the other end has shown.
@@ -130,7 +142,12 @@ impl Connection {
     pub fn client(connector: &Connector, name: Option<&str>, protocols: Option<&[Vec<u8>]>) -> Result<Self, Failure> {
         let connection = connector.begin(name, protocols)?;
         let server_name = name.map(str::to_owned);
-        Ok(Self::new(State::Client(Box::new(ClientHandshake { connection, fed: 0, server_name }))))
+        Ok(Self::new(State::Client(Box::new(ClientHandshake {
+            connection,
+            fed: 0,
+            server_name,
+            randoms: Randoms::default(),
+        }))))
     }
 
     fn new(state: State) -> Self {
@@ -231,11 +248,17 @@ impl Connection {
             }
             State::Server(handshake) => {
                 let step = |bytes: &mut [u8]| step(handshake.connection.process_tls_records(bytes));
-                drive(step, &mut handshake.fed, &mut self.incoming, &mut self.outgoing)
+                let line = Line { incoming: &mut self.incoming, outgoing: &mut self.outgoing };
+                let done = drive(step, &mut handshake.fed, line, &mut handshake.randoms);
+                if let Some(secrets) = &mut handshake.secrets {
+                    secrets.gather();
+                }
+                done
             }
             State::Client(handshake) => {
                 let step = |bytes: &mut [u8]| step(handshake.connection.process_tls_records(bytes));
-                drive(step, &mut handshake.fed, &mut self.incoming, &mut self.outgoing)
+                let line = Line { incoming: &mut self.incoming, outgoing: &mut self.outgoing };
+                drive(step, &mut handshake.fed, line, &mut handshake.randoms)
             }
             State::Open(_) => return Ok(true),
             State::Failed(failure) => return Err(failure.clone()),
@@ -253,7 +276,7 @@ impl Connection {
 
     /// Waits for a whole ClientHello and chooses a certificate.
     fn take_hello(&mut self, acceptor: &Acceptor) -> Result<bool, Failure> {
-        let (chosen, hello) = match look(self.incoming.bytes()) {
+        let (chosen, hello) = match look(self.incoming.bytes(), acceptor.keeps().hello) {
             FirstBytes::Incomplete => return Ok(false),
             FirstBytes::PlainHttp => return Err(Failure::PlainHttp),
             FirstBytes::NotTls => return Err(Failure::NotTls),
@@ -273,8 +296,11 @@ impl Connection {
             connection,
             fed: 0,
             server_name: hello.server_name,
+            offered: hello.offered,
             identity: Arc::clone(identity),
             verifier: Arc::clone(verifier),
+            randoms: Randoms::default(),
+            secrets: acceptor.keeps().secrets.then(Box::default),
         }));
         Ok(true)
     }
@@ -289,9 +315,11 @@ impl Connection {
         let wrong = |error: rustls::Error| Failure::of(&error);
         let (handshaken, records) = match state {
             State::Server(handshake) => {
-                let ServerHandshake { connection, fed: _, server_name, identity, verifier } = *handshake;
+                let ServerHandshake { connection, server_name, offered, identity, verifier, randoms, secrets, .. } =
+                    *handshake;
                 let mut handshaken = agreed(&connection)?;
                 handshaken.server_name = server_name;
+                (handshaken.randoms, handshaken.offered, handshaken.secrets) = (randoms, offered, secrets);
                 handshaken.identity = Some(identity);
                 if verifier.lets_errors_pass()
                     && let Some(chain) = connection.peer_certificates()
@@ -306,9 +334,9 @@ impl Connection {
                 (handshaken, Records::of_server(&secrets, kernel)?)
             }
             State::Client(handshake) => {
-                let ClientHandshake { connection, fed: _, server_name } = *handshake;
+                let ClientHandshake { connection, fed: _, server_name, randoms } = *handshake;
                 let mut handshaken = agreed(&connection)?;
-                handshaken.server_name = server_name;
+                (handshaken.server_name, handshaken.randoms) = (server_name, randoms);
                 let (secrets, kernel) = connection.dangerous_into_kernel_connection().map_err(wrong)?;
                 (handshaken, Records::of_client(&secrets, kernel)?)
             }
@@ -459,13 +487,20 @@ fn step<Data>(status: UnbufferedStatus<'_, '_, Data>) -> (usize, Step) {
     (discard, step)
 }
 
+/// What has come and what goes.
+struct Line<'a> {
+    incoming: &'a mut Block,
+    outgoing: &'a mut Block,
+}
+
 /// Feeds a handshake, record by record, so that nothing of what follows it is taken from our own records. Whether it is done.
 fn drive(
     mut step: impl FnMut(&mut [u8]) -> (usize, Step),
     fed: &mut usize,
-    incoming: &mut Block,
-    outgoing: &mut Block,
+    line: Line<'_>,
+    randoms: &mut Randoms,
 ) -> Result<bool, Failure> {
+    let Line { incoming, outgoing } = line;
     loop {
         let (discard, next) = step(incoming.bytes_mut().get_mut(..*fed).unwrap_or_default());
         incoming.consume(discard);
@@ -475,20 +510,21 @@ fn drive(
                 if outgoing.room().len() < bytes.len() {
                     return Err(Failure::Protocol("a flight of the handshake that is too long".to_owned()));
                 }
+                randoms.note(&bytes);
                 put(outgoing, &bytes);
             }
             Step::Continue => {}
             Step::Done if *fed == 0 => return Ok(true),
-            Step::Done | Step::Blocked => match incoming.bytes().get(*fed..) {
-                Some(&[_, _, _, high, low, ref body @ ..]) => {
-                    let length = usize::from(u16::from_be_bytes([high, low]));
-                    if body.len() < length {
-                        return Ok(false);
-                    }
-                    *fed += HEAD + length;
+            Step::Done | Step::Blocked => {
+                let waiting = incoming.bytes().get(*fed..).unwrap_or_default();
+                let &[_, _, _, high, low, ref body @ ..] = waiting else { return Ok(false) };
+                let length = usize::from(u16::from_be_bytes([high, low]));
+                if body.len() < length {
+                    return Ok(false);
                 }
-                _ => return Ok(false),
-            },
+                randoms.note(waiting.get(..HEAD + length).unwrap_or_default());
+                *fed += HEAD + length;
+            }
             Step::Failed(failure) => {
                 // NOTE: what is told to the other end comes out of the next steps, which must see the same bytes again.
                 for _ in 0..4 {
@@ -522,5 +558,8 @@ fn agreed(connection: &rustls::CommonState) -> Result<Handshaken, Failure> {
         is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
         identity: None,
         peer: Peer { chain: chain.iter().map(|der: &CertificateDer<'_>| der.to_vec()).collect(), ..Peer::default() },
+        randoms: Randoms::default(),
+        offered: None,
+        secrets: None,
     })
 }

@@ -454,14 +454,20 @@ impl<'a> DistinguishedName<'a> {
             .parts()
             .map(|part| {
                 let mut text = format!("{}=", crate::names::short(part.oid));
-                let value = String::from_utf8_lossy(part.value);
-                for (at, character) in value.char_indices() {
+                for (at, byte) in part.value.iter().enumerate() {
                     let is_at_edge =
-                        character == ' ' && (at == 0 || at + 1 == value.len()) || character == '#' && at == 0;
-                    if ",+\"\\<>;".contains(character) || is_at_edge {
-                        text.push('\\');
+                        *byte == b' ' && (at == 0 || at + 1 == part.value.len()) || *byte == b'#' && at == 0;
+                    match byte {
+                        // What is no ASCII is written by number, as OpenSSL does.
+                        0..0x20 | 0x7f.. => {
+                            let _ = write!(text, "\\{byte:02X}");
+                            continue;
+                        }
+                        b',' | b'+' | b'"' | b'\\' | b'<' | b'>' | b';' => text.push('\\'),
+                        _ if is_at_edge => text.push('\\'),
+                        _ => {}
                     }
-                    text.push(character);
+                    text.push(char::from(*byte));
                 }
                 text
             })
@@ -470,7 +476,7 @@ impl<'a> DistinguishedName<'a> {
         parts.join(",")
     }
 
-    /// The part of this name, by OpenSSL's short name: the `occurrence`th, from the end where it is negative.
+    /// The part of this name, by OpenSSL's short name: the `occurrence`th, from the end where it is negative. There is none at 0.
     #[must_use]
     pub fn part(self, name: &str, occurrence: i64) -> Option<&'a [u8]> {
         let mut found: Vec<&'a [u8]> =
@@ -478,7 +484,7 @@ impl<'a> DistinguishedName<'a> {
         if occurrence < 0 {
             found.reverse();
         }
-        let index = usize::try_from(occurrence.unsigned_abs().max(1) - 1).ok()?;
+        let index = usize::try_from(occurrence.unsigned_abs().checked_sub(1)?).ok()?;
         found.get(index).copied()
     }
 }

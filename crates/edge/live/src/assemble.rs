@@ -265,7 +265,7 @@ impl<'a> Assembly<'a> {
         // NOTE: that it can be made was seen when the configuration was checked. One that could not would speak with nobody, rather
         // than in the clear.
         let acceptor = tls::Acceptor::new(&tls.entries, tls.strict_sni, sessions);
-        Arc::new(acceptor.unwrap_or_else(|_| tls::Acceptor::of_nobody()))
+        Arc::new(acceptor.unwrap_or_else(|_| tls::Acceptor::of_nobody()).keeping(config.global.tls.keeps))
     }
 }
 

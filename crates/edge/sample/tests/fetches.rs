@@ -625,8 +625,8 @@ fn references_are_kept_for_the_end() {
 
 #[test]
 fn what_is_not_supported_says_so() {
-    let error = expression("ssl_fc_session_key").unwrap_err();
-    let expected = "fetch method 'ssl_fc_session_key' is not supported yet: it comes with secrets and hellos of TLS";
+    let error = expression("ssl_fc_session_id").unwrap_err();
+    let expected = "fetch method 'ssl_fc_session_id' is not supported yet: it comes with identifiers and keys of TLS sessions, which the library of TLS does not give away";
     assert_eq!((error.to_string().as_str(), error.kind()), (expected, ErrorKind::Unsupported));
     let error = expression("pathh").unwrap_err();
     assert_eq!(error.to_string(), "unknown fetch method 'pathh', did you mean 'path' ?");

@@ -39,10 +39,16 @@ pub struct TlsTune {
     pub cached_sessions_max: usize,
     /// `tune.ssl.lifetime`: how long sessions can be resumed.
     pub lifetime: std::time::Duration,
+    /// `tune.ssl.capture-buffer-size` and `tune.ssl.keylog`.
+    pub keeps: tls::Keeps,
 }
 
 impl Default for TlsTune {
     fn default() -> Self {
-        Self { cached_sessions_max: 20_000, lifetime: std::time::Duration::from_secs(300) }
+        Self {
+            cached_sessions_max: 20_000,
+            lifetime: std::time::Duration::from_secs(300),
+            keeps: tls::Keeps::default(),
+        }
     }
 }

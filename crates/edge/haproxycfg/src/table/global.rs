@@ -454,11 +454,12 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("Entries of the cache of TLS sessions.", "tune.ssl.cachesize 20000")
         .line(secure::cache_size),
     tune("tune.ssl.capture-buffer-size", "<bytes>")
-        .doc("Captured part of the ClientHello.", "tune.ssl.capture-buffer-size 0")
-        .harmless("what a client offers is not kept yet"),
+        .doc("Bytes that are kept of what a client offers in its ClientHello, for `ssl_fc_cipherlist_*` and the like.", "tune.ssl.capture-buffer-size 512")
+        .line(secure::capture_size),
     tune("tune.ssl.capture-cipherlist-size", "<bytes>")
-        .doc("Captured list of ciphers.", "tune.ssl.capture-cipherlist-size 0")
-        .harmless("what a client offers is not kept yet"),
+        .doc("The former name of `tune.ssl.capture-buffer-size`.", "tune.ssl.capture-cipherlist-size 512")
+        .deprecated("'tune.ssl.capture-cipherlist-size' is deprecated and will be removed in version 2.7. Please use 'tune.ssl.capture-buffer-size' instead.")
+        .line(secure::capture_size),
     tune("tune.ssl.default-dh-param", "<bits>")
         .doc("Bits of the default Diffie-Hellman parameters.", "tune.ssl.default-dh-param 2048")
         .harmless(DH),
@@ -466,7 +467,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("A cache of TLS sessions for each process.", "tune.ssl.force-private-cache")
         .harmless("there is one process, whose workers share sessions"),
     tune("tune.ssl.hard-maxrecord", "<bytes>").doc("Largest TLS record.", "tune.ssl.hard-maxrecord 0").harmless("records are as long as what is at hand, 16 KiB at most"),
-    tune("tune.ssl.keylog", "{ on | off }").doc("Keeps TLS keys for logs.", "tune.ssl.keylog off").harmless("keys are not kept yet"),
+    tune("tune.ssl.keylog", "{ on | off }").doc("Keeps the secrets of clients' TLS connections while these last, for `ssl_fc_client_random` and the other fetches of a key log.", "tune.ssl.keylog on").line(secure::keylog),
     tune("tune.ssl.lifetime", "<time>").doc("Age of TLS sessions.", "tune.ssl.lifetime 300s").line(secure::lifetime),
     tune("tune.ssl.maxrecord", "<bytes>")
         .doc("Largest TLS record at the beginning of a transfer.", "tune.ssl.maxrecord 0")

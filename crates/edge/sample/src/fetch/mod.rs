@@ -13,6 +13,7 @@ mod request;
 mod stick;
 mod tls;
 mod tls_hello;
+mod tls_offer;
 
 use crate::arguments::{Argument, Arguments};
 use crate::context::Direction;
@@ -26,6 +27,7 @@ const TABLES: &[&[Fetch]] = &[
     connection::FETCHES,
     content::FETCHES,
     tls_hello::FETCHES,
+    tls_offer::FETCHES,
     tls::FETCHES,
     request::FETCHES,
     header::FETCHES,

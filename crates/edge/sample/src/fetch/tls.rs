@@ -149,6 +149,11 @@ pub(super) fn certificates() -> impl Iterator<Item = &'static Fetch> {
     OF_CLIENT.iter().chain(&OF_OURS).chain(&OF_SERVER)
 }
 
+/// The certificates of issuers that a client showed, one behind the other: OpenSSL leaves the client's own out of its chain.
+fn issuers<'a>(tls: &Handshaken) -> Option<Value<'a>> {
+    tls.peer.chain.get(1..).map(|issuers| binary(issuers.concat()))
+}
+
 /// A chain of certificates, one behind the other.
 fn chain<'a>(tls: &Handshaken) -> Option<Value<'a>> {
     (!tls.peer.chain.is_empty()).then(|| binary(tls.peer.chain.concat()))
@@ -230,8 +235,8 @@ pub(super) const FETCHES: &[Fetch] = &[
         "The result of verifying the client's certificate, 0 if it is good; nothing without TLS.",
         "acl valid ssl_c_verify 0",
     ),
-    Fetch::new("ssl_c_chain_der", Type::Bin, CLIENT, |call, _| of_client(call, chain)).doc(
-        "The client's certificate and those of its issuers in DER.",
+    Fetch::new("ssl_c_chain_der", Type::Bin, CLIENT, |call, _| of_client(call, issuers)).doc(
+        "The certificates of issuers that the client showed beside its own, in DER.",
         "http-request set-header X-Chain %[ssl_c_chain_der,base64]",
     ),
     Fetch::new("ssl_fc_cipher", Type::Str, CLIENT, |call, _| of_client(call, |tls| Some(text(tls.cipher))))

@@ -125,6 +125,30 @@ pub fn cache_size(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     Ok(())
 }
 
+/// `tune.ssl.capture-buffer-size`, and the former `tune.ssl.capture-cipherlist-size`: bytes of what a client offers.
+pub fn capture_size(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    /// What a ClientHello can have of it at most.
+    const MOST: usize = 1 << 16;
+    args::no_more(line, 1)?;
+    scope.state.global.tls.keeps.hello = args::lenient(scope, line, 1, 0..=MOST)?;
+    Ok(())
+}
+
+/// `tune.ssl.keylog`: whether secrets of connections are kept while these last.
+pub fn keylog(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    match line.word(1) {
+        word @ ("on" | "off") => {
+            scope.state.global.tls.keeps.secrets = word == "on";
+            Ok(())
+        }
+        word => {
+            let message = format!("'tune.ssl.keylog' expects either 'on' or 'off' but got '{word}'.");
+            Err(Problem::new(message).at(1))
+        }
+    }
+}
+
 /// `tune.ssl.lifetime`: seconds unless it says otherwise.
 pub fn lifetime(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 1)?;
