@@ -285,6 +285,57 @@ fn certificates_of_clients_are_verified() {
     }
 }
 
+/// What a client's library tells of its secrets: label and secret.
+#[derive(Debug, Default)]
+struct Told(std::sync::Mutex<Vec<(String, String)>>);
+
+impl rustls::KeyLog for Told {
+    fn log(&self, label: &str, random: &[u8], secret: &[u8]) {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let mut told = self.0.lock().unwrap();
+        told.push(("random".to_owned(), hex(random)));
+        told.push((label.to_lowercase(), hex(secret)));
+    }
+}
+
+#[test]
+fn key_logs_and_offers_are_those_of_the_client() {
+    let authority = Authority::new();
+    authority.certify("site.pem", &Wanted::default());
+    let front = free_address();
+    let labels = [
+        "client_handshake_traffic_secret",
+        "server_handshake_traffic_secret",
+        "client_traffic_secret_0",
+        "server_traffic_secret_0",
+        "exporter_secret",
+    ];
+    let fetches: String = labels.iter().map(|label| format!("{label}=%[ssl_fc_{label}] ")).collect();
+    let config = format!(
+        "{} tune.ssl.keylog on\n tune.ssl.capture-buffer-size 512\n{DEFAULTS}frontend f\n bind {front} ssl crt site.pem\n \
+         http-request return status 200 content-type text/plain lf-string \"random=%[ssl_fc_client_random,hex,lower] \
+         client_random=%[ssl_fc_session_key,hex,lower] {fetches}offer=%[ssl_fc_cipherlist_str]\"\n",
+        global(&authority)
+    );
+    let _edge = Edge::start_single(&config);
+    for (versions, labels, suite) in
+        [(TLS13, &labels[..], "TLS_AES_256_GCM_SHA384"), (TLS12, &["client_random"], "ECDHE-ECDSA-AES256-GCM-SHA384")]
+    {
+        let told = Arc::new(Told::default());
+        let mut settings = authority.client();
+        settings.versions = versions;
+        let mut config = (*settings.config()).clone();
+        config.key_log = Arc::clone(&told) as Arc<_>;
+        let answer = SecureWire::connect(&Arc::new(config), front, "localhost").unwrap().get("/").unwrap();
+        let told = told.0.lock().unwrap();
+        for label in ["random"].iter().chain(labels) {
+            let (_, secret) = told.iter().find(|(known, _)| known == label).unwrap();
+            assert!(answer.contains(&format!("{label}={secret} ")), "{label}: {answer}");
+        }
+        assert!(answer.rsplit("offer=").next().unwrap().split(',').any(|name| name == suite), "{answer}");
+    }
+}
+
 #[test]
 fn names_choose_certificates() {
     let authority = Authority::new();

@@ -15,6 +15,7 @@ use rcgen::{
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
+    sign::{CertifiedKey, SingleCertAndKey},
 };
 
 use super::{Folder, PATIENCE};
@@ -147,7 +148,11 @@ impl ClientSettings {
             None => builder.with_no_client_auth(),
             Some(file) => {
                 let chain = CertificateDer::pem_file_iter(file).unwrap().collect::<Result<Vec<_>, _>>().unwrap();
-                builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_file(file).unwrap()).unwrap()
+                // As it is: rustls would look into it, and refuse one of version 1.
+                let key =
+                    rustls::crypto::aws_lc_rs::sign::any_supported_type(&PrivateKeyDer::from_pem_file(file).unwrap());
+                let shown = SingleCertAndKey::from(CertifiedKey::new(chain, key.unwrap()));
+                builder.with_client_cert_resolver(Arc::new(shown))
             }
         };
         config.alpn_protocols.clone_from(&self.protocols);

@@ -60,6 +60,7 @@ impl Transaction {
         let [ip_high, ip_low] = halves(ip);
         let [a, b, c, d] = summary.termination.map(u64::from);
         let words = [
+            0,
             summary.session,
             ip_high,
             ip_low,
@@ -70,7 +71,7 @@ impl Transaction {
             summary.took_us.unwrap_or(u64::MAX),
             frontend_len | backend_len << 16 | server_len << 32 | line_len << 48,
         ];
-        self.record_words(Tag::Summary, &words, &texts, cut);
+        self.record_words(Tag::Summary, words, &texts, cut);
     }
 }
 

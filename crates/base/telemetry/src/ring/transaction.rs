@@ -37,7 +37,7 @@ impl Transaction {
     /// Forgets the records and begins transaction `id` at a time in microseconds since 1970.
     pub fn begin(&mut self, id: u64, now_us: u64) {
         self.bytes.clear();
-        self.bytes.resize(BLOCK_HEADER_BYTES, 0);
+        self.bytes.extend_from_slice(&[0; BLOCK_HEADER_BYTES]);
         self.id = id;
         self.started_us = now_us;
         self.offset_us = 0;
@@ -108,30 +108,33 @@ impl Transaction {
         self.bytes_max.saturating_sub(self.bytes.len() + RECORD_HEADER_BYTES + fixed) / WORD * WORD
     }
 
-    /// Adds a record made of numbers and then texts, which the caller has cut to fit.
+    /// Adds a record made of numbers and then texts, which the caller has cut to fit. The first number is the record's header, which
+    /// is put in here.
     pub(super) fn record_words<const WORDS: usize>(
         &mut self,
         tag: Tag,
-        words: &[u64; WORDS],
+        mut words: [u64; WORDS],
         texts: &[&[u8]],
         truncated: bool,
     ) {
-        let length = WORDS * WORD + texts.iter().map(|text| text.len()).sum::<usize>();
+        let length = (WORDS - 1) * WORD + texts.iter().map(|text| text.len()).sum::<usize>();
         let padded = length.next_multiple_of(WORD);
         if self.bytes.len() + RECORD_HEADER_BYTES + padded > self.bytes_max || self.records == u16::MAX {
             self.truncated = true;
             return;
         }
-        let header = u64::from(tag.number()) | ((length as u64) << 16) | (u64::from(self.offset_us) << 32);
-        self.bytes.reserve(RECORD_HEADER_BYTES + padded);
-        self.bytes.extend_from_slice(&header.to_le_bytes());
-        for word in words {
-            self.bytes.extend_from_slice(&word.to_le_bytes());
+        if let Some(header) = words.first_mut() {
+            *header = u64::from(tag.number()) | ((length as u64) << 16) | (u64::from(self.offset_us) << 32);
         }
+        // NOTE: each request writes one: room is made once, numbers are copied in one piece, and padding as a whole word.
+        let end = self.bytes.len() + RECORD_HEADER_BYTES + padded;
+        self.bytes.reserve(RECORD_HEADER_BYTES + padded + WORD);
+        self.bytes.extend_from_slice(words.map(u64::to_le_bytes).as_flattened());
         for text in texts {
             self.bytes.extend_from_slice(text);
         }
-        self.bytes.extend_from_slice(PADDING.get(..padded - length).unwrap_or_default());
+        self.bytes.extend_from_slice(&PADDING);
+        self.bytes.truncate(end);
         self.truncated |= truncated;
         self.records += 1;
     }
