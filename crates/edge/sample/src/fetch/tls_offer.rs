@@ -1,6 +1,7 @@
 //! What a client has offered in its ClientHello, and what its connection is encrypted with: for fingerprints of clients, and for those
 //! who read captured connections.
 
+use basics::hex;
 use tls::{Handshaken, Offered};
 
 use crate::{
@@ -38,16 +39,11 @@ fn binary<'a>(bytes: impl Into<Vec<u8>>) -> Value<'a> {
     Value::Bin(Bytes::Owned(bytes.into()))
 }
 
-fn hexadecimal(bytes: &[u8], digits: &[u8; 16]) -> Vec<u8> {
-    let digit = |value: u8| digits.get(usize::from(value)).copied().unwrap_or(b'0');
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
 /// A secret under a label of key logs, if secrets are kept (`tune.ssl.keylog on`).
 fn secret<'a>(call: &Call<'a>, label: &str) -> Fetched<'a> {
     let tls = call.context.client_tls();
     let secret = tls.as_ref().and_then(|tls| tls.secrets.as_ref()?.get(label));
-    secret.map(|secret| text(hexadecimal(secret, b"0123456789abcdef"))).into()
+    secret.map(|secret| text(hex::lower(secret))).into()
 }
 
 fn random<'a>(tls: Option<&Handshaken>, which: impl FnOnce(&tls::Randoms) -> Option<[u8; 32]>) -> Fetched<'a> {
@@ -68,7 +64,7 @@ pub(super) const FETCHES: &[Fetch] = &[
         "http-request set-header X-Ciphers %[ssl_fc_cipherlist_bin(1),be2dec(-,2)]",
     ),
     client("ssl_fc_cipherlist_hex", Type::Bin, |call, _| {
-        offer(call, |offered| binary(hexadecimal(&numbers(call, &offered.suites), b"0123456789ABCDEF")))
+        offer(call, |offered| binary(hex::upper(&numbers(call, &offered.suites))))
     })
     .takes(FILTER, 0)
     .doc(
