@@ -12,7 +12,7 @@ use std::time::Duration;
 use http::Headers;
 
 use crate::bytes::Bytes;
-use crate::logformat::LogFields;
+use crate::log_fields::LogFields;
 use crate::value::Value;
 use crate::variables::{Scope, VariableName};
 

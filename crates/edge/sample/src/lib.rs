@@ -19,6 +19,8 @@ mod expression;
 mod fetch;
 mod http_path;
 mod keyword;
+mod loader;
+mod log_fields;
 mod logformat;
 mod map;
 mod number;
@@ -45,12 +47,14 @@ pub use error::{Error, ErrorKind};
 pub use expression::Expression;
 pub use fetch::fetches;
 pub use keyword::{Converter, Fetch, Fetched, State};
+pub use loader::{Loader, NoFiles};
+pub use log_fields::LogFields;
 pub use logformat::{
-    CLF_LOG_FORMAT, HTTP_LOG_FORMAT, HTTPS_LOG_FORMAT, LOG_VARIABLES, LogFields, LogFormat, LogFormatOptions,
-    LogVariable, LogVariableEntry, TCP_LOG_FORMAT,
+    CLF_LOG_FORMAT, HTTP_LOG_FORMAT, HTTPS_LOG_FORMAT, LOG_VARIABLES, LogFormat, LogFormatOptions, LogVariable,
+    LogVariableEntry, TCP_LOG_FORMAT,
 };
 pub use number::parse_hexadecimal;
-pub use parser::{Loader, NoFiles, ParseContext, Reference, ReferenceKind};
+pub use parser::{ParseContext, Reference, ReferenceKind};
 pub use pattern::{Hit, LookUp, MATCH_METHODS, MatchMethod, PatternReference, PatternReferences};
 pub use pcre::{Groups, Regex, expand};
 pub use place::{PLACES, Place, Places, Source, Sources};

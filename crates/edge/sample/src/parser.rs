@@ -1,37 +1,12 @@
-//! What parsing needs from outside: where in the configuration it stands, files, and a place for warnings and for names
-//! that are checked once everything is read.
+//! What parsing needs from outside: where in the configuration it stands, a loader of files, and a list for warnings and one for
+//! names that are checked once everything is read.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::error::Error;
+use crate::loader::Loader;
 use crate::pattern::{PatternReference, PatternReferences, User};
 use crate::token::PublicKeys;
-
-/// Reads files and resolves names for a configuration. This crate touches neither disk nor network.
-pub trait Loader {
-    /// The content of the file at `path`.
-    ///
-    /// # Errors
-    /// What the system says, in words.
-    fn load(&self, path: &str) -> Result<Vec<u8>, String>;
-
-    /// An address of the host called `name`, for addresses in ACLs; none by default.
-    fn resolve(&self, name: &str) -> Option<IpAddr> {
-        let _ = name;
-        None
-    }
-}
-
-/// A loader without any file.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoFiles;
-
-impl Loader for NoFiles {
-    fn load(&self, _: &str) -> Result<Vec<u8>, String> {
-        Err("no files here".to_owned())
-    }
-}
 
 /// What a name in an argument must be the name of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::{Flags, Item, LogFields, LogFormat, LogVariable};
+use super::{Flags, Item, LogFormat, LogVariable};
 use crate::bytes::Bytes;
 use crate::context::{Address, Context, Direction, Options};
 use crate::date::offset_text;
 use crate::http_path;
+use crate::log_fields::LogFields;
 use crate::number::{ipv6_text, push_decimal, push_ipv4};
 use basics::{Date, hex};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::elements::{Element, Elements};
 use super::reference::{Compilation, PatternReference, User};
 use crate::error::{Error, ErrorKind};
-use crate::parser::Loader;
+use crate::loader::Loader;
 
 /// Every list of patterns of a configuration.
 #[derive(Clone, Debug, Default)]
