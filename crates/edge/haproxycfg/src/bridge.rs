@@ -3,28 +3,17 @@
 use std::{net::IpAddr, sync::Arc};
 
 use sample::{
-    AclSet, Condition, Error, Expression, Loader, LogFormat, LogFormatOptions, ParseContext, Place, Places, Reference,
-    Regex, VariableName,
+    AclSet, Condition, Error, Expression, Loader, LogFormat, LogFormatOptions, ParseContext, Place, Places, Regex,
+    VariableName,
 };
 
 use crate::{
     diagnostics::Problem,
     line::Line,
     model::Mode,
-    scope::{Scope, Section},
+    scope::{NamedReference, Scope, Section},
     source::Files,
 };
-
-/// A name in an expression, and the line that it stands in.
-#[derive(Clone, Debug)]
-pub struct NamedReference {
-    /// The name and what it must be.
-    pub reference: Reference,
-    /// Where it stands.
-    pub line: Line,
-    /// The `defaults` section or proxy that it stands in.
-    pub section: Section,
-}
 
 /// Reads pattern files through [`Files`].
 struct PatternLoader<'a> {

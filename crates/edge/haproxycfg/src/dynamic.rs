@@ -9,9 +9,10 @@ use crate::{
     diagnostics::{Diagnostics, Problem},
     finish,
     keywords::server::set_address,
+    lexer::is_name_character,
     line::{Line, Word},
+    missing,
     model::{Config, Location, Proxy, ProxyIndex, Server, ServerIndex},
-    parser::is_name_character,
     scope::{ProxyDraft, Scope, Section, ServerDraft, State},
     source::NoFiles,
     table::{self, Group, Parse},
@@ -93,7 +94,7 @@ pub fn server(
     if let Some(track) = &draft.pending.track {
         server.track = Some(followed(config, backend, known, track)?);
     }
-    if let Some(problem) = finish::missing_check_port(proxy, &server).or_else(|| finish::missing_agent_port(&server)) {
+    if let Some(problem) = finish::missing_check_port(proxy, &server).or_else(|| missing::agent_port(&server)) {
         return Err(problem);
     }
     if server.minconn > server.maxconn {

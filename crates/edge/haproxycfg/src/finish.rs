@@ -9,27 +9,17 @@ use std::{
 use sample::ReferenceKind;
 
 use crate::{
-    bridge::NamedReference,
     diagnostics::{Diagnostic, Prefix, Problem, Severity},
     keywords::{cache, option, peers, program, resolvers},
     line::Line,
+    missing,
     model::{
         CheckAction, CheckPort, CheckProtocol, Config, HttpReuse, InitAddr, LoadServerState, Mode, Proxy, ProxyIndex,
         ProxyKind, Server, ServerAddress, ServerIndex, ServerPort, ServerProtocol,
     },
     rules,
-    scope::{Scope, Section},
+    scope::{NamedReference, Scope, Section},
 };
-
-/// HAProxy's word for a kind of proxy in messages.
-#[must_use]
-pub fn kind_word(kind: ProxyKind) -> &'static str {
-    match kind {
-        ProxyKind::Frontend => "frontend",
-        ProxyKind::Backend => "backend",
-        ProxyKind::Listen => "proxy",
-    }
-}
 
 /// HAProxy's word for a mode in messages.
 #[must_use]
@@ -72,15 +62,6 @@ pub fn finish(scope: &mut Scope<'_>) {
     check_references(scope);
     check_pattern_changes(scope);
     scope.state.patterns.finish();
-}
-
-/// That a proxy, or what HAProxy makes one of, may wait for ever.
-pub(crate) fn missing_timeouts(kind: &str, name: &str) -> String {
-    format!(
-        "missing timeouts for {kind} '{name}'.\n   | While not properly invalid, you will certainly encounter various \
-         problems\n   | with such a configuration. To fix this, please ensure that all following\n   | timeouts are set to \
-         a non-zero value: 'client', 'connect', 'server'."
-    )
 }
 
 /// What is to be spoken to a server and to its checks must be what the proxy and the kind of check can speak.
@@ -304,11 +285,11 @@ fn resolve_default_backend(scope: &mut Scope<'_>, index: usize) {
             "{} {} '{own_name}' ({}:{}) tries to use incompatible {} {} '{}' ({}:{}) as its default backend (see \
              'mode').",
             mode_word(own_mode),
-            kind_word(own_kind),
+            own_kind.word(),
             place.file,
             place.line,
             mode_word(other.mode),
-            kind_word(other.kind),
+            other.kind.word(),
             other.name,
             other.location.file,
             other.location.line
@@ -468,16 +449,8 @@ pub fn missing_check_port(proxy: &Proxy, server: &Server) -> Option<String> {
         Some(true) if have_ports.iter().all(|has_port| *has_port) => return None,
         Some(true) => "nor check port, and a tcp_check rule 'connect' with no port information",
     };
-    let kind = kind_word(proxy.kind);
+    let kind = proxy.kind.word();
     Some(format!("config: {kind} '{}': server '{}' has neither service port {lacks}.", proxy.name, server.name))
-}
-
-/// An agent needs a port.
-#[must_use]
-pub fn missing_agent_port(server: &Server) -> Option<String> {
-    let has_port = server.agent_port.or(server.check_port).is_some();
-    (server.agent_check && !has_port)
-        .then(|| format!("server {} does not have agent port. Agent check has been disabled.", server.name))
 }
 
 /// HAProxy's checks of a proxy as a whole.
@@ -485,7 +458,7 @@ fn check_proxy(scope: &mut Scope<'_>) {
     let draft = scope.proxy();
     let is_balanced = draft.simple.is_balanced;
     let proxy = &mut draft.proxy;
-    let (name, kind) = (Arc::clone(&proxy.name), kind_word(proxy.kind));
+    let (name, kind) = (Arc::clone(&proxy.name), proxy.kind.word());
     let mut warnings = Vec::new();
     let mut alerts = Vec::new();
     if proxy.kind.has_frontend() && proxy.binds.is_empty() {
@@ -508,7 +481,7 @@ fn check_proxy(scope: &mut Scope<'_>) {
     if (proxy.kind.has_frontend() && timeouts.client.is_none())
         || (proxy.kind.has_backend() && !proxy.servers.is_empty() && (timeouts.connect.is_none() || lacks_server))
     {
-        warnings.push(missing_timeouts(kind, &name));
+        warnings.push(missing::timeouts(kind, &name));
     }
     // Long ago these two were the timeout of connections.
     timeouts.tarpit = timeouts.tarpit.or(timeouts.connect);

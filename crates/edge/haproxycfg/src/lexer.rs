@@ -271,6 +271,11 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
 }
 
+/// Whether names of sections, servers and ACLs may contain it.
+pub fn is_name_character(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.' | ':')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

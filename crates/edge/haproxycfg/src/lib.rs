@@ -23,6 +23,7 @@ pub mod finish;
 pub mod keywords;
 pub mod lexer;
 pub mod line;
+mod missing;
 pub mod model;
 pub mod parser;
 pub mod reference;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     condition,
     diagnostics::{Diagnostic, FATAL_ERRORS_MAX, Problem, Severity},
-    lexer::{self, Surroundings},
+    lexer::{self, Surroundings, is_name_character},
     line::{Line, Modifier, Word},
     scope::{Scope, Section},
     table::{self, Group},
@@ -350,9 +350,4 @@ fn evaluate(scope: &Scope<'_>, line: &Line) -> Result<bool, Problem> {
         }
         Problem::new(message)
     })
-}
-
-/// Whether names of sections, servers and ACLs may contain it.
-pub fn is_name_character(character: char) -> bool {
-    character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.' | ':')
 }

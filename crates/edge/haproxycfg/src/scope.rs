@@ -7,11 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use sample::{AclSet, PatternReferences, PublicKeys};
+use sample::{AclSet, PatternReferences, PublicKeys, Reference};
 
 use crate::{
     address::{self, Accepts, Address, Family, Host},
-    bridge::NamedReference,
     diagnostics::{Diagnostic, Diagnostics, FATAL_ERRORS_MAX, Problem, Severity},
     keywords,
     line::Line,
@@ -53,6 +52,17 @@ pub struct ProxyDraft {
     pub(crate) simple: keywords::proxy::Pending,
     /// ACLs declared in it, which no other section sees.
     pub(crate) acls: AclSet,
+}
+
+/// A name in an expression, and the line that it stands in.
+#[derive(Clone, Debug)]
+pub struct NamedReference {
+    /// The name and what it must be.
+    pub reference: Reference,
+    /// Where it stands.
+    pub line: Line,
+    /// The `defaults` section or proxy that it stands in.
+    pub section: Section,
 }
 
 /// From this many servers on, those of a section are found by hash.
@@ -201,7 +211,7 @@ impl Scope<'_> {
         match self.section {
             Section::Proxy(index) => {
                 let kind = self.state.proxies.get(index).map_or(ProxyKind::Listen, |draft| draft.proxy.kind);
-                crate::finish::kind_word(kind)
+                kind.word()
             }
             _ => "defaults",
         }

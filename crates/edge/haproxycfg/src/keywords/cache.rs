@@ -126,7 +126,7 @@ pub fn finish(scope: &mut Scope<'_>) {
     }
     for draft in &scope.state.proxies {
         let proxy = &draft.proxy;
-        let own = format!("config: {} '{}'", crate::finish::kind_word(proxy.kind), proxy.name);
+        let own = format!("config: {} '{}'", proxy.kind.word(), proxy.name);
         for (place, filter) in proxy.filters.iter().enumerate() {
             let Filter::Cache { name, is_implied } = filter else { continue };
             if !scope.state.caches.iter().any(|cache| cache.name == *name) {

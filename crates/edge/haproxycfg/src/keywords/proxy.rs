@@ -73,7 +73,7 @@ pub fn id(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     let other = scope.state.simple.proxy_ids.get(&number).and_then(|index| scope.state.proxies.get(*index));
     if let Some(other) = other {
         let (name, place) = (other.proxy.name.clone(), other.proxy.location.clone());
-        let kind = crate::finish::kind_word(other.proxy.kind);
+        let kind = other.proxy.kind.word();
         let own = scope.kind_word();
         let own_name = scope.proxy().proxy.name.clone();
         let message = format!(

@@ -7,14 +7,13 @@ use sample::AclSet;
 use crate::{
     args,
     diagnostics::Problem,
-    finish::kind_word,
     keywords::{
         bind,
         proxy::{Pending, RETRIES_DEFAULT, SESSION_SERVERS_DEFAULT},
     },
+    lexer::is_name_character,
     line::Line,
     model::{Balance, LoadServerState, ProxyKind, TcpKeepalive},
-    parser::is_name_character,
     rules,
     scope::{ProxyDraft, Scope, Section},
     table::Group,
@@ -93,7 +92,7 @@ pub fn proxy(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     let is_referenced = line.word(2) == "from" && !line.word(3).is_empty();
     let defaults = if is_referenced {
         args::no_more(line, 3)?;
-        Some(referenced_defaults(scope, line, 3, name, kind_word(kind))?)
+        Some(referenced_defaults(scope, line, 3, name, kind.word())?)
     } else {
         let last = scope.state.defaults.len().checked_sub(1);
         if let Some(usage) = last.and_then(|last| scope.state.simple.usage.get_mut(last)) {
@@ -210,8 +209,8 @@ fn refuse_duplicate(scope: &mut Scope<'_>, line: &Line, kind: ProxyKind) {
         let place = &other.proxy.location;
         format!(
             "{} '{name}' has the same name as {} '{name}' declared at {}:{}.",
-            kind_word(kind),
-            kind_word(other.proxy.kind),
+            kind.word(),
+            other.proxy.kind.word(),
             place.file,
             place.line
         )

@@ -10,11 +10,11 @@ use balance::{Observe, OnError};
 use crate::{
     address::{self, Accepts, Family, Host, Port},
     diagnostics::{Prefix, Problem},
-    finish,
     keywords::tls::{self, TlsWords},
+    lexer::is_name_character,
     line::Line,
+    missing,
     model::{Location, ProxyOptions, ResolveOptions, Server, ServerAddress, ServerPort, WebSocketProtocol},
-    parser::is_name_character,
     scope::{Scope, ServerDraft},
     table::{Group, Parse},
 };
@@ -197,7 +197,7 @@ fn add(scope: &mut Scope<'_>, line: &Line, index: usize, names: &[String]) -> Re
         if draft.server.check && draft.pending.track.is_some() {
             return Err(Problem::new("unable to enable checks and tracking at the same time!"));
         }
-        if let Some(message) = finish::missing_agent_port(&draft.server) {
+        if let Some(message) = missing::agent_port(&draft.server) {
             return Err(Problem::new(message).expected("'agent-port <port>'"));
         }
         draft.server.tls = tls::server::finish(scope, &draft)?;

@@ -35,6 +35,16 @@ impl ProxyKind {
     pub fn has_backend(self) -> bool {
         self != Self::Frontend
     }
+
+    /// HAProxy's word for it in messages.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Frontend => "frontend",
+            Self::Backend => "backend",
+            Self::Listen => "proxy",
+        }
+    }
 }
 
 /// `mode`.

@@ -389,7 +389,7 @@ fn check_limits(scope: &mut Scope<'_>) {
         let line = &wanted.line;
         let proxy = &scope.proxy().proxy;
         let name = line.word(wanted.at);
-        let kind = crate::finish::kind_word(proxy.kind);
+        let kind = proxy.kind.word();
         let problem = match bandwidths(proxy).find(|filter| filter.name == name) {
             None => {
                 let message = format!(

@@ -382,7 +382,7 @@ pub(super) fn finish(scope: &mut Scope<'_>) {
         let is_implied = ring.name.starts_with(IMPLIED);
         let lacks_timeout = ring.timeout_connect.is_none() || ring.timeout_server.is_none();
         if lacks_timeout && !is_implied && !ring.servers.is_empty() {
-            warnings.push(crate::finish::missing_timeouts("backend", &ring.name));
+            warnings.push(crate::missing::timeouts("backend", &ring.name));
         }
     }
     for message in warnings {

@@ -65,7 +65,7 @@ pub(crate) fn peers_table(scope: &mut Scope<'_>, line: &Line, peers: &Arc<str>) 
 fn refuse_known(scope: &Scope<'_>, name: &str) -> Result<(), Problem> {
     let Some(other) = scope.stick_table_named(name).and_then(|index| scope.stick_table(index)) else { return Ok(()) };
     let owner = other.proxy.and_then(|index| scope.state.proxies.get(index.0 as usize));
-    let kind = owner.map_or("peers", |draft| crate::finish::kind_word(draft.proxy.kind));
+    let kind = owner.map_or("peers", |draft| draft.proxy.kind.word());
     let owner = owner.map_or_else(|| other.peers.clone().unwrap_or_default(), |draft| Arc::clone(&draft.proxy.name));
     let message = format!(
         "stick-table name '{name}' conflicts with table declared in {kind} '{owner}' at {}:{}.",
