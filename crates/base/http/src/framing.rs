@@ -83,13 +83,13 @@ pub fn enforce_framing(headers: &mut Headers, body: BodyLength) {
     let encoding = only(headers, HeaderId::TransferEncoding);
     match body {
         BodyLength::None | BodyLength::UntilClose => {
-            if (length, encoding) != (Found::None, Found::None) {
+            if (length, encoding) != (FieldCount::None, FieldCount::None) {
                 headers.retain_known(|id, _, _| !matches!(id, HeaderId::ContentLength | HeaderId::TransferEncoding));
             }
         }
         BodyLength::Exact(wanted) => {
-            let right = matches!(length, Found::One(value) if parse_content_length(value) == Ok(wanted));
-            if encoding != Found::None {
+            let right = matches!(length, FieldCount::One(value) if parse_content_length(value) == Ok(wanted));
+            if encoding != FieldCount::None {
                 headers.remove_known(HeaderId::TransferEncoding);
             }
             if !right {
@@ -98,8 +98,8 @@ pub fn enforce_framing(headers: &mut Headers, body: BodyLength) {
             }
         }
         BodyLength::Chunked => {
-            let right = matches!(encoding, Found::One(value) if value.eq_ignore_ascii_case(b"chunked"));
-            if length != Found::None {
+            let right = matches!(encoding, FieldCount::One(value) if value.eq_ignore_ascii_case(b"chunked"));
+            if length != FieldCount::None {
                 headers.remove_known(HeaderId::ContentLength);
             }
             if !right {
@@ -111,18 +111,18 @@ pub fn enforce_framing(headers: &mut Headers, body: BodyLength) {
 
 /// How many fields there are with an id.
 #[derive(PartialEq)]
-enum Found<'a> {
+enum FieldCount<'a> {
     None,
     One(&'a [u8]),
     Several,
 }
 
-fn only(headers: &Headers, id: HeaderId) -> Found<'_> {
+fn only(headers: &Headers, id: HeaderId) -> FieldCount<'_> {
     let mut values = headers.all_known(id);
     match (values.next(), values.next()) {
-        (None, _) => Found::None,
-        (Some(value), None) => Found::One(value),
-        (Some(_), Some(_)) => Found::Several,
+        (None, _) => FieldCount::None,
+        (Some(value), None) => FieldCount::One(value),
+        (Some(_), Some(_)) => FieldCount::Several,
     }
 }
 

@@ -244,7 +244,7 @@ impl Headers {
 
     /// The values of every field called `name` (letter case ignored), in order.
     pub fn all<'a>(&'a self, name: &'a [u8]) -> impl DoubleEndedIterator<Item = &'a [u8]> {
-        let wanted = Wanted::of(name);
+        let wanted = SoughtName::of(name);
         let fields = self.candidates(wanted.id).iter();
         fields.filter(move |field| wanted.is(field, &self.arena)).map(|field| field.value.of(&self.arena))
     }
@@ -264,7 +264,7 @@ impl Headers {
     /// The value of the first field called `name`, which may be gone before the value is.
     #[must_use]
     pub fn value_of(&self, name: &[u8]) -> Option<&[u8]> {
-        let wanted = Wanted::of(name);
+        let wanted = SoughtName::of(name);
         let field = self.candidates(wanted.id).iter().find(|field| wanted.is(field, &self.arena));
         field.map(|field| field.value.of(&self.arena))
     }
@@ -273,7 +273,7 @@ impl Headers {
     #[inline]
     #[must_use]
     pub fn value_named(&self, id: HeaderId, name: &[u8]) -> Option<&[u8]> {
-        let wanted = Wanted { id, name };
+        let wanted = SoughtName { id, name };
         let field = self.candidates(id).iter().find(|field| wanted.is(field, &self.arena));
         field.map(|field| field.value.of(&self.arena))
     }
@@ -293,7 +293,7 @@ impl Headers {
     /// Whether a field is called `name`.
     #[must_use]
     pub fn contains(&self, name: &[u8]) -> bool {
-        let wanted = Wanted::of(name);
+        let wanted = SoughtName::of(name);
         self.candidates(wanted.id).iter().any(|field| wanted.is(field, &self.arena))
     }
 
@@ -350,7 +350,7 @@ impl Headers {
     /// The same for a name whose id is known.
     pub fn remove_named(&mut self, id: HeaderId, name: &[u8]) -> bool {
         let before = self.fields.len();
-        let wanted = Wanted { id, name };
+        let wanted = SoughtName { id, name };
         if !self.may_have(bit(wanted.id)) {
             return false;
         }
@@ -441,7 +441,7 @@ impl Headers {
     /// Gives every field called `name` the name `new`, keeping values and places; whether there was one.
     pub fn rename(&mut self, name: &[u8], new: &[u8]) -> bool {
         let mut found = false;
-        let wanted = Wanted::of(name);
+        let wanted = SoughtName::of(name);
         let id = HeaderId::of(new);
         self.seen |= bit(id);
         self.edited |= bit(id) | bit(wanted.id);
@@ -617,15 +617,15 @@ pub(crate) const fn bit(id: HeaderId) -> u64 {
 const _: () = assert!(HeaderId::COUNT <= 64, "each id needs a bit");
 
 /// A name being looked for: by id when it is well known, letter by letter when not.
-struct Wanted<'a> {
+struct SoughtName<'a> {
     id: HeaderId,
     name: &'a [u8],
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> SoughtName<'a> {
     #[inline]
     fn of(name: &'a [u8]) -> Self {
-        Wanted { id: HeaderId::of(name), name }
+        SoughtName { id: HeaderId::of(name), name }
     }
 
     #[inline]

@@ -31,7 +31,7 @@ use vsm::counters::Main;
 pub use crate::common::Numbers;
 use crate::{
     backend::{AskedBy, Backend, Order, Recoding},
-    common::{Asked, Common, Connection, ConnectionWishes, status_of},
+    common::{Common, Connection, ConnectionWishes, DirectorFacts, status_of},
     fields,
     loaded::Loaded,
     log::{BEREQ, Log, RESP},
@@ -517,7 +517,8 @@ impl Client {
             return self.elsewhere(&answer);
         }
         let url = self.host.request.target();
-        let backend = self.host.common.resolve(self.host.hint, &Asked { key: b"", url, digest: self.host.digest });
+        let backend =
+            self.host.common.resolve(self.host.hint, &DirectorFacts { key: b"", url, digest: self.host.digest });
         let Common { log, now, .. } = &mut self.host.common;
         log.count(Main::s_pipe);
         self.note = Note::PIPE;

@@ -200,7 +200,7 @@ impl Common {
     }
 
     /// The backend that is asked in the end. `digest` is that of a request to a backend.
-    pub(crate) fn resolve(&self, backend: Option<Backend>, asked: &Asked<'_>) -> Option<Backend> {
+    pub(crate) fn resolve(&self, backend: Option<Backend>, asked: &DirectorFacts<'_>) -> Option<Backend> {
         let loaded = &self.loaded;
         loaded.resolve(backend?, |director, object| {
             let mut shard = ShardParameters::default();
@@ -233,7 +233,7 @@ impl Common {
 }
 
 /// What a director may go by.
-pub(crate) struct Asked<'a> {
+pub(crate) struct DirectorFacts<'a> {
     /// What decides for a director of VCL 3 that goes by a key.
     pub(crate) key: &'a [u8],
     /// The URL.

@@ -19,7 +19,7 @@ use std::{
 use bytes::Bytes;
 use http::{ResponseHead, StoredHead};
 use lifetime::Times;
-pub(crate) use place::Place;
+pub(crate) use place::PublishedKey;
 use sizes::allocated;
 
 pub use filler::Filler;
@@ -60,7 +60,7 @@ pub struct Object {
     hits: AtomicU64,
     xid: AtomicU64,
     /// Where it stands; set when it is published.
-    pub(crate) place: Place,
+    pub(crate) place: PublishedKey,
     /// Bans up to here do not match it.
     pub(crate) ban_mark: Mark,
     /// Its place in its storage's queues.
@@ -158,7 +158,7 @@ impl Object {
             times: Times::new(lifetime),
             hits: AtomicU64::new(0),
             xid: AtomicU64::new(0),
-            place: Place::default(),
+            place: PublishedKey::default(),
             is_gone: AtomicBool::new(false),
             ban_mark: cache.bans().newest(),
             frequency: AtomicU8::new(0),
@@ -200,7 +200,7 @@ impl Object {
             times: Times::new(lifetime),
             hits: AtomicU64::new(0),
             xid: AtomicU64::new(0),
-            place: Place::default(),
+            place: PublishedKey::default(),
             is_gone: AtomicBool::new(false),
             ban_mark,
             frequency: AtomicU8::new(0),

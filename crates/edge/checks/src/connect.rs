@@ -39,7 +39,7 @@ pub(super) fn words(error: &io::Error) -> String {
 
 /// What a connect step asks for, with its port known.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct ConnectOrder {
     target: Target,
     proxy_header: Option<SendProxy>,
     /// The SOCKS4 proxy on the way.
@@ -55,7 +55,7 @@ pub(super) struct Wanted {
     is_default: bool,
 }
 
-impl Wanted {
+impl ConnectOrder {
     /// What `step` asks for: the step's address, the one for checks, or the server's own; and likewise for the port.
     pub(super) fn of(
         subject: &Subject<'_>,
@@ -159,7 +159,7 @@ fn through(subject: &Subject<'_>, step: &CheckConnect) -> Option<SocketAddr> {
 }
 
 /// Opens a connection and waits until it stands and the PROXY header, if any, is sent. The caller bounds the time.
-pub(super) async fn connect(subject: &Subject<'_>, wanted: &Wanted) -> Result<Connection, Refusal> {
+pub(super) async fn connect(subject: &Subject<'_>, wanted: &ConnectOrder) -> Result<Connection, Refusal> {
     // HAProxy: what fails before a TCP connection stands is a connection problem, but a unix socket's is a socket error.
     let status = match wanted.target {
         Target::Inet(_) => CheckStatus::Layer4Connection,
@@ -220,7 +220,7 @@ fn at_once(error: &io::Error) -> String {
     with_reason(text, error)
 }
 
-async fn connect_tcp(subject: &Subject<'_>, wanted: &Wanted, address: SocketAddr) -> Result<Stream, String> {
+async fn connect_tcp(subject: &Subject<'_>, wanted: &ConnectOrder, address: SocketAddr) -> Result<Stream, String> {
     let (proxy, server) = (subject.proxy, subject.server);
     let settings = proxy.settings();
     let from = server.and_then(|server| server.config.source.as_ref()).or(settings.source.as_ref());
@@ -243,7 +243,7 @@ async fn connect_tcp(subject: &Subject<'_>, wanted: &Wanted, address: SocketAddr
 /// A socket that connects, from this port if the source is a range of them; with an error, HAProxy's words for it.
 async fn start_tcp(
     subject: &Subject<'_>,
-    wanted: &Wanted,
+    wanted: &ConnectOrder,
     address: SocketAddr,
     from: Option<source::Source<'_>>,
     port: u16,

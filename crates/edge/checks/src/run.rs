@@ -238,7 +238,7 @@ impl<'a> Check<'a> {
             (Some(_), Some(connect)) => interval.min(connect),
             _ => interval,
         };
-        let wanted = connect::Wanted::of(&self.subject, wanted, listens, &self.context());
+        let wanted = connect::ConnectOrder::of(&self.subject, wanted, listens, &self.context());
         self.deadline = Instant::now() + limit.max(Duration::from_millis(1));
         match timeout_at(self.deadline, connect(&self.subject, &wanted)).await {
             Err(_) => Err(self.failure(CheckStatus::Layer4Timeout, "", step).into()),

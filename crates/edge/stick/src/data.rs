@@ -223,7 +223,7 @@ pub(crate) struct Field {
 
 /// One type of an entry: where it begins, how many elements it has, and the period of its rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Part {
+struct DataSlot {
     word: u16,
     len: u8,
     period: u32,
@@ -232,7 +232,7 @@ struct Part {
 /// What the entries of a table hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    parts: [Part; DataType::COUNT],
+    parts: [DataSlot; DataType::COUNT],
     words: usize,
 }
 
@@ -263,7 +263,7 @@ impl Layout {
         // All types with the longest arrays have some 600 words, so this always fits.
         let word = u16::try_from(self.words).map_err(|_| StoreError::ArrayLen)?;
         if let Some(part) = self.parts.get_mut(data as usize) {
-            *part = Part { word, len, period };
+            *part = DataSlot { word, len, period };
             self.words += usize::from(len) * data.kind().words();
         }
         Ok(())

@@ -24,7 +24,7 @@ const END_TIME_MAX: Duration = Duration::from_secs(20);
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// A sample site, or the store.
-struct Part {
+struct DemoProcess {
     name: &'static str,
     port: u16,
     /// What its process is told.
@@ -36,7 +36,7 @@ struct Part {
 pub struct Stage {
     port: u16,
     folder: PathBuf,
-    parts: Vec<Part>,
+    parts: Vec<DemoProcess>,
     edge: Child,
     cluster: Option<DemoCluster>,
 }
@@ -52,7 +52,7 @@ impl Stage {
             .map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
         let mut parts = parts(port, &folder);
         let started = write_configuration(&folder, port).and_then(|file| {
-            parts.iter_mut().try_for_each(Part::start)?;
+            parts.iter_mut().try_for_each(DemoProcess::start)?;
             start_edge(&file)
         });
         match started {
@@ -222,7 +222,7 @@ Tidegate runs. Open these in a browser:
     }
 }
 
-impl Part {
+impl DemoProcess {
     fn start(&mut self) -> Result<(), String> {
         let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
         self.process = Some(part(&words).map_err(|error| format!("cannot start {}: {error}", self.name))?);
@@ -230,7 +230,7 @@ impl Part {
     }
 }
 
-fn parts(edge: u16, folder: &Path) -> Vec<Part> {
+fn parts(edge: u16, folder: &Path) -> Vec<DemoProcess> {
     let store = edge + 3;
     let data = folder.join("store").to_string_lossy().into_owned();
     let words = |name: &str, port: u16| {
@@ -241,7 +241,7 @@ fn parts(edge: u16, folder: &Path) -> Vec<Part> {
         };
         words.into_iter().map(str::to_owned).collect()
     };
-    let part = |(port, name)| Part { name, port, words: words(name, port), process: None };
+    let part = |(port, name)| DemoProcess { name, port, words: words(name, port), process: None };
     (edge + 1..).zip(PARTS).map(part).collect()
 }
 

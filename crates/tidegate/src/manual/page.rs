@@ -11,25 +11,25 @@ use clap_mangen::{
 use super::{File, tree};
 
 /// A place that a page tells of: what it is, and the pages that it concerns.
-struct Place {
+struct DocumentedFile {
     path: &'static str,
     doc: &'static str,
     pages: &'static [&'static str],
 }
 
 /// What the package brings, in the section FILES.
-const PLACES: &[Place] = &[
-    Place {
+const PLACES: &[DocumentedFile] = &[
+    DocumentedFile {
         path: "/etc/tidegate/edge/haproxy.cfg",
         doc: "What tidegate.service runs: a load balancer, in HAProxy's language.",
         pages: &["tidegate", "tidegate-edge", "tidegate-haproxy"],
     },
-    Place {
+    DocumentedFile {
         path: "/etc/tidegate/store/redis.conf",
         doc: "What tidegate-store.service runs: settings of a store, by redis.conf's names.",
         pages: &["tidegate", "tidegate-store", "tidegate-redis-server"],
     },
-    Place {
+    DocumentedFile {
         path: "/run/tidegate/tidegate.pid",
         doc: "The process number of tidegate.service's master.",
         pages: &[
@@ -41,7 +41,7 @@ const PLACES: &[Place] = &[
             "tidegate-log",
         ],
     },
-    Place {
+    DocumentedFile {
         path: "/var/lib/tidegate",
         doc: "The data of tidegate-store.service.",
         pages: &["tidegate", "tidegate-store", "tidegate-redis-server", "tidegate-backup", "tidegate-restore"],

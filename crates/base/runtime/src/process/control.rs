@@ -6,7 +6,7 @@
 //! how HAProxy since 2.7 answers `reload`.
 
 use super::conversation::Conversation;
-use super::talk::{self, Asked, FIRST_TIME_MAX};
+use super::talk::{self, ConversationRequest, FIRST_TIME_MAX};
 use crate::listen::{NoConnection, Stream, accept_one};
 use crate::log;
 use crate::system::register;
@@ -156,7 +156,7 @@ pub(crate) async fn serve(
     socket: OwnedFd,
     open_to_all: bool,
     gate: Rc<Gate>,
-    asked: mpsc::UnboundedSender<Asked>,
+    asked: mpsc::UnboundedSender<ConversationRequest>,
     begin: impl Fn() -> Box<dyn Conversation>,
 ) -> io::Result<()> {
     let socket = register(socket, Interest::READABLE)?;

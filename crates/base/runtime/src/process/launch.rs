@@ -26,7 +26,7 @@ const PROGRAM: &str = "program:";
 
 /// The part of this process.
 #[derive(Debug)]
-pub(crate) enum Part {
+pub(crate) enum ProcessPart {
     /// Started by a user.
     Start,
     /// Detached from the terminal; tells the process that a user started when it serves.
@@ -46,30 +46,32 @@ pub(crate) enum Part {
 }
 
 /// Finds out which part this process plays.
-pub(crate) fn part() -> io::Result<Part> {
-    let Some(value) = std::env::var_os(VARIABLE) else { return Ok(Part::Start) };
+pub(crate) fn part() -> io::Result<ProcessPart> {
+    let Some(value) = std::env::var_os(VARIABLE) else { return Ok(ProcessPart::Start) };
     let value = value.to_string_lossy();
-    for (name, make) in [("successor:", Part::Successor as fn(OwnedFd) -> Part), ("master:", Part::Master)] {
+    for (name, make) in
+        [("successor:", ProcessPart::Successor as fn(OwnedFd) -> ProcessPart), ("master:", ProcessPart::Master)]
+    {
         if let Some(rest) = value.strip_prefix(name) {
             return match own_state(rest) {
                 Some(number) => Ok(make(system::take_inherited(number)?)),
-                None => Ok(Part::Start),
+                None => Ok(ProcessPart::Start),
             };
         }
     }
     if let Some(parent) = value.strip_prefix(PROGRAM) {
-        return Ok(own_program(parent).map_or(Part::Start, Part::Program));
+        return Ok(own_program(parent).map_or(ProcessPart::Start, ProcessPart::Program));
     }
     let make = match &*value {
-        "daemon" => Part::Daemon,
-        "worker" => Part::Worker,
-        "probe" => Part::Probe,
-        "check" => Part::Check,
-        _ => return Ok(Part::Start),
+        "daemon" => ProcessPart::Daemon,
+        "worker" => ProcessPart::Worker,
+        "probe" => ProcessPart::Probe,
+        "check" => ProcessPart::Check,
+        _ => return Ok(ProcessPart::Start),
     };
     let input = std::io::stdin();
     if !is_channel(&input) {
-        return Ok(Part::Start);
+        return Ok(ProcessPart::Start);
     }
     let own = rustix::io::fcntl_dupfd_cloexec(&input, 3)?;
     rustix::stdio::dup2_stdin(null()?)?;

@@ -49,7 +49,7 @@ pub use role::{
 use crate::log;
 use crate::workers::panic_text;
 use beginning::Beginning;
-use launch::Part;
+use launch::ProcessPart;
 use master::Master;
 use message::PlanFile;
 use started::Started;
@@ -77,22 +77,22 @@ pub fn run<R: Role>(role: R, options: Options) -> ExitCode {
 fn start<R: Role>(role: R, options: Options) -> io::Result<ExitCode> {
     launch::restore_name();
     let caller = match launch::part()? {
-        Part::Start if options.daemon => return started::start_daemon(),
-        Part::Start => None,
-        Part::Daemon(caller) => {
+        ProcessPart::Start if options.daemon => return started::start_daemon(),
+        ProcessPart::Start => None,
+        ProcessPart::Daemon(caller) => {
             rustix::process::setsid()?;
             Some(caller)
         }
-        Part::Worker(socket) => return block_on(worker::serve(role, socket)),
-        Part::Probe(socket) => return block_on(master::upgrade::answer_probe(role, socket)),
-        Part::Program(spec) => return Err(program::turn_into(&spec)),
-        Part::Check(socket) => return block_on(check::answer(role, socket)),
-        Part::Master(file) => {
+        ProcessPart::Worker(socket) => return block_on(worker::serve(role, socket)),
+        ProcessPart::Probe(socket) => return block_on(master::upgrade::answer_probe(role, socket)),
+        ProcessPart::Program(spec) => return Err(program::turn_into(&spec)),
+        ProcessPart::Check(socket) => return block_on(check::answer(role, socket)),
+        ProcessPart::Master(file) => {
             let Beginning { plan, pidfile, caller } = Beginning::read(file)?;
             let started = Started::new(pidfile, caller);
             return block_on(async { Master::begin(role, options, plan, started)?.run().await });
         }
-        Part::Successor(file) => {
+        ProcessPart::Successor(file) => {
             let state = handoff::State::read(file)?;
             return block_on(async { Master::succeed(role, options, state)?.run().await });
         }

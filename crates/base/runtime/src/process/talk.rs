@@ -25,7 +25,7 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// What a conversation wants of the master.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum ConversationRequest {
     /// To know how things stand.
     Status(oneshot::Sender<MasterStatus>),
     /// To give this socket to the worker with this number, which answers there.
@@ -38,7 +38,7 @@ pub(crate) enum Asked {
 pub(crate) async fn serve(
     client: OwnedFd,
     mut conversation: Box<dyn Conversation>,
-    asked: mpsc::UnboundedSender<Asked>,
+    asked: mpsc::UnboundedSender<ConversationRequest>,
     inside: Inside,
     first_time_max: Option<Duration>,
 ) -> io::Result<()> {
@@ -48,7 +48,7 @@ pub(crate) async fn serve(
     loop {
         loop {
             let (sender, status) = oneshot::channel();
-            let _ = asked.send(Asked::Status(sender));
+            let _ = asked.send(ConversationRequest::Status(sender));
             let Ok(status) = status.await else { return Ok(()) };
             match conversation.next(&status) {
                 Step::Wait => break,
@@ -58,7 +58,7 @@ pub(crate) async fn serve(
                     send(&client, then.as_bytes()).await?;
                 }
                 Step::Order(order) => {
-                    let _ = asked.send(Asked::Order { order, client: client.into_inner() });
+                    let _ = asked.send(ConversationRequest::Order { order, client: client.into_inner() });
                     return Ok(());
                 }
                 Step::End(text) => return send(&client, text.as_bytes()).await,
@@ -84,13 +84,13 @@ pub(crate) async fn serve(
 /// Passes a command on to a worker and its answer back.
 async fn relay(
     client: &AsyncFd<OwnedFd>,
-    asked: &mpsc::UnboundedSender<Asked>,
+    asked: &mpsc::UnboundedSender<ConversationRequest>,
     pid: u32,
     text: &str,
 ) -> io::Result<()> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    let _ = asked.send(Asked::Talk { pid, socket: theirs });
+    let _ = asked.send(ConversationRequest::Talk { pid, socket: theirs });
     let worker = register(ours, Interest::READABLE | Interest::WRITABLE)?;
     // A worker that is gone meanwhile is an answer without a word.
     let sent = send(&worker, text.as_bytes()).await;

@@ -14,7 +14,7 @@ use vcl::{
 };
 
 use crate::{
-    common::{Asked, Common, bytes_of, is_first_line, seconds, set_field, status_of, text, unset_field},
+    common::{Common, DirectorFacts, bytes_of, is_first_line, seconds, set_field, status_of, text, unset_field},
     log::{BEREQ, BERESP, Log, MessageTags},
     modules::{self, Exchange},
 };
@@ -81,7 +81,7 @@ impl BackendHost {
     /// The backend that is asked in the end.
     pub(crate) fn resolved(&self, backend: Option<Backend>) -> Option<Backend> {
         let key = self.digest.as_ref().map_or(&[][..], |digest| &digest.0);
-        self.common.resolve(backend, &Asked { key, url: self.request.target(), digest: self.digest })
+        self.common.resolve(backend, &DirectorFacts { key, url: self.request.target(), digest: self.digest })
     }
 
     fn headers(&self, message: Message) -> Option<&Headers> {

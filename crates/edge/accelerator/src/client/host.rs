@@ -15,7 +15,7 @@ use vcl::{
 };
 
 use crate::{
-    common::{Asked, Common, bytes_of, is_first_line, seconds, set_field, status_of, text, unset_field},
+    common::{Common, DirectorFacts, bytes_of, is_first_line, seconds, set_field, status_of, text, unset_field},
     fields,
     log::{BEREQ, Log, MessageTags, REQ, RESP},
     modules::{self, Exchange},
@@ -368,7 +368,7 @@ impl Host for ClientHost {
 
     fn resolve(&mut self, backend: Option<Backend>) -> Option<Backend> {
         let key = self.client_key();
-        self.common.resolve(backend, &Asked { key: &key, url: self.request.target(), digest: None })
+        self.common.resolve(backend, &DirectorFacts { key: &key, url: self.request.target(), digest: None })
     }
 
     fn hash_data(&mut self, data: &[u8]) {

@@ -6,7 +6,7 @@ mod throttles;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use files::FilesRead;
-pub(crate) use throttles::Asked;
+pub(crate) use throttles::ThrottleCall;
 use throttles::Throttles;
 
 /// Files that programs have read, tokens of `vsthrottle`, chance.

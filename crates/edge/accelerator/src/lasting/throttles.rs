@@ -41,18 +41,18 @@ impl Bucket {
 }
 
 #[derive(Debug, Default)]
-struct Part {
+struct BucketShard {
     buckets: HashMap<[u8; 32], Bucket>,
     calls: u32,
 }
 
-impl Part {
+impl BucketShard {
     fn sweep(&mut self, now: f64) {
         self.buckets.retain(|_, bucket| now - bucket.last_use < bucket.period || bucket.is_blocked(now));
     }
 
     /// The bucket of a key, if it has one or there is room for it.
-    fn bucket(&mut self, asked: &Asked) -> Option<&mut Bucket> {
+    fn bucket(&mut self, asked: &ThrottleCall) -> Option<&mut Bucket> {
         self.calls += 1;
         let is_full = self.buckets.len() >= BUCKETS_MAX && !self.buckets.contains_key(&asked.key);
         if self.calls >= CALLS_BETWEEN_SWEEPS {
@@ -68,7 +68,7 @@ impl Part {
 }
 
 /// What a call asks.
-pub(crate) struct Asked {
+pub(crate) struct ThrottleCall {
     pub(crate) key: [u8; 32],
     pub(crate) limit: i64,
     pub(crate) period: f64,
@@ -78,7 +78,7 @@ pub(crate) struct Asked {
 
 /// All buckets, for all programs.
 #[derive(Debug)]
-pub(crate) struct Throttles([Mutex<Part>; PARTS]);
+pub(crate) struct Throttles([Mutex<BucketShard>; PARTS]);
 
 impl Default for Throttles {
     fn default() -> Self {
@@ -87,13 +87,13 @@ impl Default for Throttles {
 }
 
 impl Throttles {
-    fn part(&self, key: &[u8; 32]) -> MutexGuard<'_, Part> {
+    fn part(&self, key: &[u8; 32]) -> MutexGuard<'_, BucketShard> {
         let [first, ..] = *key;
         #[expect(clippy::indexing_slicing, reason = "a remainder of their number")]
         self.0[usize::from(first) % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn is_denied(&self, asked: &Asked) -> bool {
+    pub(crate) fn is_denied(&self, asked: &ThrottleCall) -> bool {
         let mut part = self.part(&asked.key);
         let Some(bucket) = part.bucket(asked) else { return false };
         if bucket.is_blocked(asked.now) {
@@ -111,7 +111,7 @@ impl Throttles {
         true
     }
 
-    pub(crate) fn return_token(&self, asked: &Asked) {
+    pub(crate) fn return_token(&self, asked: &ThrottleCall) {
         let mut part = self.part(&asked.key);
         if let Some(bucket) = part.bucket(asked) {
             bucket.fill(asked.now);
@@ -120,7 +120,7 @@ impl Throttles {
         }
     }
 
-    pub(crate) fn remaining(&self, asked: &Asked) -> i64 {
+    pub(crate) fn remaining(&self, asked: &ThrottleCall) -> i64 {
         let mut part = self.part(&asked.key);
         let Some(bucket) = part.bucket(asked) else { return asked.limit };
         if bucket.is_blocked(asked.now) {
@@ -131,22 +131,22 @@ impl Throttles {
         now.tokens
     }
 
-    pub(crate) fn blocked(&self, asked: &Asked) -> f64 {
+    pub(crate) fn blocked(&self, asked: &ThrottleCall) -> f64 {
         let part = self.part(&asked.key);
         part.buckets.get(&asked.key).map_or(0.0, |bucket| (bucket.blocked_until - asked.now).max(0.0))
     }
 
-    pub(crate) fn remove(&self, asked: &Asked) {
+    pub(crate) fn remove(&self, asked: &ThrottleCall) {
         self.part(&asked.key).buckets.remove(&asked.key);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, BUCKETS_MAX, Throttles};
+    use super::{BUCKETS_MAX, ThrottleCall, Throttles};
 
-    fn asked(key: u8, limit: i64, block: f64, now: f64) -> Asked {
-        Asked { key: [key; 32], limit, period: 10.0, block, now }
+    fn asked(key: u8, limit: i64, block: f64, now: f64) -> ThrottleCall {
+        ThrottleCall { key: [key; 32], limit, period: 10.0, block, now }
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
         for number in 0..BUCKETS_MAX as u64 + 10 {
             let mut key = [0; 32];
             key[8..16].copy_from_slice(&number.to_ne_bytes());
-            throttles.is_denied(&Asked { key, ..asked(0, 1, 0.0, 100.0) });
+            throttles.is_denied(&ThrottleCall { key, ..asked(0, 1, 0.0, 100.0) });
         }
         assert_eq!(throttles.part(&[0; 32]).buckets.len(), BUCKETS_MAX);
         throttles.part(&[0; 32]).sweep(200.0);

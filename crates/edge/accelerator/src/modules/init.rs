@@ -11,7 +11,7 @@ use vcl::{
 };
 
 use super::Exchange;
-use crate::common::{Asked, Common};
+use crate::common::{Common, DirectorFacts};
 
 /// The host of `vcl_init`: there is no message.
 pub(crate) struct InitHost {
@@ -52,7 +52,7 @@ impl Host for InitHost {
     }
 
     fn resolve(&mut self, backend: Option<Backend>) -> Option<Backend> {
-        self.common.resolve(backend, &Asked { key: b"", url: b"", digest: None })
+        self.common.resolve(backend, &DirectorFacts { key: b"", url: b"", digest: None })
     }
 
     fn hash_data(&mut self, _: &[u8]) {}

@@ -4,10 +4,10 @@ use sha2::{Digest as _, Sha256};
 use vcl::{modules::FunctionId, run::Value};
 
 use super::{Arguments, Outcome, argument, integer_at, number_at};
-use crate::{common::Common, lasting::Asked};
+use crate::{common::Common, lasting::ThrottleCall};
 
 /// A key with other numbers is another key; one that is not set is none.
-fn asked_by(arguments: Arguments<'_, '_>, now: f64) -> Option<Asked> {
+fn asked_by(arguments: Arguments<'_, '_>, now: f64) -> Option<ThrottleCall> {
     let text = argument(arguments, 0).and_then(Value::text)?;
     let (limit, period, block) = (integer_at(arguments, 1), number_at(arguments, 2), number_at(arguments, 3));
     let mut hasher = Sha256::new();
@@ -15,7 +15,7 @@ fn asked_by(arguments: Arguments<'_, '_>, now: f64) -> Option<Asked> {
     hasher.update(limit.to_ne_bytes());
     hasher.update(period.to_ne_bytes());
     hasher.update(block.to_ne_bytes());
-    Some(Asked { key: hasher.finalize().into(), limit, period, block, now })
+    Some(ThrottleCall { key: hasher.finalize().into(), limit, period, block, now })
 }
 
 /// Does what a function does.

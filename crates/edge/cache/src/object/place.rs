@@ -50,7 +50,7 @@ impl Variant {
 
 /// The digest that an object is found by and its number; nothing of both before it is published. It is published once.
 #[derive(Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct PublishedKey {
     digest: [AtomicU64; 4],
     number: AtomicU64,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Place {
 /// The number of one that is being published.
 const BEGUN: u64 = u64::MAX;
 
-impl Place {
+impl PublishedKey {
     /// Says where it is; whether nobody has said so before.
     pub(crate) fn set(&self, digest: Digest, number: u64) -> bool {
         if self.number.compare_exchange(0, BEGUN, AcqRel, Relaxed).is_err() {

@@ -38,7 +38,7 @@ struct Line {
 
 /// Everything that tasks of connections need.
 #[derive(Clone)]
-struct Place {
+struct PeerTask {
     hub: Arc<Hub>,
     process: Arc<Process>,
     section: Arc<LiveSection>,
@@ -46,7 +46,7 @@ struct Place {
     line: Rc<Line>,
 }
 
-impl Place {
+impl PeerTask {
     fn now(&self) -> u64 {
         self.process.milliseconds(Instant::now())
     }
@@ -141,7 +141,7 @@ fn look_at(
     while let Some(action) = state.poll_action() {
         match action {
             Action::Connect { connection, peer } => {
-                let place = Place {
+                let place = PeerTask {
                     hub: Arc::clone(hub),
                     process: Arc::clone(process),
                     section: Arc::clone(section),
@@ -164,14 +164,14 @@ fn arrive(hub: &Arc<Hub>, process: &Arc<Process>, lines: &mut Lines, arrival: Ar
         section.ends.lock().unwrap_or_else(PoisonError::into_inner).insert(id, (peer, local));
     }
     let line = lines.open(&section, id);
-    let place = Place { hub: Arc::clone(hub), process: Arc::clone(process), section, id, line };
+    let place = PeerTask { hub: Arc::clone(hub), process: Arc::clone(process), section, id, line };
     spawn_local(async move {
         converse(&place, &stream).await;
         place.end();
     });
 }
 
-async fn open(place: Place, peer: usize) {
+async fn open(place: PeerTask, peer: usize) {
     if let Some(peer) = place.section.peers.get(peer)
         && let Some(stream) = reach(&place, peer).await
     {
@@ -181,7 +181,7 @@ async fn open(place: Place, peer: usize) {
     place.end();
 }
 
-async fn reach(place: &Place, peer: &LivePeer) -> Option<Stream> {
+async fn reach(place: &PeerTask, peer: &LivePeer) -> Option<Stream> {
     let options = ConnectOptions {
         source: peer.source.as_ref().map(|source| sockets::source(source, None)),
         user_timeout: peer.user_timeout,
@@ -203,7 +203,7 @@ async fn reach(place: &Place, peer: &LivePeer) -> Option<Stream> {
 }
 
 /// Carries bytes until either side ends the connection.
-async fn converse(place: &Place, stream: &Stream) {
+async fn converse(place: &PeerTask, stream: &Stream) {
     let mut input = vec![0; INPUT_LEN];
     let (mut output, mut sent, mut is_last) = (Vec::new(), 0, false);
     while !place.is_over() {

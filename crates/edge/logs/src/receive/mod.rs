@@ -69,7 +69,7 @@ struct Forward {
 struct Arrival {
     socket: Socket,
     header: Header,
-    place: Place,
+    place: ConnectionSlot,
 }
 
 /// What a connection begins with, before its lines.
@@ -93,9 +93,9 @@ struct Door {
 
 /// One connection of those that a section may have.
 #[derive(Debug)]
-struct Place(Arc<Door>);
+struct ConnectionSlot(Arc<Door>);
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Relaxed);
         self.0.changed.notify_waiters();
@@ -128,7 +128,7 @@ impl Inlet {
     /// Gives a connection to the thread.
     pub fn hand_over(&self, socket: Socket) {
         self.door.connections.fetch_add(1, Relaxed);
-        let place = Place(Arc::clone(&self.door));
+        let place = ConnectionSlot(Arc::clone(&self.door));
         // Without the thread the process is ending, and the connection with it.
         let _ = self.orders.send(Order::Arrive(Arrival { socket, header: self.header, place }));
     }

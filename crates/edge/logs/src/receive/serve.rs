@@ -20,7 +20,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Arrival, Door, Forward, Header, Order, Place, Section};
+use super::{Arrival, ConnectionSlot, Door, Forward, Header, Order, Section};
 use crate::{
     message::{Framed, Message, framed},
     output::Outputs,
@@ -185,7 +185,7 @@ async fn datagrams(socket: Rc<UdpSocket>, section: Rc<LiveSection>, hall: Rc<Hal
 }
 
 /// Takes the lines of a connection until it ends, is malformed or falls silent.
-async fn converse(stream: Stream, header: Header, section: Rc<LiveSection>, place: Place, hall: Rc<Hall>) {
+async fn converse(stream: Stream, header: Header, section: Rc<LiveSection>, place: ConnectionSlot, hall: Rc<Hall>) {
     lines(&stream, header, &section, &hall).await;
     hall.connections.set(hall.connections.get() - 1);
     hall.ended.notify_one();

@@ -181,8 +181,8 @@ pub(super) const CONVERTERS: &[Converter] = &[
         };
         Some(match call.judge(found)? {
             // As in HAProxy, the bytes stay a block.
-            Found::Text(range) => Value::Bin(packet.slice(range.start, range.end)),
-            Found::Number(number) => Value::bin(number.to_string()),
+            FieldValue::Text(range) => Value::Bin(packet.slice(range.start, range.end)),
+            FieldValue::Number(number) => Value::bin(number.to_string()),
         })
     })
     .takes(&[ArgumentType::Str, ArgumentType::Str], 2)
@@ -247,7 +247,7 @@ fn field_of(number: i64) -> Option<Field> {
 
 /// The value of a field: where its text is, or a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Found {
+enum FieldValue {
     Text(Range<usize>),
     Number(u32),
 }
@@ -266,7 +266,7 @@ struct Packet {
     will_payload: Range<usize>,
     username: Range<usize>,
     password: Range<usize>,
-    properties: Vec<(u8, Found)>,
+    properties: Vec<(u8, FieldValue)>,
 }
 
 impl Packet {
@@ -313,8 +313,7 @@ impl Packet {
         if self.version == 5 {
             self.read_properties(reader, IN_CONNECT).filter(|is_known| *is_known)?;
         }
-        let has_text =
-            |packet: &Packet, number| matches!(packet.property(number), Some(Found::Text(text)) if !text.is_empty());
+        let has_text = |packet: &Packet, number| matches!(packet.property(number), Some(FieldValue::Text(text)) if !text.is_empty());
         if has_text(self, AUTHENTICATION_DATA) && !has_text(self, AUTHENTICATION_METHOD) {
             return None;
         }
@@ -366,13 +365,13 @@ impl Packet {
                 return None;
             }
             let found = match form {
-                Form::Switch => Found::Number(list.integer(1).filter(|value| *value <= 1)?),
-                Form::Two => Found::Number(list.integer(2)?),
-                Form::TwoPositive => Found::Number(list.integer(2).filter(|value| *value > 0)?),
-                Form::Four => Found::Number(list.integer(4)?),
-                Form::FourPositive => Found::Number(list.integer(4).filter(|value| *value > 0)?),
-                Form::Text => Found::Text(list.text()?),
-                Form::SomeText => Found::Text(list.text().filter(|text| !text.is_empty())?),
+                Form::Switch => FieldValue::Number(list.integer(1).filter(|value| *value <= 1)?),
+                Form::Two => FieldValue::Number(list.integer(2)?),
+                Form::TwoPositive => FieldValue::Number(list.integer(2).filter(|value| *value > 0)?),
+                Form::Four => FieldValue::Number(list.integer(4)?),
+                Form::FourPositive => FieldValue::Number(list.integer(4).filter(|value| *value > 0)?),
+                Form::Text => FieldValue::Text(list.text()?),
+                Form::SomeText => FieldValue::Text(list.text().filter(|text| !text.is_empty())?),
                 Form::Pair => {
                     list.text()?;
                     list.text()?;
@@ -384,14 +383,14 @@ impl Packet {
         Some(true)
     }
 
-    fn property(&self, number: u8) -> Option<&Found> {
+    fn property(&self, number: u8) -> Option<&FieldValue> {
         self.properties.iter().find(|(other, _)| *other == number).map(|(_, found)| found)
     }
 
     /// The value of a field; a text that is empty is none.
-    fn field(&self, field: Field) -> Option<Found> {
-        let text = |range: &Range<usize>| (!range.is_empty()).then(|| Found::Text(range.clone()));
-        let number = |value: u8| Some(Found::Number(u32::from(value)));
+    fn field(&self, field: Field) -> Option<FieldValue> {
+        let text = |range: &Range<usize>| (!range.is_empty()).then(|| FieldValue::Text(range.clone()));
+        let number = |value: u8| Some(FieldValue::Number(u32::from(value)));
         match field {
             Field::Flags => number(self.flags),
             Field::ReasonCode => number(self.reason),
@@ -402,18 +401,18 @@ impl Packet {
             Field::WillPayload => text(&self.will_payload),
             Field::Username => text(&self.username),
             Field::Password => text(&self.password),
-            Field::Keepalive => Some(Found::Number(self.keepalive)),
+            Field::Keepalive => Some(FieldValue::Number(self.keepalive)),
             Field::Property(number) => {
                 let known = |list: Properties| list.iter().find(|(other, _)| *other == number).map(|(_, form)| *form);
                 let own = if self.kind == CONNECT { IN_CONNECT } else { IN_CONNACK };
                 let of_will = || known(IN_WILL).filter(|_| self.kind == CONNECT && self.flags & WILL != 0);
                 let form = known(own).or_else(of_will).filter(|_| self.version == 5)?;
                 match (self.property(number), form) {
-                    (Some(Found::Text(range)), _) => text(range),
+                    (Some(FieldValue::Text(range)), _) => text(range),
                     (Some(found), _) => Some(found.clone()),
                     // A number that is not there is zero.
                     (None, Form::Text | Form::SomeText | Form::Pair) => None,
-                    (None, _) => Some(Found::Number(0)),
+                    (None, _) => Some(FieldValue::Number(0)),
                 }
             }
         }

@@ -109,14 +109,14 @@ fn check(arguments: &mut Arguments, _: &mut ParseContext<'_>) -> Result<(), Stri
 }
 
 /// A field: where it starts, how it is written, and its length if it has one.
-struct Found {
+struct FieldPosition {
     start: usize,
     wire: u64,
     length: u64,
 }
 
 /// Looks the field up.
-fn look_up(reader: &mut Reader<'_>, call: &Call<'_>) -> Option<Found> {
+fn look_up(reader: &mut Reader<'_>, call: &Call<'_>) -> Option<FieldPosition> {
     let Some(Argument::Numbers(path)) = call.arguments.first() else { return None };
     let mut depth = 0;
     // Bytes left of the message that the path has led into; as HAProxy counts them, around 64 bits.
@@ -142,7 +142,7 @@ fn look_up(reader: &mut Reader<'_>, call: &Call<'_>) -> Option<Found> {
             return None;
         }
         if is_wanted && depth + 1 == path.len() {
-            return Some(Found { start: reader.position, wire, length: inner });
+            return Some(FieldPosition { start: reader.position, wire, length: inner });
         }
         if inner.cast_signed() > 0 {
             inner = inner.wrapping_sub((before - reader.left()) as u64);
@@ -156,10 +156,10 @@ fn look_up(reader: &mut Reader<'_>, call: &Call<'_>) -> Option<Found> {
     None
 }
 
-impl Found {
+impl FieldPosition {
     /// The value, read as the type that is asked for.
     fn read<'a>(self, message: Bytes<'a>, call: &Call<'a>) -> Option<Value<'a>> {
-        let Found { start, wire, length } = self;
+        let FieldPosition { start, wire, length } = self;
         let place = usize::try_from(call.integer(1)?).ok();
         let form = place.and_then(|place| TYPES.get(place)).map_or(Form::Block, |(_, form)| *form);
         let block = |message: Bytes<'a>, length: usize| {

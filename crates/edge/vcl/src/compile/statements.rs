@@ -25,7 +25,7 @@ use crate::{
 const HEADER_NAME_BYTES_MAX: usize = 127;
 
 /// What a name of variables stands for.
-pub(super) enum Found {
+pub(super) enum ResolvedName {
     Header(HeaderRef),
     Variable(Variable),
     /// A function of what a name of VCL 3 asked for: `server.port`.
@@ -136,9 +136,9 @@ impl Compiler<'_> {
         self.next();
         let (found, span) = self.variable_name()?;
         let (kind, access) = match &found {
-            Found::Header(header) => (Type::Header, header.message.headers()),
-            Found::Variable(variable) => (variable.definition().kind, variable.definition().access),
-            Found::Derived(..) => (Type::Void, NOWHERE),
+            ResolvedName::Header(header) => (Type::Header, header.message.headers()),
+            ResolvedName::Variable(variable) => (variable.definition().kind, variable.definition().access),
+            ResolvedName::Derived(..) => (Type::Void, NOWHERE),
         };
         let is_assignment = matches!(
             self.peek().kind,
@@ -181,23 +181,23 @@ impl Compiler<'_> {
             }
         };
         match (found, kind, arithmetic) {
-            (Found::Header(header), _, None) => Ok(Statement::SetHeader(header, self.expression(Type::String)?)),
-            (Found::Header(header), _, Some(_)) => {
+            (ResolvedName::Header(header), _, None) => Ok(Statement::SetHeader(header, self.expression(Type::String)?)),
+            (ResolvedName::Header(header), _, Some(_)) => {
                 self.note_use(access.read, Verb::Read, span);
                 let added = self.expression(Type::String)?;
                 let whole = Expression::Concat(vec![Expression::Header(header.clone()), added]);
                 Ok(Statement::SetHeader(header, whole))
             }
-            (Found::Variable(variable), Type::Body, None) => self.set_body(variable),
-            (Found::Variable(variable), Type::Body, Some(_)) => {
+            (ResolvedName::Variable(variable), Type::Body, None) => self.set_body(variable),
+            (ResolvedName::Variable(variable), Type::Body, Some(_)) => {
                 Ok(Statement::AppendBody(variable, self.expression(Type::Body)?))
             }
-            (Found::Variable(variable), kind, None) => Ok(Statement::Set(variable, self.expression(kind)?)),
-            (Found::Variable(variable), Type::String, Some(_)) => {
+            (ResolvedName::Variable(variable), kind, None) => Ok(Statement::Set(variable, self.expression(kind)?)),
+            (ResolvedName::Variable(variable), Type::String, Some(_)) => {
                 let added = self.expression(Type::String)?;
                 Ok(Statement::Set(variable, Expression::Concat(vec![Expression::Variable(variable), added])))
             }
-            (Found::Variable(variable), kind, Some(operator)) if kind.is_number() => {
+            (ResolvedName::Variable(variable), kind, Some(operator)) if kind.is_number() => {
                 let scales = matches!(operator, Arithmetic::Multiply | Arithmetic::Divide) && kind != Type::Int;
                 let added = self.expression(if scales { Type::Real } else { kind })?;
                 let both = Box::new((Expression::Variable(variable), added));
@@ -207,7 +207,7 @@ impl Compiler<'_> {
                 let words = format!("Expected '=' got '{}'", self.text(sign));
                 Err(Diagnostic::at(words, sign.span).say(format!("There is nothing to add to a {kind}.")))
             }
-            (Found::Derived(..), ..) => Err(Diagnostic::at("Variable is read only.", span)),
+            (ResolvedName::Derived(..), ..) => Err(Diagnostic::at("Variable is read only.", span)),
         }
     }
 
@@ -220,18 +220,18 @@ impl Compiler<'_> {
         self.next();
         let (found, span) = self.variable_name()?;
         let access = match &found {
-            Found::Header(header) => header.message.headers(),
-            Found::Variable(variable) => variable.definition().access,
-            Found::Derived(..) => NOWHERE,
+            ResolvedName::Header(header) => header.message.headers(),
+            ResolvedName::Variable(variable) => variable.definition().access,
+            ResolvedName::Derived(..) => NOWHERE,
         };
         if access.unset.is_empty() {
             return Err(Diagnostic::default().show_range(span).say("Variable cannot be unset."));
         }
         self.note_use(access.unset, Verb::Unset, span);
         Ok(match found {
-            Found::Header(header) => Statement::UnsetHeader(header),
-            Found::Variable(variable) => Statement::Unset(variable),
-            Found::Derived(..) => return Err(Diagnostic::at("Variable cannot be unset.", span)),
+            ResolvedName::Header(header) => Statement::UnsetHeader(header),
+            ResolvedName::Variable(variable) => Statement::Unset(variable),
+            ResolvedName::Derived(..) => return Err(Diagnostic::at("Variable cannot be unset.", span)),
         })
     }
 
@@ -458,15 +458,15 @@ impl Compiler<'_> {
             }
         };
         let (expression, kind, places) = match found {
-            Found::Header(header) => {
+            ResolvedName::Header(header) => {
                 let places = header.message.headers().read;
                 (Expression::Header(header), Type::Header, places)
             }
-            Found::Variable(variable) => {
+            ResolvedName::Variable(variable) => {
                 let definition = variable.definition();
                 (Expression::Variable(variable), definition.kind, definition.access.read)
             }
-            Found::Derived(expression, kind) => (expression, kind, Subroutines::BOTH),
+            ResolvedName::Derived(expression, kind) => (expression, kind, Subroutines::BOTH),
         };
         if kind == Type::Body {
             return Err(Diagnostic::new(format!("Expression has type BODY, expected {wanted}")).show_range(span));
@@ -497,7 +497,7 @@ impl Compiler<'_> {
     }
 
     /// Reads the name of a variable.
-    pub(super) fn variable_name(&mut self) -> Outcome<(Found, Span)> {
+    pub(super) fn variable_name(&mut self) -> Outcome<(ResolvedName, Span)> {
         let first = self.peek();
         if first.kind != Kind::Identifier {
             return Err(self.unexpected(Kind::Identifier));
@@ -531,7 +531,12 @@ impl Compiler<'_> {
         Err(wrong_version.unwrap_or_else(|| Diagnostic::new(format!("Symbol not found: '{name}'")).show_range(whole)))
     }
 
-    fn lookup(&mut self, name: &str, span: Span, wrong_version: &mut Option<Diagnostic>) -> Outcome<Option<Found>> {
+    fn lookup(
+        &mut self,
+        name: &str,
+        span: Span,
+        wrong_version: &mut Option<Diagnostic>,
+    ) -> Outcome<Option<ResolvedName>> {
         let version = self.version();
         let name = if version <= Version::V3 {
             if let Some(derived) = self.derived(name, span) {
@@ -554,7 +559,7 @@ impl Compiler<'_> {
         for variable in Variable::of_name(&name) {
             let definition = variable.definition();
             if (definition.since..=definition.until).contains(&version) {
-                return Ok(Some(Found::Variable(variable)));
+                return Ok(Some(ResolvedName::Variable(variable)));
             }
             let bound = if definition.since > version {
                 format!("Only available when {}.{} <= VCL syntax", definition.since.0 / 10, definition.since.0 % 10)
@@ -568,7 +573,7 @@ impl Compiler<'_> {
     }
 
     /// What VCL 3 has as a variable and today is a function of one.
-    fn derived(&mut self, name: &str, _span: Span) -> Option<Found> {
+    fn derived(&mut self, name: &str, _span: Span) -> Option<ResolvedName> {
         let in_fetch = matches!(self.legacy_place, Some(Subroutine::BackendResponse | Subroutine::BackendError));
         let backend = if in_fetch { Variable::BereqBackend } else { Variable::ReqBackendHint };
         let (function, of) = match name {
@@ -579,7 +584,7 @@ impl Compiler<'_> {
         };
         let function = modules::function("std", function)?;
         let call = Expression::Call(function, vec![Some(Expression::Variable(of))]);
-        Some(Found::Derived(call, function.returns))
+        Some(ResolvedName::Derived(call, function.returns))
     }
 
     fn note_moved(&mut self, name: &str, span: Span) {
@@ -599,7 +604,7 @@ impl Compiler<'_> {
     }
 
     /// `req.http.name`, `req.http."name"`.
-    fn header(&mut self, message: Message) -> Outcome<(Found, Span)> {
+    fn header(&mut self, message: Message) -> Outcome<(ResolvedName, Span)> {
         let first = self.next();
         self.next();
         self.next();
@@ -637,7 +642,7 @@ impl Compiler<'_> {
             let of = new.split('.').next().unwrap_or_default();
             message = Message::ALL.iter().find(|other| other.name() == of).copied().unwrap_or(message);
         }
-        Ok((Found::Header(HeaderRef { message, name: HeaderName::new(&name) }), span))
+        Ok((ResolvedName::Header(HeaderRef { message, name: HeaderName::new(&name) }), span))
     }
 }
 

@@ -29,7 +29,7 @@ const IDLE: u64 = u64::MAX;
 pub struct Log {
     memory: Memory,
     segment_words: usize,
-    place: Mutex<Place>,
+    place: Mutex<WritePosition>,
     /// A bit for each tag that is not written.
     masked: [AtomicU64; 4],
     flushes: AtomicU64,
@@ -38,7 +38,7 @@ pub struct Log {
 
 /// Where the next record goes.
 #[derive(Debug)]
-struct Place {
+struct WritePosition {
     /// A word behind the header.
     at: usize,
     /// Only its lower half is published.
@@ -103,7 +103,8 @@ impl Log {
 
     pub(crate) fn new(memory: Memory) -> Self {
         let segment_words = Self::segment_words(&memory);
-        let place = Place { at: 0, segment: FIRST_SEGMENT, writers: Vec::new(), figures: LogFigures::default() };
+        let place =
+            WritePosition { at: 0, segment: FIRST_SEGMENT, writers: Vec::new(), figures: LogFigures::default() };
         Self {
             memory,
             segment_words,
@@ -152,7 +153,7 @@ impl Log {
         };
     }
 
-    fn lock(&self) -> MutexGuard<'_, Place> {
+    fn lock(&self) -> MutexGuard<'_, WritePosition> {
         match self.place.try_lock() {
             Ok(place) => place,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -181,7 +182,7 @@ impl Log {
     }
 
     /// Takes the place of `words` words, and puts an end marker behind it. Nothing when it cannot be had.
-    fn reserve(&self, place: &mut Place, words: usize) -> Option<usize> {
+    fn reserve(&self, place: &mut WritePosition, words: usize) -> Option<usize> {
         let end = self.segment_words * SEGMENTS;
         if words >= self.segment_words {
             return None;

@@ -9,7 +9,7 @@ use crate::process::conversation::Order;
 use crate::process::machine::{Event, RequestId, SIGTERM};
 use crate::process::message::ToWorker;
 use crate::process::role::Role;
-use crate::process::talk::Asked;
+use crate::process::talk::ConversationRequest;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -62,12 +62,12 @@ impl<R: Role> Master<R> {
         Ok(())
     }
 
-    pub(super) fn asked(&mut self, asked: Asked) {
+    pub(super) fn asked(&mut self, asked: ConversationRequest) {
         match asked {
             // Whoever asked may have gone.
-            Asked::Status(answer) => drop(answer.send(self.status())),
-            Asked::Talk { pid, socket } => self.talk(pid, socket),
-            Asked::Order { order, client } => self.order(order, client),
+            ConversationRequest::Status(answer) => drop(answer.send(self.status())),
+            ConversationRequest::Talk { pid, socket } => self.talk(pid, socket),
+            ConversationRequest::Order { order, client } => self.order(order, client),
         }
     }
 

@@ -20,7 +20,7 @@ use super::old::{self, Inherited};
 use super::options::Options;
 use super::role::{CheckReason, DrainReason, MasterStatus, Role, WorkerState};
 use super::signals::{self, Caught};
-use super::talk::Asked;
+use super::talk::ConversationRequest;
 use super::{Started, now, privileges};
 use crate::listen::{SocketKey, SocketTable};
 use crate::log;
@@ -42,7 +42,7 @@ pub(super) const FIRST_GENERATION: Generation = 1;
 enum Input {
     Event(Event),
     Signal(Caught),
-    Asked(Asked),
+    Asked(ConversationRequest),
     Said(WorkerId, FromWorker, Vec<OwnedFd>),
     Checked(Result<PlanFile, String>),
 }
