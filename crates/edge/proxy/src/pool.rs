@@ -193,6 +193,10 @@ struct Need {
     used_max: Cell<usize>,
     /// The most lately: what is beyond it was not needed for a while.
     estimate: Cell<usize>,
+    /// After how many requests the server has left a connection that carries several, and how often in a row it was so many.
+    left_after: Cell<(u32, u32)>,
+    /// The server has spoken a protocol whose connections carry several exchanges.
+    carries_several: Cell<bool>,
 }
 
 impl Need {
@@ -219,6 +223,8 @@ impl Need {
 
 mod sharing;
 
+pub use self::sharing::{Opening, OpeningGuard};
+
 /// The idle connections of one worker, by server.
 #[derive(Debug)]
 pub struct ServerPool {
@@ -232,6 +238,8 @@ struct Idle {
     connections: VecDeque<Box<ServerConnection>>,
     /// Connections that carry several exchanges, idle or not.
     shared: Vec<Rc<Shared>>,
+    /// One that is being opened.
+    opening: Option<Rc<Opening>>,
     need: Rc<Need>,
     purge_at: Option<Instant>,
 }

@@ -28,6 +28,8 @@ pub struct Client {
     understands_protocols: bool,
     /// Streams that the server has left behind when it left.
     left_behind: VecDeque<StreamKey>,
+    /// The last stream that it goes on with, once it has left.
+    last_served: Option<u32>,
 }
 
 /// What is said of a request beside its head.
@@ -103,6 +105,7 @@ impl Role for Client {
     /// RFC 9113 section 6.8: what is beyond the last stream has not been begun, and may be asked elsewhere.
     fn peer_leaves(connection: &mut Connection<Self>, last: u32) {
         let Connection { streams, role, .. } = connection;
+        role.last_served = Some(last);
         for (key, stream) in streams.iter_mut().filter(|(key, _)| key.id() > last) {
             if !stream.is_closed() && stream.reset.replace(ErrorCode::REFUSED_STREAM).is_none() && stream.is_held {
                 role.left_behind.push_back(key);
@@ -157,6 +160,7 @@ impl ClientConnection {
             streams_allowed: None,
             understands_protocols: false,
             left_behind: VecDeque::new(),
+            last_served: None,
         };
         Self::begin(role, Reading::Header, settings, limits, out)
     }
@@ -187,6 +191,17 @@ impl ClientConnection {
     #[must_use]
     pub fn has_server_left(&self) -> bool {
         self.has_peer_left
+    }
+
+    /// How many requests the server has taken, once it has left and said so.
+    #[must_use]
+    pub fn requests_served(&self) -> Option<u32> {
+        self.role.last_served.filter(|last| *last < self.role.next_stream).map(|last| last.div_ceil(2))
+    }
+
+    /// Asks the server for a sign of life.
+    pub fn send_ping(&mut self) {
+        frame::write_ping(&mut self.out, 0, *b"tidegate");
     }
 
     /// Begins a stream with a request; `None` when no more may be begun now. Fields about the connection are left out.

@@ -1,14 +1,86 @@
 //! Connections that carry several exchanges at a time, as the pool has them.
 
-use std::{net::SocketAddr, rc::Rc, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
 
+use haproxycfg::model::ServerProtocol;
 use live::LiveServer;
 use net::Target;
 
-use super::{ConnectionFacts, Idle, Reuse, ServerConnection, ServerPool, idle_limit};
+use super::{ConnectionFacts, Idle, Need, Reuse, ServerConnection, ServerPool, idle_limit};
 use crate::session::fetch::multiplexed::Shared;
 
+/// Exchanges that wait for one connection to come to stand.
+const JOINED_MAX: usize = 100;
+
+/// A connection that is being opened, and for which others wait that can use it too.
+#[derive(Debug)]
+pub struct Opening {
+    greeting: u64,
+    joined: Cell<usize>,
+    is_over: Cell<bool>,
+    waiting: RefCell<Vec<Waker>>,
+}
+
+impl Opening {
+    /// Ready when it stands, or does not come to stand.
+    pub fn poll_over(&self, context: &Context<'_>) -> Poll<()> {
+        if self.is_over.get() {
+            return Poll::Ready(());
+        }
+        let mut waiting = self.waiting.borrow_mut();
+        if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+            waiting.push(context.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+/// Whoever opens a connection that others wait for: when this is dropped, they look.
+#[derive(Debug)]
+pub struct OpeningGuard(Rc<Opening>);
+
+impl Drop for OpeningGuard {
+    fn drop(&mut self) {
+        self.0.is_over.set(true);
+        self.0.waiting.borrow_mut().drain(..).for_each(Waker::wake);
+    }
+}
+
+/// How often in a row a server has to leave after the same number of requests until that is what it is expected to do.
+const EXPECTED_AFTER: u32 = 2;
+
 impl ServerPool {
+    /// A connection to `server` is to be opened that others will be able to use, as far as is known.
+    pub fn begin_opening(&mut self, server: &LiveServer, greeting: u64) -> Option<OpeningGuard> {
+        let idle = self.by_server.entry(server.key).or_default();
+        if server.config.protocol != Some(ServerProtocol::Http2) && !idle.need.carries_several.get() {
+            return None;
+        }
+        let opening =
+            Opening { greeting, joined: Cell::new(0), is_over: Cell::new(false), waiting: RefCell::default() };
+        let opening = Rc::new(opening);
+        idle.opening = Some(Rc::clone(&opening));
+        Some(OpeningGuard(opening))
+    }
+
+    /// A connection that is being opened, and may be waited for.
+    pub fn join_opening(&mut self, server: &LiveServer, greeting: u64) -> Option<Rc<Opening>> {
+        let idle = self.by_server.get_mut(&server.key)?;
+        let opening = idle.opening.as_ref().filter(|opening| !opening.is_over.get() && opening.greeting == greeting)?;
+        let most = idle.need.requests_max().map_or(JOINED_MAX, |most| JOINED_MAX.min(most as usize - 1));
+        if opening.joined.get() >= most {
+            return None;
+        }
+        opening.joined.set(opening.joined.get() + 1);
+        Some(Rc::clone(opening))
+    }
+
     /// What is to be known of a connection that was just opened and is to carry several exchanges.
     #[must_use]
     pub fn facts(
@@ -24,6 +96,7 @@ impl ServerPool {
 
     /// Lets others use a connection, unless it is private.
     pub fn offer(&mut self, shared: &Rc<Shared>) {
+        shared.facts.counted.need.carries_several.set(true);
         if !shared.facts.private {
             self.by_server.entry(shared.facts.server.key).or_default().shared.push(Rc::clone(shared));
         }
@@ -91,9 +164,31 @@ impl ConnectionFacts {
         self.epoch == self.server.target_epoch.load(std::sync::atomic::Ordering::Relaxed)
     }
 
+    /// The server has left after so many requests.
+    pub fn server_left_after(&self, requests: u32) {
+        let left_after = &self.counted.need.left_after;
+        let (before, times) = left_after.get();
+        left_after.set(if before == requests { (requests, times.saturating_add(1)) } else { (requests, 1) });
+    }
+
+    /// See [`Need::requests_max`].
+    #[must_use]
+    pub fn requests_max(&self) -> Option<u32> {
+        self.counted.need.requests_max()
+    }
+
     fn leads_to(&self, place: &Target) -> bool {
         let Target::Inet(wanted) = place else { return true };
         self.ends.1 == Some(*wanted)
+    }
+}
+
+impl Need {
+    /// How many requests a connection is expected to carry before the server leaves, where it leaves after so many each time: more
+    /// would be left behind.
+    fn requests_max(&self) -> Option<u32> {
+        let (requests, times) = self.left_after.get();
+        (times >= EXPECTED_AFTER && requests > 0).then_some(requests)
     }
 }
 

@@ -327,6 +327,7 @@ fn what_is_left_behind_was_not_begun() {
         server.send(kind::GOAWAY, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0, b'b', b'y', b'e']),
         Ok(vec![refused(keys[1]), refused(keys[2])])
     );
+    assert_eq!(server.machine.requests_served(), Some(1));
     assert!(server.machine.is_reset(keys[1]));
     server.machine.send_data(keys[1], b"into the void", false);
     // What the server has of them is nobody's; the first one is answered.

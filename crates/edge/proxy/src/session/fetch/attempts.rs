@@ -20,10 +20,21 @@ use super::{
     reuse::{allowed_reuse, borrow_connection, idle_connection},
 };
 use crate::{
-    pool::ServerConnection,
+    pool::{OpeningGuard, Reuse, ServerConnection},
     session::{descriptors, handshake::server_name, pinned::PinnedConnections, transaction::Transaction, wire::Wire},
     worker::Worker,
 };
+
+/// How often a request waits for a connection that others open before it opens one.
+const JOINS_MAX: usize = 3;
+
+/// What came of looking for others that open a connection.
+enum Joined {
+    /// One stands.
+    Connection(Box<ServerConnection>),
+    /// None does: whoever looked opens one, for which others may wait.
+    Opens(Option<OpeningGuard>),
+}
 
 /// The attempts to have a request, or a TCP session, reach a server.
 pub struct Attempts<'a, 'c> {
@@ -110,12 +121,17 @@ impl<'a, 'c> Attempts<'a, 'c> {
                 idle = Box::pin(borrow_connection(worker, transaction, proxy, &server, (self, reuse))).await;
             }
             if let Some(connection) = idle {
-                server.side.traffic.of(worker.index).reuses.increment();
-                proxy.backend.traffic.of(worker.index).reuses.increment();
-                transaction.timeline.connected = transaction.timeline.dequeued;
-                transaction.note_connection(&connection);
-                return Ok(Upstream { connection, slot: Some(slot), reused: true });
+                return Ok(self.reused(transaction, &server, connection, slot));
             }
+            let opening = match self.is_http && server.config.may_speak_http2() {
+                true => match Box::pin(self.join(transaction, &server, reuse, requester)).await? {
+                    Joined::Connection(connection) => {
+                        return Ok(self.reused(transaction, &server, connection, slot));
+                    }
+                    Joined::Opens(guard) => guard,
+                },
+                false => None,
+            };
             descriptors::make_room(worker, &server);
             server.side.traffic.of(worker.index).connects.increment();
             proxy.backend.traffic.of(worker.index).connects.increment();
@@ -123,10 +139,12 @@ impl<'a, 'c> Attempts<'a, 'c> {
             let unreachable = match opened {
                 Ok(stream) => {
                     let connection = self.connected(transaction, stream, server);
+                    drop(opening);
                     return Ok(Upstream { connection, slot: Some(slot), reused: false });
                 }
                 Err(unreachable) => unreachable,
             };
+            drop(opening);
             let Some(failure) = unreachable.ending(true).failure() else { return Err(unreachable) };
             let attempt = FailedAttempt::to_connect(failure, self.failed);
             let retry = self.decide(attempt, Some(&slot));
@@ -136,6 +154,54 @@ impl<'a, 'c> Attempts<'a, 'c> {
             }
             Box::pin(self.prepare_next(transaction, retry, Some(slot), requester)).await?;
         }
+    }
+
+    /// Takes note that a request goes over a connection that stood already.
+    fn reused(
+        &self,
+        transaction: &mut Transaction,
+        server: &LiveServer,
+        connection: Box<ServerConnection>,
+        slot: Slot<'a>,
+    ) -> Upstream<'a> {
+        server.side.traffic.of(self.worker.index).reuses.increment();
+        self.proxy.backend.traffic.of(self.worker.index).reuses.increment();
+        transaction.timeline.connected = transaction.timeline.dequeued;
+        transaction.note_connection(&connection);
+        Upstream { connection, slot: Some(slot), reused: true }
+    }
+
+    /// Waits for a connection that another request has opened, if this one may use it. Otherwise this one opens one, and others may
+    /// wait for that: so requests that come together do not open one each.
+    async fn join(
+        &mut self,
+        transaction: &Transaction,
+        server: &Arc<LiveServer>,
+        reuse: Option<Reuse>,
+        requester: &mut impl Requester,
+    ) -> Result<Joined, Unreachable> {
+        let (worker, proxy) = (self.worker, self.proxy);
+        let is_private = server.config.send_proxy.is_some()
+            || server.leads_elsewhere()
+            || server.config.source.as_ref().or(proxy.settings().source.as_ref()).is_some();
+        if reuse != Some(Reuse::Any) || self.failed > 0 || self.fresh || is_private {
+            return Ok(Joined::Opens(None));
+        }
+        let greeting = server_name(transaction, server).map_or(0, |name| greeting(name.as_bytes()));
+        for _ in 0..JOINS_MAX {
+            let Some(opening) = worker.servers.borrow_mut().join_opening(server, greeting) else { break };
+            poll_fn(|context| {
+                if opening.poll_over(context).is_ready() {
+                    return Poll::Ready(Ok(()));
+                }
+                requester.poll_leaving(context).map(Err)
+            })
+            .await?;
+            if let Some(connection) = idle_connection(worker, transaction, proxy, server, (self, reuse)) {
+                return Ok(Joined::Connection(connection));
+            }
+        }
+        Ok(Joined::Opens(worker.servers.borrow_mut().begin_opening(server, greeting)))
     }
 
     /// Opens a connection where `dispatch` or `option transparent` lead; nothing is chosen, so there is no server to name.

@@ -74,6 +74,10 @@ pub struct Shared {
     is_leaving: Cell<bool>,
     /// Nothing goes any more.
     is_over: Cell<bool>,
+    /// A request got no answer.
+    is_unanswered: Cell<bool>,
+    /// Nothing has come for a while, and a request got no answer: it may lead nowhere.
+    is_suspect: Cell<bool>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -103,6 +107,8 @@ impl Shared {
             is_proven: Cell::new(false),
             is_leaving: Cell::new(false),
             is_over: Cell::new(false),
+            is_unanswered: Cell::new(false),
+            is_suspect: Cell::new(false),
         }
     }
 
@@ -170,7 +176,12 @@ impl Shared {
 
     /// Whether it takes one more exchange.
     pub fn has_room(&self) -> bool {
-        if self.is_leaving.get() || self.is_over.get() {
+        // NOTE: what the task has not looked at may turn out to lead nowhere.
+        let is_in_doubt = self.is_suspect.get() || self.is_unanswered.get();
+        if self.is_leaving.get() || self.is_over.get() || is_in_doubt {
+            return false;
+        }
+        if self.facts.requests_max().is_some_and(|most| self.requests.get() >= most) {
             return false;
         }
         let reuse_max = self.facts.server.config.max_reuse;
@@ -178,6 +189,27 @@ impl Shared {
             return false;
         }
         self.exchanges.get() < self.machine.borrow().streams_max()
+    }
+
+    /// A request got no answer.
+    pub fn is_unanswered(&self) {
+        self.is_unanswered.set(true);
+        self.wake_task();
+    }
+
+    /// Whether a request got no answer; that is said once.
+    pub fn take_unanswered(&self) -> bool {
+        self.is_unanswered.take()
+    }
+
+    /// It may lead nowhere, or has shown that it does not.
+    pub fn set_suspect(&self, is_suspect: bool) {
+        self.is_suspect.set(is_suspect);
+    }
+
+    /// Whether it may lead nowhere.
+    pub fn is_suspect(&self) -> bool {
+        self.is_suspect.get()
     }
 
     /// One more exchange is to be carried.

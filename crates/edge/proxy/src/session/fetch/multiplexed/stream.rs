@@ -34,6 +34,8 @@ pub struct Stream {
     has_ended: bool,
     /// Bytes go both ways, and each half ends on its own.
     is_tunnel: bool,
+    /// A request was sent, and no answer has begun.
+    is_unanswered: bool,
 }
 
 impl Stream {
@@ -50,6 +52,7 @@ impl Stream {
             outgoing: Outgoing::default(),
             has_ended: false,
             is_tunnel: false,
+            is_unanswered: false,
         }
     }
 
@@ -88,6 +91,9 @@ impl Stream {
     }
 
     fn forget(&mut self) {
+        if std::mem::take(&mut self.is_unanswered) && !self.is_deaf() {
+            self.connection.is_unanswered();
+        }
         if let Some(key) = self.key.take() {
             self.connection.release(key);
         }
@@ -236,6 +242,7 @@ impl ServerCodec for Stream {
             protocol: None,
         };
         self.key = self.connection.send_request(request.head, &options);
+        self.is_unanswered = true;
     }
 
     fn poll_head(
@@ -247,6 +254,7 @@ impl ServerCodec for Stream {
     ) -> Poll<Result<(), HeadEnd>> {
         let Some(key) = self.key else { return Poll::Ready(Err(HeadEnd::NotProcessed)) };
         if self.connection.take_head(key, head) {
+            self.is_unanswered = false;
             if head.status() >= 200 {
                 self.is_tunnel = http::begins_tunnel(head.status(), self.method);
                 // What has come already goes with the head.

@@ -5,20 +5,36 @@ use std::{
     io,
     rc::Rc,
     task::{Context, Poll},
+    time::{Duration, Instant},
 };
 
 use h2::Event;
 use http::ResponseHead;
+use net::Deadline;
 
 use super::Shared;
 use crate::{session::wire::Wire, worker::Worker};
+
+/// How long nothing has come on a connection that may lead nowhere.
+const SILENCE_TIME: Duration = Duration::from_secs(1);
+
+/// How long a server may take to answer to a PING, on a connection on which a request got no answer.
+const PING_TIME: Duration = Duration::from_secs(5);
 
 /// How often something is received before what came of it is sent.
 const RECEIVES_MAX: usize = 8;
 
 /// Serves the connection until it ends.
 pub async fn serve(worker: Rc<Worker>, shared: Rc<Shared>, wire: Wire) {
-    let mut task = Task { worker, shared, wire, head: ResponseHead::new() };
+    let mut task = Task {
+        received_at: worker.now(),
+        worker,
+        shared,
+        wire,
+        head: ResponseHead::new(),
+        doubts: Deadline::default(),
+        has_told_end: false,
+    };
     poll_fn(|context| task.poll(context)).await;
     task.shared.ends();
     task.worker.servers.borrow_mut().forget(&task.shared);
@@ -30,6 +46,12 @@ struct Task {
     wire: Wire,
     /// Where the next head goes.
     head: ResponseHead,
+    /// When something came last.
+    received_at: Instant,
+    /// Until when a connection that may lead nowhere has to show that it leads somewhere.
+    doubts: Deadline,
+    /// The pool knows how many requests the server has taken.
+    has_told_end: bool,
 }
 
 impl Task {
@@ -54,6 +76,9 @@ impl Task {
                 break;
             }
         }
+        if self.poll_doubts(context).is_ready() {
+            return Poll::Ready(());
+        }
         if self.shared.exchanges() > 0 {
             return Poll::Pending;
         }
@@ -64,6 +89,35 @@ impl Task {
         let _ = self.flush(context);
         let _ = self.wire.stream.poll_shut_write(context);
         Poll::Ready(())
+    }
+
+    /// Ready when the connection leads nowhere: a request got no answer, and then a PING got none.
+    fn poll_doubts(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.shared.take_unanswered() && self.worker.now() >= self.received_at + SILENCE_TIME {
+            self.shared.set_suspect(true);
+        }
+        if !self.shared.is_suspect() {
+            self.doubts.set(None);
+            return Poll::Pending;
+        }
+        if self.doubts.at().is_none() {
+            self.doubts.set(Some(self.worker.now() + PING_TIME));
+            self.shared.machine().send_ping();
+            if self.flush(context).is_err() {
+                return Poll::Ready(());
+            }
+        }
+        self.doubts.poll(context)
+    }
+
+    /// Tells the pool how many requests a server has taken that has left.
+    fn note_end(&mut self) {
+        if !self.has_told_end
+            && let Some(count) = self.shared.machine().requests_served()
+        {
+            self.has_told_end = true;
+            self.shared.facts.server_left_after(count);
+        }
     }
 
     /// Receives what there is; whether anything came.
@@ -81,7 +135,10 @@ impl Task {
                 Poll::Ready(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Poll::Ready(Ok(_)) => {
                     moved = true;
+                    self.received_at = self.worker.now();
+                    self.shared.set_suspect(false);
                     self.take_input()?;
+                    self.note_end();
                 }
                 Poll::Ready(Err(error)) => return Err(error),
             }

@@ -378,3 +378,97 @@ async fn some_connections_are_not_shared() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_come_together_open_one_connection() {
+    run("", |scene| async move {
+        let script = async {
+            let mut server = Server::accept(&scene).await;
+            for number in 0..5 {
+                assert_eq!(server.hear().await, "GET /");
+                server.answer(1 + number * 2, "together").await;
+            }
+            server
+        };
+        let (request, scene_here) = (get("/"), &scene);
+        let asking = async {
+            let ask = || body_of(scene_here, &request, "");
+            let answers = tokio::join!(ask(), ask(), ask(), ask(), ask());
+            for answer in [answers.0, answers.1, answers.2, answers.3, answers.4] {
+                assert_eq!(answer.unwrap(), "200 together");
+            }
+        };
+        tokio::join!(script, asking);
+        assert_eq!(counts(&scene).2, 1);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_always_leaves_after_so_many_is_not_sent_more() {
+    run("", |scene| async move {
+        let script = async {
+            let mut stays = Vec::new();
+            for connection in 0..4 {
+                let mut server = Server::accept(&scene).await;
+                for stream in [1, 3] {
+                    assert!(server.hear().await.starts_with("GET"));
+                    server.answer(stream, "x").await;
+                }
+                if connection < 3 {
+                    server.machine.leave();
+                    server.flush().await;
+                }
+                stays.push(server);
+            }
+            stays
+        };
+        let asking = async {
+            for _ in 0..8 {
+                assert_eq!(body_of(&scene, &get("/"), "").await.unwrap(), "200 x");
+                settled().await;
+            }
+        };
+        let (_servers, ()) = tokio::join!(script, asking);
+        // The last one has not left, and gets no third request all the same.
+        let script = async {
+            let mut server = Server::accept(&scene).await;
+            assert_eq!(server.hear().await, "GET /");
+            server.answer(1, "y").await;
+            server
+        };
+        let (request, _) = (get("/"), ());
+        let (_server, body) = tokio::join!(script, body_of(&scene, &request, ""));
+        assert_eq!(body.unwrap(), "200 y");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_leads_nowhere_is_given_up() {
+    run("", |scene| async move {
+        let script = async {
+            let mut silent = Server::accept(&scene).await;
+            assert_eq!(silent.hear().await, "GET /1");
+            // No answer: it is reset after 'timeout server'. What is asked meanwhile and later goes elsewhere.
+            assert_eq!(silent.hear().await, "RESET 1 CANCEL");
+            let mut second = Server::accept(&scene).await;
+            assert_eq!(second.hear().await, "GET /2");
+            second.answer(1, "two").await;
+            (silent, second)
+        };
+        let asking = async {
+            let first = body_of(&scene, &get("/1"), "").await;
+            assert!(matches!(first, Err(Unfetched::NoResponse { end: HeadEnd::Timeout, .. })));
+            assert_eq!(body_of(&scene, &get("/2"), "").await.unwrap(), "200 two");
+        };
+        let ((mut silent, _second), ()) = tokio::join!(script, asking);
+        // A PING is not answered either.
+        silent.received.clear();
+        let mut rest = Vec::new();
+        while silent.stream.read_buf(&mut rest).await.unwrap() > 0 {}
+        settled().await;
+        assert_eq!(counts(&scene).0, 1);
+    })
+    .await;
+}
