@@ -93,7 +93,8 @@ pub fn wants_upgrade(head: &RequestHead) -> bool {
 }
 
 /// Whether the fields are those of a WebSocket handshake (RFC 6455 sections 4.1 and 4.2.2), of a request or of its answer.
-fn is_websocket(headers: &Headers) -> bool {
+#[must_use]
+pub fn is_websocket(headers: &Headers) -> bool {
     headers.contains_known(HeaderId::Upgrade)
         && ConnectionOptions::of(headers).upgrade
         && upgrade_protocols(headers).any(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))

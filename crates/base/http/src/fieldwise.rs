@@ -54,6 +54,7 @@ pub struct PseudoFields {
     authority: Vec<u8>,
     method: Vec<u8>,
     path: Vec<u8>,
+    protocol: Vec<u8>,
     /// Crumbs of cookies, joined (RFC 9113 section 8.2.3).
     cookie: Vec<u8>,
 }
@@ -71,9 +72,15 @@ impl PseudoFields {
         &self.authority
     }
 
+    /// `:protocol` of a CONNECT that is to begin one (RFC 8441), which the head has as an Upgrade; empty otherwise.
+    #[must_use]
+    pub fn protocol(&self) -> &[u8] {
+        &self.protocol
+    }
+
     fn clear(&mut self) {
-        let Self { scheme, authority, method, path, cookie } = self;
-        [scheme, authority, method, path, cookie].into_iter().for_each(Vec::clear);
+        let Self { scheme, authority, method, path, protocol, cookie } = self;
+        [scheme, authority, method, path, protocol, cookie].into_iter().for_each(Vec::clear);
     }
 }
 
@@ -90,12 +97,14 @@ pub struct FieldwiseRequest<'r> {
     has_host: bool,
     host_differs: bool,
     length: Option<u64>,
+    knows_protocols: bool,
 }
 
 const METHOD: u8 = 1;
 const SCHEME: u8 = 2;
 const AUTHORITY: u8 = 4;
 const PATH: u8 = 8;
+const PROTOCOL: u8 = 16;
 
 impl<'r> FieldwiseRequest<'r> {
     /// Begins a head in the memory of another one.
@@ -113,7 +122,14 @@ impl<'r> FieldwiseRequest<'r> {
             has_host: false,
             host_differs: false,
             length: None,
+            knows_protocols: false,
         }
+    }
+
+    /// The same, where clients were told that CONNECT may name a protocol (RFC 8441).
+    #[must_use]
+    pub fn knowing_protocols(self, knows_protocols: bool) -> Self {
+        Self { knows_protocols, ..self }
     }
 
     /// Takes the next field.
@@ -160,6 +176,7 @@ impl<'r> FieldwiseRequest<'r> {
             b"scheme" => (SCHEME, &mut self.pseudo.scheme),
             b"authority" => (AUTHORITY, &mut self.pseudo.authority),
             b"path" => (PATH, &mut self.pseudo.path),
+            b"protocol" if self.knows_protocols => (PROTOCOL, &mut self.pseudo.protocol),
             _ => return Err(FieldError::PseudoField),
         };
         if self.seen & bit != 0 {
@@ -167,7 +184,9 @@ impl<'r> FieldwiseRequest<'r> {
         }
         self.seen |= bit;
         let is_right = match bit {
-            METHOD => !value.is_empty() && value.len() <= self.name_bytes_max && TOKEN.first_outside(value).is_none(),
+            METHOD | PROTOCOL => {
+                !value.is_empty() && value.len() <= self.name_bytes_max && TOKEN.first_outside(value).is_none()
+            }
             SCHEME => is_scheme(value),
             PATH => !value.is_empty() && find_target_end(value, 0).is_none(),
             _ => names_host(value),
@@ -210,8 +229,15 @@ impl<'r> FieldwiseRequest<'r> {
         let method = Method::of(&pseudo.method);
         let is_connect = method == Method::Connect;
         // RFC 9113 section 8.5: CONNECT has neither scheme nor path.
-        let needed = if is_connect { METHOD | AUTHORITY } else { METHOD | SCHEME | PATH };
-        if seen & needed != needed || is_connect && seen & (SCHEME | PATH) != 0 {
+        // With a protocol it has both (RFC 8441 section 4), and becomes the request that asks for that in HTTP/1.
+        let begins_protocol = seen & PROTOCOL != 0;
+        let is_bare = is_connect && !begins_protocol;
+        let needed = match (is_connect, begins_protocol) {
+            (true, true) => METHOD | AUTHORITY | SCHEME | PATH,
+            (true, false) => METHOD | AUTHORITY,
+            (false, _) => METHOD | SCHEME | PATH,
+        };
+        if seen & needed != needed || is_bare && seen & (SCHEME | PATH) != 0 || begins_protocol && !is_connect {
             return Err(FieldError::PseudoField);
         }
         if pseudo.authority.is_empty() {
@@ -225,7 +251,7 @@ impl<'r> FieldwiseRequest<'r> {
         }
         let origin_form = pseudo.path.first() == Some(&b'/');
         let asks_for_all = method == Method::Options && pseudo.path == b"*";
-        if !(is_connect || origin_form || asks_for_all) {
+        if !(is_bare || origin_form || asks_for_all) {
             return Err(Kind::InvalidTarget.into());
         }
         // RFC 9113 section 8.1.1: what is announced has to come.
@@ -237,8 +263,12 @@ impl<'r> FieldwiseRequest<'r> {
             head.headers.lay_received(b"cookie", &pseudo.cookie, HeaderId::Cookie);
         }
         head.headers.lay_received_first(b"host", &pseudo.authority, HeaderId::Host);
-        head.method = head.headers.intern(&pseudo.method);
-        head.target = head.headers.intern(if is_connect { &pseudo.authority } else { &pseudo.path });
+        if begins_protocol {
+            head.headers.lay_received(b"connection", b"upgrade", HeaderId::Connection);
+            head.headers.lay_received(b"upgrade", &pseudo.protocol, HeaderId::Upgrade);
+        }
+        head.method = head.headers.intern(if begins_protocol { b"GET" } else { &pseudo.method });
+        head.target = head.headers.intern(if is_bare { &pseudo.authority } else { &pseudo.path });
         head.version = Version::Http11;
         // What comes after a CONNECT belongs to the tunnel.
         head.framing = Framing { length, chunked: has_body && length.is_none() && !is_connect };

@@ -38,8 +38,8 @@ pub use chunked::{
 };
 pub use compression::{Coding, Uncompressed, accepted_coding, mark_compressed, may_compress};
 pub use connection::{
-    ConnectionOptions, expect_continue, keep_alive, remove_connection_options, remove_hop_by_hop, remove_persistence,
-    switches_protocols, upgrade_protocols, wants_upgrade, without_persistence,
+    ConnectionOptions, expect_continue, is_websocket, keep_alive, remove_connection_options, remove_hop_by_hop,
+    remove_persistence, switches_protocols, upgrade_protocols, wants_upgrade, without_persistence,
 };
 pub use cookies::{CookiePiece, CookiePieces, cookie_pieces, cookies, set_cookie, set_cookie_pieces};
 pub use date::{HTTP_DATE_LEN, http_date};

@@ -51,6 +51,8 @@ pub struct Settings {
     pub frame_bytes_max: u32,
     /// Bytes that wait to be sent before no more data are taken.
     pub output_bytes_max: usize,
+    /// Of a server: whether clients may have CONNECT name a protocol (RFC 8441).
+    pub knows_protocols: bool,
 }
 
 impl Default for Settings {
@@ -62,6 +64,7 @@ impl Default for Settings {
             streams_max: 100,
             frame_bytes_max: FRAME_BYTES_MIN,
             output_bytes_max: 64 * 1024,
+            knows_protocols: false,
         }
     }
 }

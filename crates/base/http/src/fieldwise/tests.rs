@@ -50,6 +50,43 @@ fn fields_become_lines() {
 }
 
 #[test]
+fn connect_may_name_a_protocol_where_that_was_offered() {
+    let build = |fields: &[(&str, &str)], knows: bool| {
+        let (mut head, mut pseudo) = (RequestHead::new(), PseudoFields::default());
+        let mut request = FieldwiseRequest::new(&mut head, &mut pseudo, &Limits::default()).knowing_protocols(knows);
+        for (name, value) in fields {
+            request.field(name.as_bytes(), value.as_bytes())?;
+        }
+        request.finish(true)?;
+        let mut text = Vec::new();
+        head.write_to(&mut text);
+        Ok::<_, FieldError>((String::from_utf8(text).unwrap(), request_body_length(&head)))
+    };
+    let all = [
+        (":method", "CONNECT"),
+        (":protocol", "websocket"),
+        (":scheme", "https"),
+        (":authority", "example.com"),
+        (":path", "/chat"),
+        ("sec-websocket-version", "13"),
+    ];
+    let text = "GET /chat HTTP/1.1\r\nhost: example.com\r\nsec-websocket-version: 13\r\nconnection: upgrade\r\n\
+                upgrade: websocket\r\n\r\n";
+    assert_eq!(build(&all, true), Ok((text.to_owned(), BodyLength::None)));
+    assert_eq!(build(&all, false), Err(FieldError::PseudoField));
+    for missing in 2..5 {
+        let fields: Vec<_> = all.iter().enumerate().filter(|(at, _)| *at != missing).map(|(_, field)| *field).collect();
+        assert_eq!(build(&fields, true), Err(FieldError::PseudoField), "{missing}");
+    }
+    let mut get = all;
+    get[0].1 = "GET";
+    assert_eq!(build(&get, true), Err(FieldError::PseudoField));
+    let mut odd = all;
+    odd[1].1 = "a b";
+    assert!(build(&odd, true).is_err());
+}
+
+#[test]
 fn what_would_be_read_in_two_ways_is_refused() {
     use FieldError::{Blank, ConnectionField, Malformed, PseudoField, Te, UpperCase};
     for (field, error) in [

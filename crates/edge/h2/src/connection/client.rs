@@ -236,7 +236,10 @@ impl ClientConnection {
         let start = self.begin_block();
         self.encode_pseudo_fields(head, options);
         for (id, name, value) in head.headers.iter_known() {
-            self.encode_field(id, name, value);
+            // RFC 8441 section 5: CONNECT does without it.
+            if options.protocol.is_none() || id != HeaderId::SecWebSocketKey {
+                self.encode_field(id, name, value);
+            }
         }
         for (name, value) in options.fields {
             self.encode_field(HeaderId::of(name), name, value);

@@ -149,6 +149,9 @@ impl ServerConnection {
     #[must_use]
     pub fn new(settings: Settings, limits: Limits) -> Self {
         let mut said = vec![(settings::name::MAX_CONCURRENT_STREAMS, settings.streams_max)];
+        if settings.knows_protocols {
+            said.push((settings::name::ENABLE_CONNECT_PROTOCOL, 1));
+        }
         settings.said(&limits, &mut said);
         let mut out = Vec::new();
         frame::write_settings(&mut out, &said);
@@ -276,7 +279,8 @@ impl ServerConnection {
         head: &mut RequestHead,
     ) -> Result<Option<Event>, ConnectionError> {
         let limits = self.header_limits();
-        let mut request = FieldwiseRequest::new(head, &mut self.role.pseudo, &self.limits);
+        let mut request = FieldwiseRequest::new(head, &mut self.role.pseudo, &self.limits)
+            .knowing_protocols(self.settings.knows_protocols);
         let decoded = self.decoder.decode(block, &limits, |field| request.field(field.name, field.value));
         match decoded {
             Ok(()) => {

@@ -122,7 +122,7 @@ pub fn master_worker(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> 
 }
 
 /// `set-dumpable`, `quiet`, `pp2-never-send-local`, `zero-warning`, `external-check`, `insecure-fork-wanted`,
-/// `insecure-setuid-wanted`, `strict-limits`, `no-memory-trimming`.
+/// `insecure-setuid-wanted`, `strict-limits`, `no-memory-trimming`, `h2-workaround-bogus-websocket-clients`.
 pub fn switch(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 0)?;
     let global = &mut scope.state.global;
@@ -135,6 +135,7 @@ pub fn switch(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         "external-check" => &mut global.external_check,
         "insecure-fork-wanted" => &mut global.insecure_fork,
         "insecure-setuid-wanted" => &mut global.insecure_setuid,
+        "h2-workaround-bogus-websocket-clients" => &mut global.tune.h2.is_without_websockets,
         _ => &mut global.strict_limits,
     };
     *field = is_on(line);

@@ -194,6 +194,18 @@ impl Server {
             }
         }
     }
+
+    /// Whether WebSockets go there by HTTP/1, though other requests may not: HTTP/2 needs a server that knows RFC 8441.
+    #[must_use]
+    pub fn has_websockets_by_http1(&self) -> bool {
+        let offers_http1 =
+            |tls: &ServerTls| tls.of_requests && tls.options.protocols.iter().any(|name| name == b"http/1.1");
+        match self.websocket {
+            WebSocketProtocol::Http1 => true,
+            WebSocketProtocol::Http2 => false,
+            WebSocketProtocol::Auto => self.protocol.is_none() && self.tls.as_deref().is_some_and(offers_http1),
+        }
+    }
 }
 
 /// Address of a server, without the port.

@@ -64,6 +64,8 @@ pub struct TuneHttp2 {
     pub max_concurrent_streams: u32,
     /// `tune.h2.max-frame-size`: bytes.
     pub max_frame_size: u32,
+    /// `h2-workaround-bogus-websocket-clients`.
+    pub is_without_websockets: bool,
 }
 
 impl Default for TuneHttp2 {
@@ -73,6 +75,7 @@ impl Default for TuneHttp2 {
             initial_window_size: 65_535,
             max_concurrent_streams: 100,
             max_frame_size: 16_384,
+            is_without_websockets: false,
         }
     }
 }

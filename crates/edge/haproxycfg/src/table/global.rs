@@ -7,7 +7,6 @@ const DH: &str = "keys are exchanged by elliptic curves alone";
 const LUA: &str = "there is no Lua here, so nothing depends on it";
 const ZLIB: &str = "compression does not use zlib";
 const POLLER: &str = "the runtime polls with epoll and needs no choice";
-const HTTP2: &str = "WebSockets over HTTP/2 are not offered yet";
 const QUIC: &str = "QUIC is not there yet";
 const DEVICES: &str = "device detection is a commercial library that HAProxy has to be built with";
 
@@ -95,9 +94,9 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("The same for each line of a file.", "h1-case-adjust-file /etc/haproxy/headers")
         .line(global::case_adjust),
     global("h2-workaround-bogus-websocket-clients", "")
-        .doc("Does not offer WebSockets over HTTP/2.", "h2-workaround-bogus-websocket-clients")
+        .doc("Does not offer WebSockets over HTTP/2 to clients.", "h2-workaround-bogus-websocket-clients")
         .negatable()
-        .harmless(HTTP2),
+        .line(global::switch),
     global("hard-stop-after", "<time>")
         .doc("Ends connections that are still there this long after a soft stop was asked for.", "hard-stop-after 30s")
         .line(global::time),

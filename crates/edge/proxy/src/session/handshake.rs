@@ -111,17 +111,17 @@ pub fn server_name(transaction: &Transaction, server: &LiveServer) -> Option<Str
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// Negotiates with a server on a connection that stands.
+/// Negotiates with a server on a connection that stands; about these protocols, or those of its line.
 ///
 /// # Errors
 /// Why that fails.
 pub async fn connect(
     stream: Stream,
-    (connector, name): (&Connector, Option<&str>),
+    (connector, name, protocols): (&Connector, Option<&str>, Option<&[Vec<u8>]>),
     deadline: &mut Deadline,
     requester: &mut impl Requester,
 ) -> Result<Stream, Unreachable> {
-    let connection = Connection::client(connector, name, None).map_err(Unreachable::Handshake)?;
+    let connection = Connection::client(connector, name, protocols).map_err(Unreachable::Handshake)?;
     let stream = stream.securable();
     let Some(secure) = stream.secure() else {
         return Err(Unreachable::Refused(io::ErrorKind::Unsupported.into()));

@@ -44,6 +44,7 @@ mod stream_actions;
 mod tcp;
 mod transaction;
 mod varnish_log;
+mod websocket;
 mod wire;
 
 use std::{

@@ -17,7 +17,7 @@ use super::{
     Codec, Requester, Slot, Unreachable, Upstream, Wanted, multiplexed, observe,
     open::{destination, greeting, open, proxy_header},
     queue::{ask, queue, take},
-    reuse::{allowed_reuse, borrow_connection, idle_connection},
+    reuse::{allowed_reuse, borrow_connection, goes_by_http1, idle_connection},
 };
 use crate::{
     pool::{OpeningGuard, Reuse, ServerConnection},
@@ -184,7 +184,8 @@ impl<'a, 'c> Attempts<'a, 'c> {
         let is_private = server.config.send_proxy.is_some()
             || server.leads_elsewhere()
             || server.config.source.as_ref().or(proxy.settings().source.as_ref()).is_some();
-        if reuse != Some(Reuse::Any) || self.failed > 0 || self.fresh || is_private {
+        let is_alone = is_private || goes_by_http1(transaction, server);
+        if reuse != Some(Reuse::Any) || self.failed > 0 || self.fresh || is_alone {
             return Ok(Joined::Opens(None));
         }
         let greeting = server_name(transaction, server).map_or(0, |name| greeting(name.as_bytes()));
@@ -309,7 +310,8 @@ impl<'a, 'c> Attempts<'a, 'c> {
         };
         let ends = (transaction.route.source, transaction.route.destination);
         transaction.route.tls = wire.stream.secure().and_then(net::SecureStream::handshaken);
-        let connection = if self.is_http && speaks_http2(&server, &wire) {
+        let by_http1 = goes_by_http1(transaction, &server);
+        let connection = if self.is_http && !by_http1 && speaks_http2(&server, &wire) {
             let limits = transaction.head_limits(proxy.settings(), &server);
             let facts = worker.servers.borrow_mut().facts(server, (private, greeting), ends);
             multiplexed::begin(worker, wire, limits, facts)

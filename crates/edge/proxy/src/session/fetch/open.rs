@@ -13,7 +13,7 @@ use haproxycfg::model::{Mode, Namespace, ProxyOptions, SendProxy, ServerPort, Us
 use live::{LiveProxy, LiveServer, sockets};
 use net::{Deadline, Namespaces, Stream, Target, connect::ConnectOptions};
 
-use super::{Requester, Unreachable};
+use super::{Requester, Unreachable, reuse::goes_by_http1};
 use crate::{
     session::{
         descriptors,
@@ -95,7 +95,10 @@ pub(super) async fn open(
         None => Ok(stream),
         Some(connector) => {
             let name = server_name(transaction, server);
-            Box::pin(handshake::connect(stream, (connector, name.as_deref()), &mut deadline, requester)).await
+            let http1 = [b"http/1.1".to_vec()];
+            let protocols = goes_by_http1(transaction, server).then_some(&http1[..]);
+            Box::pin(handshake::connect(stream, (connector, name.as_deref(), protocols), &mut deadline, requester))
+                .await
         }
     }
 }

@@ -45,8 +45,10 @@ pub(super) fn idle_connection(
     let source = server.config.source.as_ref().or(proxy.settings().source.as_ref());
     let usesrc = source.and_then(|source| source.usesrc.as_ref());
     let greeting = server_name(transaction, server).map_or(0, |name| greeting(name.as_bytes()));
+    let by_http1 = goes_by_http1(transaction, server);
     let kept = attempts.kept.take_to(server.key, |kept| {
-        usesrc.is_none_or(|usesrc| comes_from(transaction, usesrc, kept))
+        !(by_http1 && matches!(kept.codec, Codec::Http2(_)))
+            && usesrc.is_none_or(|usesrc| comes_from(transaction, usesrc, kept))
             && kept.greeting == greeting
             && place.as_ref().is_none_or(|place| kept.leads_to(place))
     });
@@ -57,7 +59,7 @@ pub(super) fn idle_connection(
         return None;
     }
     let way = (place.as_ref(), greeting);
-    if server.config.may_speak_http2() && proxy.settings().http_reuse != HttpReuse::Never {
+    if server.config.may_speak_http2() && !by_http1 && proxy.settings().http_reuse != HttpReuse::Never {
         let shared = worker.servers.borrow_mut().share(server, reuse, way);
         if shared.is_some() {
             return shared;
@@ -65,6 +67,14 @@ pub(super) fn idle_connection(
     }
     let reuse = reuse?;
     worker.servers.borrow_mut().take(server, reuse, way)
+}
+
+/// Whether a request goes by HTTP/1 though the server may speak HTTP/2: a WebSocket, as its line says.
+pub(super) fn goes_by_http1(transaction: &Transaction, server: &LiveServer) -> bool {
+    transaction.asked.wants_upgrade
+        && server.config.has_websockets_by_http1()
+        && server.config.may_speak_http2()
+        && http::is_websocket(&transaction.request.headers)
 }
 
 /// Which connections of others `http-reuse` allows for this request; `can_repeat` if it can be sent again whatever becomes of it.

@@ -9,7 +9,7 @@ use super::{
     shared::{Begun, Shared},
     stream::H2Stream,
 };
-use crate::session::{exchange::Exchange, pinned::PinnedConnections, size, transaction::Transaction};
+use crate::session::{exchange::Exchange, pinned::PinnedConnections, size, transaction::Transaction, websocket};
 
 /// Serves the requests that get this place.
 pub async fn serve(connection: Rc<Shared>, place: usize) {
@@ -38,8 +38,11 @@ async fn transact(
     deadline: &mut Deadline,
     kept: &mut PinnedConnections,
 ) {
-    let Begun { key, mut head, body, prefix, instance, side } = begun;
+    let Begun { key, mut head, body, prefix, begins_protocol, instance, side } = begun;
     let worker = &connection.worker;
+    if begins_protocol {
+        websocket::add_key(&mut head, [worker.random(), worker.random()]);
+    }
     transaction.restart(&instance, &side, worker.random());
     std::mem::swap(&mut transaction.request, &mut head);
     connection.give_head(head);
@@ -56,7 +59,7 @@ async fn transact(
     transaction.note_line(b"HTTP/2.0");
     let id = instance.process.next_session_id.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let registered = worker.registry.register_stream(id, now, side.source.get(), side.frontend.clone());
-    let mut client = H2Stream::new(Rc::clone(connection), key);
+    let mut client = H2Stream::new(Rc::clone(connection), key, begins_protocol);
     let mut idle_wish = None;
     let mut exchange = Exchange {
         worker,

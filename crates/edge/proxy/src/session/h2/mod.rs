@@ -53,6 +53,7 @@ fn settings(tune: &Tune) -> Settings {
         stream_window: tune.h2.initial_window_size.max(1),
         streams_max: tune.h2.max_concurrent_streams,
         frame_bytes_max: tune.h2.max_frame_size,
+        knows_protocols: !tune.h2.is_without_websockets,
         ..Settings::default()
     };
     Settings { connection_window: settings.stream_window.saturating_mul(8).min(h2::WINDOW_MAX), ..settings }
@@ -249,16 +250,19 @@ impl Connection {
     fn begin(&mut self, key: h2::StreamKey, head: http::RequestHead) {
         self.session.adopt_instance();
         self.session.first = false;
-        let prefix = {
+        let (prefix, begins_protocol) = {
             let machine = self.shared.machine.borrow();
             let pseudo = machine.pseudo_fields();
-            if pseudo.scheme().is_empty() { Vec::new() } else { [pseudo.scheme(), b"://", pseudo.authority()].concat() }
+            let has_scheme = !pseudo.scheme().is_empty();
+            let prefix = if has_scheme { [pseudo.scheme(), b"://", pseudo.authority()].concat() } else { Vec::new() };
+            (prefix, !pseudo.protocol().is_empty())
         };
         self.shared.begins(Begun {
             key,
             body: http::request_body_length(&head),
             head,
             prefix,
+            begins_protocol,
             instance: self.session.instance.clone(),
             side: Rc::clone(&self.session.side),
         });

@@ -25,6 +25,8 @@ pub struct Begun {
     pub body: BodyLength,
     /// Scheme and authority, as they stand in front of a path.
     pub prefix: Vec<u8>,
+    /// It is a CONNECT that is to begin a protocol (RFC 8441), and looks like the Upgrade that asks for it in HTTP/1.
+    pub begins_protocol: bool,
     /// The configuration that it runs under.
     pub instance: Arc<Instance>,
     /// The client's connection under that one.

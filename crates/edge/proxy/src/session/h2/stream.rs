@@ -36,13 +36,15 @@ pub struct H2Stream {
     outgoing: Outgoing,
     /// Bytes go both ways, and each half ends on its own.
     is_tunnel: bool,
+    /// The client has asked for a protocol by CONNECT (RFC 8441).
+    begins_protocol: bool,
     /// What was sent is not to look whole.
     breaks_off: bool,
 }
 
 impl H2Stream {
     /// The stream of this key.
-    pub fn new(connection: Rc<Shared>, key: StreamKey) -> Self {
+    pub fn new(connection: Rc<Shared>, key: StreamKey, begins_protocol: bool) -> Self {
         Self {
             connection,
             key,
@@ -52,6 +54,7 @@ impl H2Stream {
             has_given_up: false,
             outgoing: Outgoing::default(),
             is_tunnel: false,
+            begins_protocol,
             breaks_off: false,
         }
     }
@@ -205,6 +208,11 @@ impl ClientStream for H2Stream {
 
     fn write_head(&mut self, transaction: &mut Transaction, _: bool) -> usize {
         let head = &transaction.response;
+        if self.begins_protocol && (200..300).contains(&head.status()) {
+            // NOTE: the client would take that for the protocol, which the server has not begun.
+            self.break_off();
+            return 0;
+        }
         if head.headers.contains_known(HeaderId::TransferEncoding) && !transaction.is_head() {
             let limits = transaction.response_limits(transaction.backend_settings());
             self.outgoing.expect_chunks(&limits, false);
@@ -214,10 +222,17 @@ impl ClientStream for H2Stream {
 
     fn write_tunnel_head(&mut self, head: &ResponseHead) {
         self.is_tunnel = true;
-        // RFC 9113 section 8.6: HTTP/2 does not know 101, and nobody is asked to switch.
+        let mut machine = self.connection.machine.borrow_mut();
         if head.status() != 101 {
-            self.connection.machine.borrow_mut().send_head(self.key, head, false);
+            machine.send_head(self.key, head, false);
+        } else if self.begins_protocol {
+            // RFC 8441 section 5: what HTTP/1 says by 101 is 200 here, and needs no proof.
+            let mut agreed = head.clone();
+            agreed.set_status(200);
+            agreed.headers.remove_known(HeaderId::SecWebSocketAccept);
+            machine.send_head(self.key, &agreed, false);
         }
+        // Otherwise: RFC 9113 section 8.6, HTTP/2 does not know 101, and nobody is asked to switch.
     }
 
     fn end(&mut self) {

@@ -409,3 +409,48 @@ async fn what_is_malformed_is_counted_and_reaches_nobody() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn websockets_come_by_connect() {
+    Scene::run("", |scene| async move {
+        let mut client = Client::connect(&scene).await;
+        let fields = |path: &'static str| {
+            [
+                (":method", "CONNECT"),
+                (":protocol", "websocket"),
+                (":scheme", "http"),
+                (":authority", "a"),
+                (":path", path),
+                ("sec-websocket-version", "13"),
+            ]
+        };
+        client.fields(1, &fields("/chat"), false).await;
+        let (mut server, request) = scene.served().await;
+        let start = "GET /chat HTTP/1.1\r\nhost: a\r\nsec-websocket-version: 13\r\nconnection: upgrade\r\n\
+                     upgrade: websocket\r\nsec-websocket-key: ";
+        assert!(request.starts_with(start) && request.len() == start.len() + 24 + 4, "{request}");
+        let agreed = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+                      sec-websocket-accept: whatever\r\nsec-websocket-protocol: chat\r\n\r\nhello";
+        server.write_all(agreed.as_bytes()).await.unwrap();
+        client.expect("HEADERS 1 :status=200 sec-websocket-protocol=chat").await;
+        client.expect("DATA 1 hello").await;
+        client.send(kind::DATA, 0, 1, b"world").await;
+        let mut heard = [0; 5];
+        server.read_exact(&mut heard).await.unwrap();
+        assert_eq!(&heard, b"world");
+        drop(server);
+        client.expect("DATA 1 end ").await;
+        client.expect("RST_STREAM 1 NO_ERROR").await;
+        // A server that answers otherwise has begun nothing.
+        client.fields(3, &fields("/no"), false).await;
+        let (mut server, _) = scene.served().await;
+        server.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+        client.expect("HEADERS 3 end :status=404 content-length=0").await;
+        client.expect("RST_STREAM 3 NO_ERROR").await;
+        client.fields(5, &fields("/page"), false).await;
+        let (mut server, _) = scene.served().await;
+        server.write_all(OK).await.unwrap();
+        client.expect("RST_STREAM 5 INTERNAL_ERROR").await;
+    })
+    .await;
+}

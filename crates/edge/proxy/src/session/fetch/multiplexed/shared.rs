@@ -4,7 +4,7 @@ use std::{
     cell::{Cell, RefCell, RefMut},
     collections::VecDeque,
     rc::Rc,
-    task::{Context, Waker},
+    task::{Context, Poll, Waker},
 };
 
 use h2::{ClientConnection, ErrorCode, RequestOptions, Settings, StreamKey};
@@ -66,6 +66,8 @@ pub struct Shared {
     parts: RefCell<Vec<Part>>,
     spare_heads: RefCell<Vec<ResponseHead>>,
     task: RefCell<Option<Waker>>,
+    /// Those that wait to be told what the server is.
+    strangers: RefCell<Vec<Waker>>,
     exchanges: Cell<usize>,
     requests: Cell<u32>,
     /// A response has come on it.
@@ -102,6 +104,7 @@ impl Shared {
             parts: RefCell::default(),
             spare_heads: RefCell::default(),
             task: RefCell::default(),
+            strangers: RefCell::default(),
             exchanges: Cell::new(0),
             requests: Cell::new(0),
             is_proven: Cell::new(false),
@@ -139,6 +142,23 @@ impl Shared {
     pub fn wake_task(&self) {
         if let Some(task) = &*self.task.borrow() {
             task.wake_by_ref();
+        }
+    }
+
+    /// Whether the server understands CONNECT with a protocol (RFC 8441), once it has said what it is.
+    pub fn poll_understands_protocols(&self, context: &Context<'_>) -> Poll<bool> {
+        let machine = self.machine.borrow();
+        if machine.has_settings() || self.is_over.get() {
+            return Poll::Ready(machine.understands_protocols());
+        }
+        self.strangers.borrow_mut().push(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Wakes those that wait to be told what the server is, if it has said so.
+    pub fn introduce(&self) {
+        if self.machine.borrow().has_settings() || self.is_over.get() {
+            self.strangers.take().into_iter().for_each(Waker::wake);
         }
     }
 
@@ -314,6 +334,7 @@ impl Shared {
     /// Nothing goes any more.
     pub fn ends(&self) {
         self.is_over.set(true);
+        self.introduce();
         self.parts.borrow_mut().iter_mut().for_each(Part::wake);
     }
 

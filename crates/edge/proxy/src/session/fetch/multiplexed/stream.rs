@@ -8,7 +8,7 @@ use std::{
 };
 
 use h2::{RequestOptions, StreamKey};
-use http::{BodyLength, Limits, Method, ResponseHead, ResponseParser, request_body_length};
+use http::{BodyLength, HeaderId, Limits, Method, RequestHead, ResponseHead, ResponseParser, request_body_length};
 use net::PlainSocket;
 
 use super::shared::{Broken, Shared};
@@ -16,7 +16,17 @@ use crate::session::{
     body::{Duplex, Failed, Sink, Source},
     fetch::{HeadEnd, OutgoingHead, ServerCodec},
     outgoing::Outgoing,
+    websocket,
 };
+
+/// A WebSocket that is asked for.
+#[derive(Debug)]
+struct Handshake {
+    /// What proves to a client of HTTP/1 that the server has understood.
+    accept: String,
+    /// The request, as long as it is not known whether the server understands it.
+    waits: Option<(RequestHead, bool)>,
+}
 
 /// An exchange's part of a connection.
 #[derive(Debug)]
@@ -36,6 +46,8 @@ pub struct Stream {
     is_tunnel: bool,
     /// A request was sent, and no answer has begun.
     is_unanswered: bool,
+    /// The handshake of a WebSocket.
+    websocket: Option<Box<Handshake>>,
 }
 
 impl Stream {
@@ -53,6 +65,7 @@ impl Stream {
             has_ended: false,
             is_tunnel: false,
             is_unanswered: false,
+            websocket: None,
         }
     }
 
@@ -88,6 +101,21 @@ impl Stream {
         let (count, data) = self.connection.take_body(key, &mut self.here);
         self.owed += data;
         count
+    }
+
+    /// Sends the handshake of a WebSocket once the server has said whether it understands that; whether there is nothing to wait for.
+    fn poll_handshake(&mut self, context: &Context<'_>) -> Poll<Result<(), HeadEnd>> {
+        let Some(handshake) = self.websocket.as_mut().filter(|handshake| handshake.waits.is_some()) else {
+            return Poll::Ready(Ok(()));
+        };
+        if !std::task::ready!(self.connection.poll_understands_protocols(context)) {
+            return Poll::Ready(Err(HeadEnd::Junk));
+        }
+        if let Some((head, is_secure)) = handshake.waits.take() {
+            let options = RequestOptions { is_secure, protocol: Some(b"websocket"), ..RequestOptions::default() };
+            self.key = self.connection.send_request(&head, &options);
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn forget(&mut self) {
@@ -165,6 +193,9 @@ impl Sink for Stream {
     }
 
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Err(_refused) = std::task::ready!(self.poll_handshake(context)) {
+            return Poll::Ready(Err(Self::gone()));
+        }
         let Some(key) = self.key.filter(|_| !self.is_deaf()) else { return Poll::Ready(Err(Self::gone())) };
         let outgoing = &mut self.outgoing;
         if self.connection.with_machine(|machine| outgoing.flush(machine, key))? {
@@ -227,8 +258,15 @@ impl ServerCodec for Stream {
     fn write_request(&mut self, request: &OutgoingHead<'_>) {
         self.forget();
         self.outgoing = Outgoing::default();
-        (self.has_ended, self.is_tunnel, self.owed) = (false, false, 0);
+        (self.has_ended, self.is_tunnel, self.owed, self.websocket) = (false, false, 0, None);
         self.method = request.head.method_kind();
+        self.is_unanswered = true;
+        if http::wants_upgrade(request.head) && http::is_websocket(&request.head.headers) {
+            let key = request.head.headers.first_known(HeaderId::SecWebSocketKey).unwrap_or_default();
+            let waits = Some((request.head.clone(), request.is_secure));
+            self.websocket = Some(Box::new(Handshake { accept: websocket::accept_of(key), waits }));
+            return;
+        }
         let length = request_body_length(request.head);
         match length {
             BodyLength::Chunked => self.outgoing.expect_chunks(&Limits::default(), true),
@@ -242,7 +280,6 @@ impl ServerCodec for Stream {
             protocol: None,
         };
         self.key = self.connection.send_request(request.head, &options);
-        self.is_unanswered = true;
     }
 
     fn poll_head(
@@ -252,10 +289,14 @@ impl ServerCodec for Stream {
         head: &mut ResponseHead,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), HeadEnd>> {
+        std::task::ready!(self.poll_handshake(context))?;
         let Some(key) = self.key else { return Poll::Ready(Err(HeadEnd::NotProcessed)) };
         if self.connection.take_head(key, head) {
             self.is_unanswered = false;
             if head.status() >= 200 {
+                if let Some(handshake) = self.websocket.as_ref().filter(|_| (200..300).contains(&head.status())) {
+                    websocket::agree(head, &handshake.accept);
+                }
                 self.is_tunnel = http::begins_tunnel(head.status(), self.method);
                 // What has come already goes with the head.
                 self.take_body(key);

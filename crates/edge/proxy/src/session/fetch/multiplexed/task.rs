@@ -138,6 +138,7 @@ impl Task {
                     self.received_at = self.worker.now();
                     self.shared.set_suspect(false);
                     self.take_input()?;
+                    self.shared.introduce();
                     self.note_end();
                 }
                 Poll::Ready(Err(error)) => return Err(error),

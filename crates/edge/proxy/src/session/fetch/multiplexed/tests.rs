@@ -1,5 +1,7 @@
 //! Exchanges on connections of HTTP/2, with scripted servers in virtual time.
 
+use std::future::poll_fn;
+
 use h2::{ErrorCode, Event, ServerConnection, Settings, StreamKey};
 use http::{Limits, RequestHead, ResponseHead, Version};
 use net::Stream;
@@ -9,8 +11,9 @@ use tokio::{
 };
 
 use crate::session::{
+    body::{Sink as _, Source as _},
     fetch::{
-        Answer, HeadEnd, Unfetched,
+        Answer, AnswerBody, HeadEnd, Unfetched,
         tests::{fetch, pull},
     },
     scene::Scene,
@@ -469,6 +472,73 @@ async fn a_connection_that_leads_nowhere_is_given_up() {
         while silent.stream.read_buf(&mut rest).await.unwrap() > 0 {}
         settled().await;
         assert_eq!(counts(&scene).0, 1);
+    })
+    .await;
+}
+
+const HANDSHAKE: &str = "GET /chat HTTP/1.1\r\nhost: example.com\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+                         sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n";
+
+#[tokio::test(start_paused = true)]
+async fn websockets_go_by_connect() {
+    run("", |scene| async move {
+        let script = async {
+            let mut server = Server::accept(&scene).await;
+            let settings = Settings { knows_protocols: true, ..Settings::default() };
+            server.machine = ServerConnection::new(settings, Limits::default());
+            server.flush().await;
+            assert_eq!(server.hear().await, "GET /chat");
+            assert_eq!(server.machine.pseudo_fields().protocol(), b"websocket");
+            assert!(!server.heads.headers.contains(b"sec-websocket-key"));
+            server.head(1, 200, &[("sec-websocket-protocol", "chat")]).await;
+            server.data(1, b"hello").await;
+            assert_eq!(server.hear().await, "DATA 1 world");
+            server.end(1).await;
+            server
+        };
+        let asking = async {
+            let mut exchange = scene.exchange_of_nobody(HANDSHAKE);
+            let answer = scene.worker.clocked(fetch(&scene, &mut exchange, "")).await.ok().unwrap();
+            let response = &exchange.response;
+            assert_eq!((response.status(), answer.length), (101, http::BodyLength::None));
+            let accept = response.headers.first(b"sec-websocket-accept");
+            assert_eq!(accept, Some(&b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="[..]));
+            assert!(
+                http::switches_protocols(&response.headers) && response.headers.contains(b"sec-websocket-protocol")
+            );
+            let AnswerBody::Server { mut upstream, .. } = answer.body else { panic!() };
+            let codec = &mut upstream.connection.codec;
+            let sent = poll_fn(|context| codec.poll_send(b"world", context)).await.unwrap();
+            assert_eq!(sent, 5);
+            let mut heard = codec.received().to_vec();
+            codec.consume(heard.len());
+            while poll_fn(|context| codec.poll_receive(context)).await.unwrap() > 0 {
+                heard.extend_from_slice(codec.received());
+                codec.consume(codec.received().len());
+            }
+            assert_eq!(heard, b"hello");
+        };
+        tokio::join!(script, asking);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_knows_no_websockets_is_not_asked_for_one() {
+    run("", |scene| async move {
+        let script = async {
+            let mut server = Server::accept(&scene).await;
+            server.flush().await;
+            assert_eq!(server.hear().await, "GET /else");
+            server.answer(1, "x").await;
+            server
+        };
+        let asking = async {
+            let refused = body_of(&scene, HANDSHAKE, "").await;
+            assert!(matches!(refused, Err(Unfetched::NoResponse { end: HeadEnd::Junk, .. })));
+            assert_eq!(body_of(&scene, &get("/else"), "").await.unwrap(), "200 x");
+        };
+        tokio::join!(script, asking);
     })
     .await;
 }
