@@ -25,6 +25,8 @@ from run import cpu_seconds, tree
 
 PORTS = {"tidegate": 28100, "haproxy": 28110, "nginx": 28120, "h2o": 28130}
 ORIGIN = 28190
+# The same by HTTP/2 without TLS.
+ORIGIN_HTTP2 = 28191
 # Ports of a server, from its first one on: TLS, clear HTTP/2.
 CLEAR = 1
 LOAD = ["taskset", "-c", "1"]
@@ -44,9 +46,12 @@ frontend f
   bind 127.0.0.1:{port} ssl crt {folder}/site.pem alpn h2,http/1.1
   bind 127.0.0.1:{clear} proto h2
   http-request return status 200 content-type text/plain string "hello world!" if {{ path /own }}
+  use_backend http2 if {{ path_beg /http2/ }}
   default_backend servers
 backend servers
   server s1 127.0.0.1:{origin}
+backend http2
+  server s1 127.0.0.1:{origin_http2} proto h2
 """
 NGINX = """
 daemon off; worker_processes 1; pid {folder}/{name}.pid; error_log {folder}/{name}.log;
@@ -67,7 +72,11 @@ daemon off; worker_processes 1; pid {folder}/origin.pid; error_log {folder}/orig
 events {{ worker_connections 10000; }}
 http {{
   access_log off; keepalive_requests 1000000000; sendfile on;
-  server {{ listen 127.0.0.1:{origin}; root {folder}/files; location = /small {{ return 200 "hello world!"; }} }}
+  server {{
+    listen 127.0.0.1:{origin}; listen 127.0.0.1:{origin_http2} http2; root {folder}/files;
+    location = /small {{ return 200 "hello world!"; }}
+    location = /http2/small {{ return 200 "hello world!"; }}
+  }}
 }}
 """
 H2O = """
@@ -201,6 +210,9 @@ CASES = {
     "h2-proxied": (by_h2load("/small"), "request", ["haproxy", "nginx"]),
     "h2c-own": (by_h2load("/own", True), "request", ["haproxy", "nginx", "h2o"]),
     "h2c-proxied": (by_h2load("/small", True), "request", ["haproxy", "nginx"]),
+    # HTTP/2 on both sides.
+    "h2-to-h2": (by_h2load("/http2/small"), "request", ["haproxy"]),
+    "h2c-to-h2": (by_h2load("/http2/small", True), "request", ["haproxy"]),
 }
 
 
@@ -221,7 +233,8 @@ def servers(given, folder):
 
     def write(name, text, port=0):
         path = Path(folder, f"{name}.cfg")
-        path.write_text(text.format(folder=folder, port=port, clear=port + CLEAR, origin=ORIGIN, name=name))
+        ports = {"port": port, "clear": port + CLEAR, "origin": ORIGIN, "origin_http2": ORIGIN_HTTP2}
+        path.write_text(text.format(folder=folder, name=name, **ports))
         return path
 
     commands = {

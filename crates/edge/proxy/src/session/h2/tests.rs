@@ -444,7 +444,8 @@ async fn websockets_come_by_connect() {
         // A server that answers otherwise has begun nothing.
         client.fields(3, &fields("/no"), false).await;
         let (mut server, _) = scene.served().await;
-        server.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+        let refusal = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        server.write_all(refusal).await.unwrap();
         client.expect("HEADERS 3 end :status=404 content-length=0").await;
         client.expect("RST_STREAM 3 NO_ERROR").await;
         client.fields(5, &fields("/page"), false).await;
