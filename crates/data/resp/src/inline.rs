@@ -95,7 +95,7 @@ fn double_quoted<'a>(mut rest: &'a [u8], bytes: &mut Vec<u8>) -> Result<&'a [u8]
             [] => return Err(UnbalancedQuotes),
             [b'"', tail @ ..] => return behind_quote(tail),
             [b'\\', b'x', high, low, tail @ ..]
-                if let (Some(high), Some(low)) = (hex_value(*high), hex_value(*low)) =>
+                if let (Some(high), Some(low)) = (basics::hex::value(*high), basics::hex::value(*low)) =>
             {
                 bytes.push(high << 4 | low);
                 tail
@@ -141,15 +141,6 @@ fn behind_quote(rest: &[u8]) -> Result<&[u8], UnbalancedQuotes> {
     match rest.first() {
         Some(byte) if !is_blank(*byte) => Err(UnbalancedQuotes),
         _ => Ok(rest),
-    }
-}
-
-fn hex_value(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
     }
 }
 

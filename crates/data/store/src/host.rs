@@ -59,7 +59,7 @@ impl Process {
     ) -> io::Result<Self> {
         let mut random = [0; 20];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-        let run_id = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let run_id = basics::hex::lower(&random);
         let memory_at_start = memory_used() as u64;
         let resident_at_start = resident_bytes().unwrap_or(memory_at_start);
         Ok(Self {

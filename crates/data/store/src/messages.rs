@@ -10,6 +10,7 @@ use std::{
     },
 };
 
+use basics::calendar::MONTHS_SHORT;
 use commands::config::LogLevel;
 use keyspace::Millis;
 use telemetry::LocalTime;
@@ -146,9 +147,8 @@ pub fn warn(text: &str) {
 
 /// A time as Redis' log has it, where the machine is: `21 Nov 2026 15:04:05.123`.
 fn date(now: Millis) -> String {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let LocalTime { year, month, day, hour, minute, second, .. } = telemetry::local_time(now.div_euclid(1000));
-    let name = MONTHS.get(month).unwrap_or(&"");
+    let name = MONTHS_SHORT.get(month).unwrap_or(&"");
     format!("{day:02} {name} {year} {hour:02}:{minute:02}:{second:02}.{:03}", now.rem_euclid(1000))
 }
 

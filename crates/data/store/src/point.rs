@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use basics::{Date, calendar};
 use oplog::Offset;
 
 const DAY_MS: i64 = 86_400_000;
@@ -101,11 +102,11 @@ fn millis_of_date(text: &str) -> Option<u64> {
             None => (time, 0),
         },
     };
-    let days = days_from_civil(year as i64, month as i64, day as i64);
-    // A day that the month has not is another month's.
-    if civil_from_days(days) != (year as i64, month as i64, day as i64) {
+    let (year, month, day) = (year as i64, month as i64, day as i64);
+    if !(1..=calendar::days_of_month(year, month)).contains(&day) {
         return None;
     }
+    let days = calendar::days_from_1970(year, month, day);
     u64::try_from(days * DAY_MS + clock_ms(time)? - zone_ms).ok()
 }
 
@@ -121,34 +122,12 @@ fn clock_ms(text: &str) -> Option<i64> {
     i64::try_from((hour * 3600 + minute * 60 + second) * 1000 + fraction_ms(part)?).ok()
 }
 
-/// Days since 1970 of a date of the Gregorian calendar: years of March to February, in eras of 400.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
-}
-
 /// A time as RFC 3339 has it, in UTC, with milliseconds.
 #[must_use]
 pub fn time_text(ms: u64) -> String {
     let ms = i64::try_from(ms).unwrap_or(i64::MAX);
-    let (year, month, day) = civil_from_days(ms / DAY_MS);
-    let rest = ms % DAY_MS;
-    let (hour, minute, second) = (rest / 3_600_000, rest / 60_000 % 60, rest / 1000 % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", rest % 1000)
+    let Date { year, month, day, hour, minute, second, .. } = Date::at(ms / 1000);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
 }
 
 #[cfg(test)]

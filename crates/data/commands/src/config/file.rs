@@ -96,7 +96,8 @@ pub fn set(
             return Err(format!("'{known}' is refused: {reason}"));
         }
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-        let nearest = SETTINGS.iter().map(|setting| (distance(&name, setting.name), setting.name)).min();
+        let nearest =
+            SETTINGS.iter().map(|setting| (basics::nearest::distance(&name, setting.name), setting.name)).min();
         return Err(match nearest {
             Some((distance, nearest)) if distance <= 2 + name.len() / 6 => {
                 format!("there is no setting '{name}'; did you mean '{nearest}'?")
@@ -133,26 +134,6 @@ pub fn set(
         }
         _ => Ok(None),
     }
-}
-
-/// How many letters have to be put, taken or changed to make one word of the other.
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (line, letter) in left.chars().enumerate() {
-        let mut diagonal = line;
-        let mut before = line + 1;
-        for (cell, other) in row.iter_mut().skip(1).zip(&right) {
-            let above = *cell;
-            before = (diagonal + usize::from(letter != *other)).min(above + 1).min(before + 1);
-            diagonal = above;
-            *cell = before;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = line + 1;
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -212,14 +193,5 @@ mod tests {
         }
         let silent = read("save \"\"\n", &mut Settings::default(), |_| None, &mut |_, _| Ok(()));
         assert_eq!(silent, [], "no snapshots is what there is");
-    }
-
-    #[test]
-    fn distances_are_those_of_levenshtein() {
-        for (left, right, expected) in
-            [("", "abc", 3), ("kitten", "sitting", 3), ("port", "port", 0), ("prot", "port", 2)]
-        {
-            assert_eq!(distance(left, right), expected, "{left} {right}");
-        }
     }
 }

@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::json;
 
-use super::worker::{self, Shared};
+use super::worker::Shared;
 use crate::statistics::Snapshot;
 
 /// For how long is waited whether who connects speaks HTTP.
@@ -89,7 +89,7 @@ impl Page {
         for one in self.shared.snapshots.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             all.add(one.clone());
         }
-        all.text(&self.host, self.began.elapsed().as_secs(), worker::wall() / 1_000_000)
+        all.text(&self.host, self.began.elapsed().as_secs(), basics::clock::microseconds() / 1_000_000)
     }
 
     fn health(&self) -> (&'static str, String) {

@@ -10,9 +10,10 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
+use basics::clock::microseconds;
 use commands::cluster::SLOTS;
 use mio::{Events, Interest, Poll, Token, Waker, event::Event};
 
@@ -169,7 +170,7 @@ impl Worker {
         let worker = Self {
             poll,
             listeners,
-            proxy: Proxy::new(pools.to_vec(), client_output_max, 0, wall()),
+            proxy: Proxy::new(pools.to_vec(), client_output_max, 0, microseconds()),
             clients: Vec::new(),
             links: Vec::new(),
             again: Vec::new(),
@@ -213,7 +214,7 @@ impl Worker {
             }
             let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
             let now = micros / 1000;
-            self.proxy.set_time(micros, wall());
+            self.proxy.set_time(micros, microseconds());
             self.look_at_topology();
             self.take_orders();
             for event in &events {
@@ -604,9 +605,4 @@ fn place(connections: &mut Vec<Option<Connection>>, index: usize, connection: Co
     if let Some(place) = connections.get_mut(index) {
         *place = Some(connection);
     }
-}
-
-/// Microseconds since 1970.
-pub fn wall() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     head,
-    manifest::{Item, Manifest, Seen, hex},
+    manifest::{Item, Manifest, Seen},
 };
 use crate::{StoreError, archive::Archive};
 
@@ -147,7 +147,7 @@ impl<R: Read> Read for Checked<'_, R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(into)?;
         self.hasher.update(into.get(..read).unwrap_or_default());
-        if read == 0 && !into.is_empty() && hex(&self.hasher.clone().finalize()) != self.digest {
+        if read == 0 && !into.is_empty() && basics::hex::lower(&self.hasher.clone().finalize()) != self.digest {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it did not come as it was sent"));
         }
         Ok(read)
@@ -166,7 +166,7 @@ impl<W> Digesting<W> {
     }
 
     fn finish(self) -> String {
-        hex(&self.hasher.finalize())
+        basics::hex::lower(&self.hasher.finalize())
     }
 }
 

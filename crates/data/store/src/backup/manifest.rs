@@ -97,7 +97,7 @@ impl Manifest {
     /// Its bytes: JSON in a line, and the SHA-256 of it.
     pub fn encode(&self) -> io::Result<Vec<u8>> {
         let mut bytes = serde_json::to_vec(self)?;
-        let digest = hex(&Sha256::digest(&bytes));
+        let digest = basics::hex::lower(&Sha256::digest(&bytes));
         bytes.push(b'\n');
         bytes.extend_from_slice(digest.as_bytes());
         bytes.push(b'\n');
@@ -118,7 +118,7 @@ impl Manifest {
         let cut = || "it is cut off, or no description of a backup".to_owned();
         let line = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(cut)?;
         let (json, digest) = bytes.split_at(line);
-        if digest.trim_ascii() != hex(&Sha256::digest(json)).as_bytes() {
+        if digest.trim_ascii() != basics::hex::lower(&Sha256::digest(json)).as_bytes() {
             return Err("its checksum does not match".into());
         }
         let versioned: Versioned = serde_json::from_slice(json).map_err(|error| error.to_string())?;
@@ -147,11 +147,6 @@ impl Manifest {
         read.map_err(|error| format!("it cannot be read: {error}"))?;
         Self::decode(&bytes)
     }
-}
-
-/// Hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -208,7 +203,7 @@ mod tests {
             "ab".repeat(32),
             "0f".repeat(16)
         );
-        let digest = hex(&Sha256::digest(&json));
+        let digest = basics::hex::lower(&Sha256::digest(&json));
         assert_eq!(String::from_utf8(manifest().encode().unwrap()).unwrap(), format!("{json}\n{digest}\n"));
     }
 
