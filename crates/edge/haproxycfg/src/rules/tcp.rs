@@ -95,7 +95,7 @@ pub(super) fn switch_mode(scope: &mut Scope<'_>, line: &Line, index: &mut usize)
                 );
             }
             "h2" => {
-                let message = "protocol 'h2' is not supported yet: it comes with HTTP/2.";
+                let message = "protocol 'h2' is not supported yet after a switch: 'bind ... proto h2' speaks it from the first byte on.";
                 return Err(wrong(message, *index + 1).expected("h1"));
             }
             _ => {

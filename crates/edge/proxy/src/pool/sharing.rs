@@ -171,7 +171,7 @@ impl ConnectionFacts {
         left_after.set(if before == requests { (requests, times.saturating_add(1)) } else { (requests, 1) });
     }
 
-    /// See [`Need::requests_max`].
+    /// How many requests it is expected to carry before the server leaves, where it leaves after so many each time.
     #[must_use]
     pub fn requests_max(&self) -> Option<u32> {
         self.counted.need.requests_max()
