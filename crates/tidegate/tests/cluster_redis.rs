@@ -353,6 +353,45 @@ fn lives_are_kept(from: SocketAddr, source: &mut RedisClient) {
 }
 
 #[test]
+fn a_copy_to_a_redis_ends_the_connections_of_those_before_it_and_no_others() {
+    let (source, target) = (Redis::start(&[]), Redis::start(&[]));
+    let mut client = source.client();
+    for number in 0..400 {
+        client.text(&["SET", &format!("key:{number}"), &"x".repeat(1_000)]);
+    }
+    let begin = |slots: (u16, u16), term: u64, rate: Option<u64>| {
+        let mut task = Move::between(source.address, target.address, slots);
+        (task.target_is_plain, task.term) = (true, Some(term));
+        let mover = store::slotmove::start(task).unwrap();
+        mover.set_rate(rate);
+        wait_within(PATIENCE, "the copy begins", || mover.progress().bytes > 0 || failure(&mover).is_some());
+        mover
+    };
+    fn failure(mover: &store::slotmove::Mover) -> Option<String> {
+        if let Phase::Failed(reason) = mover.progress().phase { Some(reason) } else { None }
+    }
+    const SLOW: Option<u64> = Some(2_000);
+    let (former, other) = (begin((0, 8_191), 5, SLOW), begin((8_192, 16_383), 5, SLOW));
+    wait_within(PATIENCE, "both have copied something", || former.progress().keys > 1 && other.progress().keys > 1);
+    let late = begin((100, 200), 4, None);
+    wait_within(PATIENCE, "a leader of the past is refused", || failure(&late).is_some());
+    assert!(failure(&late).unwrap().contains("slots 0-8191 by a later leader"), "{:?}", failure(&late));
+    let next = begin((0, 8_191), 6, None);
+    wait_within(PATIENCE, "the former one has ended", || failure(&former).is_some());
+    wait_within(PATIENCE, "the next one follows", || next.progress().phase == Phase::Following);
+    assert_eq!(failure(&other), None);
+    client.text(&["SET", "{b}last", "1"]);
+    wait_within(PATIENCE, "it has all", || target.client().text(&["EXISTS", "{b}last"]) == "1");
+    let of_former = store::slotmove::Filter::new(&[(0, 8_191)]);
+    for number in 0..400 {
+        let key = format!("key:{number}");
+        let has = target.client().text(&["EXISTS", &key]) == "1";
+        assert!(has || !of_former.has(key.as_bytes()), "{key}");
+    }
+    [former, other, late, next].into_iter().for_each(store::slotmove::Mover::stop);
+}
+
+#[test]
 #[ignore = "long: make test-redis-groups"]
 fn a_proxy_that_is_stopped_is_waited_out_and_sends_nothing_late() {
     let cluster = up(&["--groups", "1", "--replicas", "0"]);

@@ -105,13 +105,37 @@ fn rights_are_looked_at_before() {
     assert_eq!(client.text(&["INCR", "a"]), "1");
 }
 
+/// The connection by which a replica forwards, as its master sees it: the client there that has set something last.
+fn forwarding_connection(master: &mut RedisClient) -> SocketAddr {
+    let clients = master.text(&["CLIENT", "LIST", "TYPE", "normal"]);
+    let line = clients.lines().find(|line| line.contains(" cmd=set ")).unwrap_or_else(|| panic!("{clients}"));
+    let address = line.split(' ').find_map(|field| field.strip_prefix("addr=")).unwrap();
+    address.parse().unwrap()
+}
+
+/// Bytes that a server has received from a connection and has not read, as the kernel counts them.
+fn unread_from(peer: SocketAddr, server: SocketAddr) -> u64 {
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let port_of = |field: &str| u16::from_str_radix(field.rsplit_once(':').unwrap().1, 16).unwrap();
+    let of_connection =
+        sockets.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>()).find(|fields| {
+            const ESTABLISHED: &str = "01";
+            (port_of(fields[1]), port_of(fields[2]), fields[3]) == (server.port(), peer.port(), ESTABLISHED)
+        });
+    let queues = of_connection.map_or("0:0", |fields| fields[4]).to_owned();
+    u64::from_str_radix(queues.split_once(':').unwrap().1, 16).unwrap()
+}
+
 #[test]
 fn who_waits_for_a_master_that_is_lost_is_told() {
     let mut master = store(&[]);
     let (_replica, mut client) = pair(master.address, &[]);
     assert_eq!(client.text(&["SET", "a", "1"]), "OK");
+    let forwarding = forwarding_connection(&mut master.client());
     let stopped = StoppedProcess::new(master.pid());
     client.send_command(&["SET", "a", "2"]);
+    // One that has not been sent yet cannot have run, and its client would hear something else.
+    wait_within(LONG, "the command is with the master", || unread_from(forwarding, master.address) > 0);
     master.kill();
     drop(stopped);
     let answer = client.reply().unwrap();

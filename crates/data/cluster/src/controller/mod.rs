@@ -461,6 +461,7 @@ impl Controller {
             let why = match wanted {
                 Wanted::GivenUp => format!("{} is given up", group.master),
                 Wanted::HandOver => "it gets another master".to_owned(),
+                Wanted::Promotion => format!("{} does not know yet that it is the master", group.master),
             };
             actions.push(Action::Note(format!("group {id}: requests wait at the proxies: {why}")));
         }

@@ -5,6 +5,8 @@
 //! - a write that a replica has not got is lost with its master. `ack` sets `min-replicas-to-write`, so a master that is cut off from its
 //!   replicas refuses writes after a while, and no more than that.
 //!
+//! - requests wait on until the new master knows that it is one: before, it refuses writes.
+//!
 //! Only a replica that followed the master while that was there last (`in sync`) takes its place: the one with the highest offset.
 
 use super::{Count, Keeper, Role, Step};
@@ -14,6 +16,9 @@ use crate::model::{Address, Cluster, Group, InSync};
 const BEST_MS: u64 = 300;
 /// How long a replica is looked for before a master that was started again, perhaps with less than it had, is taken back.
 const GIVE_UP_MS: u64 = 5_000;
+
+/// How long requests wait, in milliseconds, for a master that still follows somebody: one that does not obey can be read from at least.
+const PROMOTION_MS: u64 = 5_000;
 
 /// How many seconds a replica may be silent and count among those that a master needs.
 const LAG_MAX_S: u32 = 5;
@@ -68,6 +73,8 @@ pub(super) struct RedisState {
     began_anew_at: Option<u64>,
     /// Requests to the group are to wait.
     wanted: Option<Wanted>,
+    /// Since when its master is known to follow somebody still.
+    follows_since: Option<u64>,
     /// Until when the master may have writes wait that it was told to: the end of that may not have come to it.
     paused_until: u64,
 }
@@ -79,6 +86,8 @@ pub enum Wanted {
     GivenUp,
     /// Its master gives its place to a replica.
     HandOver,
+    /// Its master does not know yet that it is one.
+    Promotion,
 }
 
 impl Keeper {
@@ -137,7 +146,22 @@ impl Keeper {
         } else if self.hand_over.is_some() {
             self.hand_redis_over(now, group, &in_sync, held_since, &mut steps);
         }
+        if self.is_redis_promoted(now, group) {
+            self.redis.follows_since = None;
+        } else if self.redis.wanted.is_none() {
+            self.redis.wanted = Some(Wanted::Promotion);
+        }
         steps
+    }
+
+    /// Whether nothing waits for the master to become one, as far as that is known.
+    fn is_redis_promoted(&mut self, now: u64, group: &Group) -> bool {
+        let follows = self.fresh(&group.master, now).map(|seen| seen.role != Role::Master);
+        if follows == Some(true) {
+            self.redis.follows_since.get_or_insert(now);
+        }
+        // One that says nothing for a moment has not become one.
+        follows == Some(false) || self.redis.follows_since.is_none_or(|since| now >= since + PROMOTION_MS)
     }
 
     /// Whether the master is given up, and somebody may take its place.
@@ -353,13 +377,29 @@ mod tests {
         let next = cluster.with_master(1, &address(3)).unwrap();
         let steps = keeper.poll_redis_steps(3_170, &next, &in_sync(&[2, 3]), None);
         assert_eq!(steps, [Step::Promote { server: address(3) }]);
-        assert_eq!(keeper.wants_hold(), None);
+        assert_eq!(keeper.wants_hold(), Some(Wanted::Promotion));
         says(&mut keeper, 3, 3_200, Role::Master, 103);
         says(&mut keeper, 1, 3_200, Role::Master, 120);
         let steps = keeper.poll_redis_steps(3_201, &next, &in_sync(&[]), None);
         for server in [1, 2] {
             assert!(steps.contains(&Step::Follow { server: address(server), master: address(3) }), "{steps:?}");
         }
+        assert_eq!(keeper.wants_hold(), None);
+    }
+
+    #[test]
+    fn requests_wait_until_the_new_master_is_one_and_not_for_ever() {
+        let (cluster, mut keeper) = (cluster(), Keeper::new(1, Patience::default(), 0));
+        let mut wanted = |at: u64, role: Role| {
+            says(&mut keeper, 1, at, role, 100);
+            keeper.poll_redis_steps(at, &cluster, &in_sync(&[2, 3]), None);
+            keeper.wants_hold()
+        };
+        assert_eq!(wanted(10, follows(2)), Some(Wanted::Promotion));
+        assert_eq!(wanted(4_900, follows(2)), Some(Wanted::Promotion));
+        assert_eq!(wanted(5_010, follows(2)), None, "it does not obey, and has what can be read");
+        assert_eq!(wanted(5_020, Role::Master), None);
+        assert_eq!(wanted(5_030, follows(2)), Some(Wanted::Promotion));
     }
 
     #[test]

@@ -180,12 +180,9 @@ impl World {
 
     /// The same, of which nothing is lost as long as the link is whole.
     fn send_surely(&mut self, way: (usize, usize), what: (usize, Message)) {
-        let (lost, slow) = (std::mem::take(&mut self.network.lost), self.network.slow);
-        if self.is_redis(way.1) {
-            self.network.slow = 0;
-        }
+        let lost = std::mem::take(&mut self.network.lost);
         self.send_in_order(way, what);
-        (self.network.lost, self.network.slow) = (lost, slow);
+        self.network.lost = lost;
     }
 
     fn next_number(&mut self) -> u64 {

@@ -161,7 +161,7 @@ impl World {
                 let number = self.next_number();
                 let is_store = !self.is_redis(server);
                 let (one, store) = (&mut self.movers[mover], &mut self.stores[server]);
-                // A Redis takes it from anybody: who came before ends with that.
+                // A Redis takes it from anybody, so who came before is ended there.
                 let is_refused = store.master.is_some()
                     || is_store && (one.term < store.term || one.epoch < store.epoch || store.owns(one.unit));
                 if is_refused {

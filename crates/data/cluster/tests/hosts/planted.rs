@@ -26,6 +26,8 @@ pub enum Planted {
     HoldsAreDoneAtOnce,
     /// A proxy that does not answer is not waited for.
     SilentProxyIsForgotten,
+    /// A proxy that was stopped passes on what it finds then, whatever was ordered meanwhile.
+    ProxyBelievesLateAnswers,
     /// Any replica of a Redis may take its place, whether it was in sync or not.
     PromotesAnybody,
     /// What was to be removed is removed once more, some time later.
@@ -95,6 +97,11 @@ fn a_change_before_all_proxies_have_agreed_is_found() {
 #[test]
 fn a_silent_proxy_that_nobody_waits_for_is_found() {
     is_found(Planted::SilentProxyIsForgotten, Kinds::Mixed, 1_000);
+}
+
+#[test]
+fn a_proxy_that_passes_on_what_it_finds_too_late_is_found() {
+    is_found(Planted::ProxyBelievesLateAnswers, Kinds::Mixed, 5_000);
 }
 
 #[test]

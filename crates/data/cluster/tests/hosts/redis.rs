@@ -2,9 +2,8 @@
 //! whoever asks; its replicas get its writes some time after clients have their answers. Where there are such groups, one host has the
 //! agent and all proxies.
 //!
-//! What is sent to it comes soon, or when it goes on: nothing overtakes what another connection has sent long before. With a network
-//! that keeps bytes of a connection that has ended for longer, what a copy of before has sent could spoil the next one: a Redis cannot
-//! tell them apart.
+//! What proxies send to it comes soon, or when it goes on: nothing overtakes what another connection has sent long before. What copies
+//! slots has a name there, and ends the connection of the one before it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -49,6 +48,10 @@ pub struct Proxy {
     flights: BTreeMap<u64, Flight>,
     /// What must have been answered before its orders are done.
     goals: BTreeSet<u64>,
+    /// Until when what it hears counts.
+    trusted_until: u64,
+    /// What it has heard later: request, and what became of it.
+    late: Vec<(u64, Option<bool>)>,
 }
 
 impl Proxy {
@@ -61,7 +64,20 @@ impl Proxy {
             lease: (0, 0),
             flights: BTreeMap::new(),
             goals: BTreeSet::new(),
+            trusted_until: 0,
+            late: Vec::new(),
         }
+    }
+
+    /// What it hears by now does not count. What is under way while it holds requests comes to nobody then.
+    fn look_at_trust(&mut self, clock: u64) -> bool {
+        let is_over = clock >= self.trusted_until;
+        if is_over {
+            for request in std::mem::take(&mut self.goals) {
+                self.flights.remove(&request);
+            }
+        }
+        is_over
     }
 
     fn done(&self) -> u64 {
@@ -150,10 +166,17 @@ impl World {
         let Some((orders, cluster)) = self.desk.written.clone() else { return };
         let dead = |server: usize| orders.dead.contains(&self.stores[server].server.address);
         let (lease, planted) = (self.desk.lease, self.planted);
+        let clock = self.hosts[PROXIES_AT].clock(self.now);
         let proxy = &mut self.desk.proxies[index];
+        let is_over = planted != Some(Planted::ProxyBelievesLateAnswers) && proxy.look_at_trust(clock);
         proxy.lease = lease;
         if proxy.orders == orders && proxy.cluster.epoch == cluster.epoch {
+            self.trust(index, clock);
             return;
+        }
+        if is_over && proxy.orders.stamp != orders.stamp {
+            // Its connections end.
+            (proxy.flights, proxy.late) = (BTreeMap::new(), Vec::new());
         }
         let is_held = |unit: usize| orders.held.iter().any(|range| range.overlaps(slots_of(unit)));
         let mut concerned: BTreeSet<Address> = BTreeSet::new();
@@ -168,6 +191,20 @@ impl World {
         let goals = proxy.flights.iter().filter(|(_, flight)| is_concerned(flight)).map(|(number, _)| *number);
         proxy.goals = if planted == Some(Planted::ProxySaysDoneAtOnce) { BTreeSet::new() } else { goals.collect() };
         (proxy.orders, proxy.cluster) = (orders, cluster);
+        self.trust(index, clock);
+    }
+
+    /// What a proxy hears counts as long as it has a lease, and what it has heard since the one before if its orders are the same.
+    fn trust(&mut self, index: usize, clock: u64) {
+        let proxy = &mut self.desk.proxies[index];
+        let (stamp, until) = proxy.lease;
+        if proxy.orders.stamp < stamp || clock >= until {
+            return;
+        }
+        proxy.trusted_until = until.max(proxy.trusted_until);
+        for (request, taken) in std::mem::take(&mut proxy.late) {
+            self.hear_of_write(index, request, taken);
+        }
     }
 
     /// A client writes, if what it writes to is a Redis' and does not wait.
@@ -275,16 +312,28 @@ impl World {
                 self.send((PROXIES_AT, PROXIES_AT), Message::ProxyDone { proxy, done });
             }
             Message::Written { request, taken, .. } => {
-                let Some(flight) = self.desk.proxies[proxy].flights.remove(&request) else { return };
-                self.desk.proxies[proxy].goals.remove(&request);
-                let Some(is_rightful) = taken else { return };
-                let run = &self.stores[flight.server].run;
-                assert!(is_rightful, "{run} has written {} to unit {}, which is another one's", flight.id, flight.unit);
-                self.acknowledged[flight.unit].insert(flight.id);
-                self.served[flight.unit] += 1;
+                let clock = self.hosts[PROXIES_AT].clock(self.now);
+                let planted = self.planted;
+                let one = &mut self.desk.proxies[proxy];
+                if clock >= one.trusted_until && planted != Some(Planted::ProxyBelievesLateAnswers) {
+                    one.late.push((request, taken));
+                } else {
+                    self.hear_of_write(proxy, request, taken);
+                }
             }
             _ => {}
         }
+    }
+
+    /// A client has its answer.
+    fn hear_of_write(&mut self, proxy: usize, request: u64, taken: Option<bool>) {
+        let Some(flight) = self.desk.proxies[proxy].flights.remove(&request) else { return };
+        self.desk.proxies[proxy].goals.remove(&request);
+        let Some(is_rightful) = taken else { return };
+        let run = &self.stores[flight.server].run;
+        assert!(is_rightful, "{run} has written {} to unit {}, which is another one's", flight.id, flight.unit);
+        self.acknowledged[flight.unit].insert(flight.id);
+        self.served[flight.unit] += 1;
     }
 
     pub fn hear_proxy_done(&mut self, host: usize, (proxy, done): (usize, u64)) {

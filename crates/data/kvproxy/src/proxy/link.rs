@@ -75,6 +75,8 @@ pub struct Kept {
     pub since: u64,
     /// How often it was sent since it last waited.
     pub tries: u32,
+    /// When a server has last refused to let it wait.
+    pub refused_at: Option<u64>,
 }
 
 /// Bytes that wait to be sent to a server before clients that send it more are held up.

@@ -252,6 +252,9 @@ impl Proxy {
         if self.plain.has_waiting() {
             self.look_at_waiting();
         }
+        if self.plain.is_distrusted() {
+            self.give_up_distrusted();
+        }
     }
 
     fn is_late(&self, link: &Link) -> bool {
@@ -321,7 +324,7 @@ impl Proxy {
         if link.keeps && matches!(waiting, Some(Waiting::Answer { .. })) {
             let end = link.sent_ever + link.unsent() as u64;
             link.kept_bytes += request.len();
-            link.kept.push_back(Kept { bytes: request.to_vec(), end, since: self.now, tries: 0 });
+            link.kept.push_back(Kept { bytes: request.to_vec(), end, since: self.now, ..Kept::default() });
         }
         link.waiting.extend(waiting);
         if link.state == LinkState::Open && !link.is_dirty {

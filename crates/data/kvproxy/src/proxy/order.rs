@@ -163,6 +163,11 @@ impl Proxy {
         concern
     }
 
+    /// The slots of a request's keys.
+    pub(super) fn slots_of(&self, bytes: &[u8]) -> Vec<u16> {
+        self.concern_of(bytes).slots
+    }
+
     pub(super) fn only_reads(&self, bytes: &[u8]) -> bool {
         self.concern_of(bytes).only_reads
     }

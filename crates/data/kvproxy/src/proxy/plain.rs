@@ -5,7 +5,11 @@
 //! orders: these slots are on hold -> requests on them wait here -> what was under way is answered -> the orders are acknowledged
 //! ```
 //!
-//! A proxy that does not answer is not waited for longer than its lease: beyond that it sends nothing to such a server.
+//! A proxy that does not answer is not waited for longer than its lease: beyond that it sends nothing to such a server, and believes
+//! nothing that it reads from one. What it has read in time the server has done in time. What it finds later, because its process was
+//! stopped say, may have been done when the keys were another server's already: it is left unread until a lease comes that is for the
+//! orders of before. If there are other orders by then, its connections end instead: reads are asked again, and whoever waits for a write
+//! hears that nobody knows whether it was done.
 
 use std::collections::BTreeMap;
 
@@ -65,6 +69,10 @@ pub struct Plain {
     held: Vec<bool>,
     /// There is no lease, so none of them is used.
     has_no_lease: bool,
+    /// The end of the last lease for these orders: what is read from such a server by then counts. By the clock of leases.
+    trusted_until: u64,
+    /// Since when nothing is believed that they say.
+    distrusted_since: Option<u64>,
     /// Connections, and how many requests must have been taken off each before the orders are done.
     goals: Vec<(usize, u64)>,
     /// Clients, by place and number, whose next request waits, and since when.
@@ -88,11 +96,23 @@ impl Plain {
     pub(super) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
+
+    /// Whether what such servers say is not believed for the moment.
+    #[inline]
+    pub(super) fn is_distrusted(&self) -> bool {
+        self.distrusted_since.is_some()
+    }
 }
 
+/// Why connections end whose answers would not count.
+const TOO_LATE: &str = "the proxy has had no lease for it";
+
 impl Proxy {
-    /// Takes over how the cluster is, and what is ordered about servers that know no slots.
+    /// Takes over how the cluster is, and what is ordered about servers that know no slots. [`Proxy::set_lease`] is to be called right
+    /// before: whether the lease of before is over makes a difference.
     pub fn set_view(&mut self, topology: &Topology, orders: &Orders) {
+        let is_after_gap = self.plain.is_distrusted() && self.plain.stamp != orders.stamp;
+        let late = if is_after_gap { self.plain_links_with_requests() } else { Vec::new() };
         let mut is_plain = BTreeMap::new();
         for (host, port, credentials) in &orders.servers {
             if let Some(server) = self.server_at(POOL, host, *port) {
@@ -123,6 +143,10 @@ impl Proxy {
         // Who has had the slots until now still has what was sent to it.
         let mut concerned = self.servers_of_held();
         self.set_topology(POOL, topology);
+        // Meanwhile the keys may have been another server's.
+        for index in late.into_iter().filter(|index| !self.waits_rightly(*index)).collect::<Vec<_>>() {
+            self.link_failed(index, &LinkFailure::Other(TOO_LATE.into()));
+        }
         concerned.extend(self.servers_of_held());
         let goals = self.links.iter().filter(|(_, link)| link.pool == POOL && concerned.contains(&link.server));
         self.plain.goals = goals
@@ -172,8 +196,77 @@ impl Proxy {
         self.plain.goals.is_empty().then_some(self.plain.stamp)
     }
 
-    /// Says until when servers that know no slots may be used, and what time it is by the same clock.
+    /// The connections to servers that know no slots on which somebody waits for an answer.
+    fn plain_links_with_requests(&self) -> Vec<usize> {
+        let has_request = |link: &super::Link| link.waiting.iter().any(|one| matches!(one, Waiting::Answer { .. }));
+        let links = self.links.iter().filter(|(index, link)| has_request(link) && self.is_plain_link(*index));
+        links.map(|(index, _)| index).collect()
+    }
+
+    /// Whether nothing has come by a connection but that a command waits there, as long as it likes, for keys that are its server's.
+    fn waits_rightly(&self, index: usize) -> bool {
+        let Some(link) = self.links.get(index).filter(|link| self.is_waiting_only(link)) else { return false };
+        let slots = self.pools.get(link.pool).and_then(|pool| pool.slots.as_ref());
+        let is_there =
+            |slot: &u16| slots.and_then(|slots| slots.owner(*slot)) == Some(link.server) && !self.plain.holds(*slot);
+        link.kept.iter().all(|kept| self.slots_of(&kept.bytes).iter().all(is_there))
+    }
+
+    /// Whether a connection is a client's own, for a command that waits, and nothing has come yet.
+    fn is_waiting_only(&self, link: &super::Link) -> bool {
+        let client = link.owner.and_then(|(place, id)| self.clients.get(place).filter(|client| client.id == id));
+        let purpose = client.and_then(|client| client.own.as_ref()).map(|own| own.purpose);
+        purpose == Some(Purpose::OneReply { may_wait: true }) && link.input.is_empty() && link.unsent() == 0
+    }
+
+    /// Looks whether what servers say that know no slots is believed: until the end of the last lease for the orders that are known.
+    fn look_at_trust(&mut self, lease: Lease, now: u64) {
+        if !self.plain.is_there {
+            self.plain.distrusted_since = None;
+            return;
+        }
+        if now >= self.plain.trusted_until && !self.plain.is_distrusted() {
+            self.plain.distrusted_since = Some(self.now);
+            // Whoever has given the orders may have waited for them no longer than the lease.
+            let goals = std::mem::take(&mut self.plain.goals);
+            for (index, goal) in goals {
+                if self.links.get(index).is_some_and(|link| link.taken < goal) {
+                    self.link_failed(index, &LinkFailure::Other(TOO_LATE.into()));
+                }
+            }
+        }
+        if self.plain.stamp < lease.stamp || now >= lease.until {
+            return;
+        }
+        self.plain.trusted_until = self.plain.trusted_until.max(lease.until);
+        if self.plain.distrusted_since.take().is_some() {
+            let unread = self.links.iter().filter(|(index, link)| !link.input.is_empty() && self.is_plain_link(*index));
+            let unread: Vec<usize> = unread.map(|(index, _)| index).collect();
+            unread.into_iter().for_each(|index| self.link_received(index, &[]));
+        }
+    }
+
+    /// Who waits for an answer that is not believed hears so in the end.
+    pub(super) fn give_up_distrusted(&mut self) {
+        let Some(since) = self.plain.distrusted_since else { return };
+        if self.now.saturating_sub(since) < self.retry_for() {
+            return;
+        }
+        for index in self.plain_links_with_requests() {
+            if self.links.get(index).is_some_and(|link| !self.is_waiting_only(link)) {
+                self.link_failed(index, &LinkFailure::Other(TOO_LATE.into()));
+            }
+        }
+    }
+
+    fn retry_for(&self) -> u64 {
+        self.pools.get(POOL).and_then(|pool| pool.slots.as_ref()).map_or(0, |slots| slots.retry_for)
+    }
+
+    /// Says until when servers that know no slots may be used, and what time it is by the same clock. To be called often, before
+    /// [`Proxy::set_view`], and between reading from such a server and [`Proxy::link_received`].
     pub fn set_lease(&mut self, lease: Lease, now: u64) {
+        self.look_at_trust(lease, now);
         let has_none = self.plain.is_there && (now >= lease.until || self.plain.stamp < lease.stamp);
         if has_none == self.plain.has_no_lease {
             return;
@@ -222,7 +315,7 @@ impl Proxy {
     pub(super) fn must_wait(&mut self, index: usize, request: Request<'_>) -> bool {
         let Some(client) = self.clients.get(index).filter(|client| client.pool == POOL) else { return false };
         let who = (index, client.id);
-        let retry_for = self.pools.get(POOL).and_then(|pool| pool.slots.as_ref()).map_or(0, |slots| slots.retry_for);
+        let retry_for = self.retry_for();
         let has_waited = self.plain.waiting.get(&who).is_some_and(|since| self.now.saturating_sub(*since) >= retry_for);
         if has_waited || !self.is_request_barred(index, request) {
             self.plain.waiting.remove(&who);
@@ -284,7 +377,7 @@ impl Proxy {
 
     /// Those that have waited for too long go on, and hear so.
     pub(super) fn look_at_waiting(&mut self) {
-        let retry_for = self.pools.get(POOL).and_then(|pool| pool.slots.as_ref()).map_or(0, |slots| slots.retry_for);
+        let retry_for = self.retry_for();
         let late = self.plain.waiting.iter().filter(|(_, since)| self.now.saturating_sub(**since) >= retry_for);
         let late: Vec<(usize, u64)> = late.map(|(who, _)| *who).collect();
         late.into_iter().for_each(|who| self.resume_one(who));

@@ -73,7 +73,7 @@ impl Proxy {
             return true;
         }
         if own.is_some() {
-            return self.is_own_redirected(pool, asker, kept, &refusal);
+            return self.is_own_redirected(pool, asker, kept, (&refusal, reply));
         }
         if !self.has_time(pool, kept) {
             return false;
@@ -123,7 +123,13 @@ impl Proxy {
     }
 
     /// The same of a command that has a connection for itself.
-    fn is_own_redirected(&mut self, pool: usize, asker: Asker, kept: &mut Kept, refusal: &Refusal<'_>) -> bool {
+    fn is_own_redirected(
+        &mut self,
+        pool: usize,
+        asker: Asker,
+        kept: &mut Kept,
+        (refusal, reply): (&Refusal<'_>, &[u8]),
+    ) -> bool {
         let (place, id, ..) = asker;
         let Some(own) = self.clients.get(place).filter(|client| client.id == id).and_then(|client| client.own.as_ref())
         else {
@@ -131,6 +137,9 @@ impl Proxy {
         };
         // A transaction's commands are told: it is the client's to begin again.
         let (Purpose::OneReply { may_wait: true }, Some(link)) = (own.purpose, own.link) else { return false };
+        if *refusal == Refusal::NotNow {
+            return self.is_let_wait_later(link, asker, kept, reply);
+        }
         let Refusal::Moved(slot, host, port) = *refusal else { return false };
         // A store sends to a Redis by way of a proxy: which one it is, the file says in a moment.
         let Some(server) = self.moved_to(link, host, port) else { return self.waits_again(link, asker, kept, b"") };
@@ -164,7 +173,26 @@ impl Proxy {
         self.is_plain_link(link) && self.waits_again(link, asker, kept, reply)
     }
 
+    /// A server does not let a command wait: it does not know yet that it is the master, or it is that no more. The command is tried again
+    /// for as long as others are. How long it has waited at a server before is not counted.
+    fn is_let_wait_later(&mut self, link: usize, asker: Asker, kept: &mut Kept, reply: &[u8]) -> bool {
+        let Some(pool) = self.links.get(link).map(|link| link.pool) else { return false };
+        let last = Kept { since: kept.refused_at.unwrap_or(0), ..Kept::default() };
+        if kept.refused_at.is_none() || !self.has_time(pool, &last) {
+            kept.since = self.now;
+        }
+        kept.refused_at = Some(self.now);
+        self.work.refresh = true;
+        self.has_time(pool, kept) && self.parks_own(link, asker, kept, reply)
+    }
+
     fn waits_again(&mut self, link: usize, asker: Asker, kept: &mut Kept, reply: &[u8]) -> bool {
+        (kept.since, kept.refused_at) = (self.now, None);
+        self.parks_own(link, asker, kept, reply)
+    }
+
+    /// A client's own connection is free, and the command that was to wait there is tried again in a moment.
+    fn parks_own(&mut self, link: usize, asker: Asker, kept: &mut Kept, reply: &[u8]) -> bool {
         let (place, id, ..) = asker;
         let is_its = |client: &&mut super::Client| {
             client.id == id
@@ -175,8 +203,7 @@ impl Proxy {
         client.holds = true;
         let pool = client.pool;
         self.release(Some(link));
-        let kept = Kept { since: self.now, tries: 0, ..std::mem::take(kept) };
-        self.park(pool, asker, kept, reply);
+        self.park(pool, asker, Kept { tries: 0, ..std::mem::take(kept) }, reply);
         true
     }
 
@@ -339,7 +366,7 @@ impl Proxy {
         let waiting = Waiting::Answer { client, id, request, part, since: self.now };
         self.send(link, &kept.bytes, Some(waiting));
         if let Some(last) = self.links.get_mut(link).and_then(|link| link.kept.back_mut()) {
-            (last.since, last.tries) = (kept.since, kept.tries);
+            (last.since, last.tries, last.refused_at) = (kept.since, kept.tries, kept.refused_at);
         }
     }
 }

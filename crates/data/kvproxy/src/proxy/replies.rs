@@ -27,6 +27,12 @@ impl Proxy {
 
     /// A server has sent something.
     pub fn link_received(&mut self, index: usize, bytes: &[u8]) {
+        if self.plain.is_distrusted() && self.is_plain_link(index) {
+            // It stays unread: see `plain`.
+            let link = self.links.get_mut(index).filter(|link| link.state == LinkState::Open);
+            link.into_iter().for_each(|link| link.input.extend_from_slice(bytes));
+            return;
+        }
         let Some(link) = self.links.get_mut(index) else { return };
         let mut scanner = std::mem::take(&mut link.scanner);
         let mut input = std::mem::take(&mut link.input);

@@ -52,7 +52,9 @@ impl Scene {
 
     /// What a connection was to send, which has been sent now.
     pub fn sent(&mut self, link: usize) -> String {
+        let before = self.proxy.links[link].unsent();
         let output = std::mem::take(&mut self.proxy.links[link].output);
+        self.proxy.links[link].has_sent(before);
         self.proxy.link_sent(link);
         self.settle();
         let words = String::from_utf8(output).unwrap();

@@ -270,6 +270,7 @@ impl Worker {
         let count = self.shared.topologies.load(Ordering::Acquire);
         if count != self.topologies {
             self.topologies = count;
+            self.look_at_clock();
             let view = self.shared.view.lock().unwrap_or_else(PoisonError::into_inner).clone();
             match view.as_deref() {
                 Some(View { topology, orders: Some(orders) }) => self.proxy.set_view(topology, orders),
@@ -281,6 +282,11 @@ impl Worker {
         if self.proxy.plain.is_there || self.must_tell_orders {
             self.look_at_orders();
         }
+    }
+
+    /// Whether the lease is over that was known until now: the process may have been stopped since.
+    fn look_at_clock(&mut self) {
+        self.proxy.set_lease(self.lease, machine_ms());
     }
 
     /// Looks until when servers that know no slots may be used, and says which orders about them are done.
@@ -453,6 +459,10 @@ impl Worker {
                 Ok(0) => return self.proxy.link_failed(index, &LinkFailure::Eof),
                 Ok(count) => {
                     connection.is_readable = count == self.scratch.len();
+                    if self.proxy.plain.is_there && self.proxy.is_plain_link(index) {
+                        // NOTE: behind the read. What was there while the lease was not over was said while it was not.
+                        self.look_at_clock();
+                    }
                     self.proxy.link_received(index, self.scratch.get(..count).unwrap_or_default());
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -9,7 +9,8 @@
 //! the cluster has the slots' commands wait at the source, waits until the mover has all of it, and gives the slots to the target.
 //!
 //! A move that fails is begun anew: what the target has of the slots is removed first. The target takes slots from the last mover that
-//! has come for them: one that somebody else had begun before does no harm any more.
+//! has come for them: one that somebody else had begun before does no harm any more. A Redis takes them from anybody, so a mover ends the
+//! connections of others for the same slots there first, by their names.
 
 mod copy;
 mod filter;

@@ -1,6 +1,7 @@
 //! The thread of a move: the source's copy and log in, commands for the target out.
 
 use std::{
+    fmt,
     io::{self, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     sync::{Arc, PoisonError, atomic::Ordering},
@@ -227,6 +228,7 @@ fn open(task: &Move, shared: &Shared) -> Result<Destination, MoveError> {
     let login = login.map(|login| (login.user.as_deref(), login.password.as_str()));
     let mut target = Target::over(stream, login, TARGET_PATIENCE).map_err(of_target)?;
     if task.target_is_plain {
+        end_others(task, &mut target)?;
         empty(task, &mut target)?;
         return Destination::redis(target, clock::now().unsigned_abs()).map_err(of_target);
     }
@@ -241,6 +243,67 @@ fn open(task: &Move, shared: &Shared) -> Result<Destination, MoveError> {
     })?;
     empty(task, &mut target)?;
     Ok(Destination::store(target))
+}
+
+/// Ends the connections of movers that have come to a Redis for these slots before, so that nothing of theirs is done any more. A Redis
+/// does not tell movers apart, as a store does: each has a name there.
+fn end_others(task: &Move, target: &mut Target) -> Result<(), MoveError> {
+    let mut ask = |words: &[&str]| {
+        let told = target.ask(words).map_err(|error| MoveError::Target(task.target, error))?;
+        let name = words.iter().take(2).copied().collect::<Vec<_>>().join(" ");
+        told.map_err(|reason| MoveError::Refused(format!("{name}: {reason}")))
+    };
+    let own = MoverName { slots: task.slots, term: task.term.unwrap_or(0) };
+    ask(&["CLIENT", "SETNAME", &own.to_string()])?;
+    let id = match ask(&["CLIENT", "ID"])? {
+        resp::Value::Integer(id) => id.to_string(),
+        other => return Err(MoveError::Refused(format!("CLIENT ID: its reply is no number: {other:?}"))),
+    };
+    let list = ask(&["CLIENT", "LIST"])?;
+    let list = String::from_utf8_lossy(list.as_bytes().unwrap_or_default()).into_owned();
+    let others = list.lines().filter_map(|line| {
+        let field = |name: &str| line.split(' ').find_map(|field| field.strip_prefix(name));
+        Some((field("id=").filter(|other| *other != id)?, MoverName::parse(field("name=")?)?))
+    });
+    for (other, name) in others.filter(|(_, name)| name.overlaps(&own)) {
+        if name.term > own.term {
+            let (first, last) = name.slots;
+            return Err(MoveError::Refused(format!(
+                "a copy: one of slots {first}-{last} by a later leader is at work"
+            )));
+        }
+        // It may have ended by itself.
+        ask(&["CLIENT", "KILL", "ID", other])?;
+    }
+    Ok(())
+}
+
+/// How a mover is called at a Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MoverName {
+    slots: (u16, u16),
+    /// That of whoever has it done.
+    term: u64,
+}
+
+impl MoverName {
+    const PREFIX: &str = "tidegate-slots:";
+
+    fn parse(name: &str) -> Option<Self> {
+        let (slots, term) = name.strip_prefix(Self::PREFIX)?.split_once(':')?;
+        let (first, last) = slots.split_once('-')?;
+        Some(Self { slots: (first.parse().ok()?, last.parse().ok()?), term: term.parse().ok()? })
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        self.slots.0 <= other.slots.1 && other.slots.0 <= self.slots.1
+    }
+}
+
+impl fmt::Display for MoverName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}{}-{}:{}", Self::PREFIX, self.slots.0, self.slots.1, self.term)
+    }
 }
 
 fn empty(task: &Move, target: &mut Target) -> Result<(), MoveError> {
@@ -320,5 +383,22 @@ pub(super) fn check(target: &Target) -> Result<(), MoveError> {
     match target.reasons.first() {
         Some(reason) => Err(MoveError::Refused(reason.clone())),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_movers_say_for_which_slots_they_have_come() {
+        let name = MoverName { slots: (5, 99), term: 7 };
+        assert_eq!(name.to_string(), "tidegate-slots:5-99:7");
+        assert_eq!(MoverName::parse("tidegate-slots:5-99:7"), Some(name));
+        for other in ["", "worker", "tidegate-slots:", "tidegate-slots:5:7", "tidegate-slots:5-x:7"] {
+            assert_eq!(MoverName::parse(other), None, "{other}");
+        }
+        let overlaps = |slots| name.overlaps(&MoverName { slots, term: 0 });
+        assert!(overlaps((99, 100)) && overlaps((0, 5)) && overlaps((0, 16_383)) && !overlaps((100, 200)));
     }
 }

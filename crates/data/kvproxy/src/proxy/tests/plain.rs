@@ -189,3 +189,137 @@ fn how_long_one_request_has_waited_is_not_counted_for_the_next() {
     scene.ask(client, "INCR a");
     assert_eq!(scene.said(client), "", "it waits");
 }
+
+/// A lease for orders of a stamp, and what time it is.
+fn lease(scene: &mut Scene, (stamp, until): (u64, u64), now: u64) {
+    scene.proxy.set_lease(Lease { stamp, until }, now);
+    scene.settle();
+}
+
+#[test]
+fn what_is_found_after_the_lease_is_no_answer_once_there_are_other_orders() {
+    let mut scene = scene();
+    let (reader, writer) = (scene.client(), scene.client());
+    scene.ask(reader, "GET a");
+    scene.ask(writer, "INCR a");
+    scene.sent(0);
+    // The process was stopped, and finds what the server has said at some time.
+    lease(&mut scene, (1, 1_000), 2_000);
+    scene.reply(0, "$1\r\n7\r\n:8\r\n");
+    assert_eq!((scene.said(reader), scene.said(writer)), (String::new(), String::new()));
+    view(&mut scene, SECOND, 3, &[]);
+    let error =
+        "-ERR the proxy has had no lease for it (server 127.0.0.1:2): whether the command was done is not known\r\n";
+    assert_eq!((scene.said(reader).as_str(), scene.said(writer).as_str()), ("", error));
+    assert_eq!(scene.proxy.done_orders(), Some(3));
+    lease(&mut scene, (3, 4_000), 2_010);
+    scene.wait(20);
+    assert_eq!(scene.sent(1), "GET a", "what only reads is asked again, where the key is now");
+    scene.reply(1, "$1\r\n9\r\n");
+    assert_eq!(scene.said(reader), "$1\r\n9\r\n");
+}
+
+#[test]
+fn what_is_found_after_the_lease_is_an_answer_if_nothing_was_ordered_meanwhile() {
+    let mut scene = scene();
+    let client = scene.client();
+    scene.ask(client, "INCR a");
+    scene.sent(0);
+    lease(&mut scene, (1, 1_000), 2_000);
+    scene.reply(0, ":8\r");
+    scene.reply(0, "\n");
+    assert_eq!(scene.said(client), "");
+    // A lease for orders that are not known says nothing of what was there before.
+    lease(&mut scene, (2, 4_000), 2_001);
+    assert_eq!(scene.said(client), "");
+    lease(&mut scene, (1, 4_000), 2_002);
+    assert_eq!(scene.said(client), ":8\r\n");
+    // Orders that come in time change nothing for what is under way.
+    scene.ask(client, "INCR b");
+    scene.sent(0);
+    lease(&mut scene, (2, 4_500), 2_003);
+    view(&mut scene, FIRST, 2, &[]);
+    scene.reply(0, ":9\r\n");
+    assert_eq!(scene.said(client), ":9\r\n");
+}
+
+#[test]
+fn who_waits_for_an_answer_that_is_not_believed_hears_so_in_the_end() {
+    let mut scene = scene();
+    let client = scene.client();
+    scene.ask(client, "INCR a");
+    scene.sent(0);
+    lease(&mut scene, (1, 1_000), 2_000);
+    scene.reply(0, ":8\r\n");
+    scene.wait(6_000);
+    assert!(scene.said(client).ends_with("whether the command was done is not known\r\n"));
+}
+
+#[test]
+fn a_proxy_that_was_stopped_while_it_held_slots_believes_nothing_of_before() {
+    let mut scene = scene();
+    let client = scene.client();
+    scene.ask(client, "INCR a");
+    scene.sent(0);
+    view(&mut scene, FIRST, 2, &[(15_000, 16_383)]);
+    lease(&mut scene, (2, 1_500), 100);
+    assert_eq!(scene.proxy.done_orders(), None);
+    // It is stopped, so nobody waits for it; the orders' lease goes on for others.
+    lease(&mut scene, (2, 1_500), 5_000);
+    lease(&mut scene, (2, 6_000), 5_000);
+    scene.reply(0, ":8\r\n");
+    assert!(scene.said(client).ends_with("whether the command was done is not known\r\n"));
+    assert_eq!(scene.proxy.done_orders(), Some(2));
+}
+
+#[test]
+fn what_waits_for_a_key_waits_on_through_a_time_without_a_lease_where_the_key_stays() {
+    let mut scene = scene();
+    let (stays, moved) = (scene.client(), scene.client());
+    let own = |scene: &Scene, client: usize| scene.proxy.clients[client].own.as_ref().unwrap().link.unwrap();
+    for (client, key) in [(stays, "b"), (moved, "a")] {
+        scene.ask(client, &format!("BLPOP {key} 0"));
+        let link = own(&scene, client);
+        scene.sent(link);
+    }
+    lease(&mut scene, (1, 1_000), 2_000);
+    view(&mut scene, SECOND, 2, &[]);
+    lease(&mut scene, (2, 4_000), 2_010);
+    assert_eq!(scene.said(moved), "-ERR the proxy has had no lease for it (server 127.0.0.1:2)\r\n");
+    let link = own(&scene, stays);
+    scene.reply(link, "*2\r\n$1\r\nb\r\n$1\r\n7\r\n");
+    assert_eq!(scene.said(stays), "*2\r\n$1\r\nb\r\n$1\r\n7\r\n");
+}
+
+#[test]
+fn what_waits_for_a_key_is_sent_again_to_a_master_that_does_not_know_yet_that_it_is_one() {
+    let mut scene = scene();
+    let client = scene.client();
+    let own = |scene: &Scene| scene.proxy.clients[client].own.as_ref().unwrap().link.unwrap();
+    const NOT_YET: &str = "-READONLY You can't write against a read only replica.\r\n";
+    scene.ask(client, "BLPOP a 0");
+    // However long it took to hear that.
+    scene.wait(60_000);
+    for _ in 0..3 {
+        let link = own(&scene);
+        assert_eq!(scene.sent(link), "BLPOP a 0");
+        scene.reply(link, NOT_YET);
+        assert_eq!(scene.said(client), "");
+        scene.wait(20);
+    }
+    let link = own(&scene);
+    assert_eq!(scene.sent(link), "BLPOP a 0");
+    // It has waited there for long, and is refused once more, for good.
+    scene.wait(60_000);
+    let mut said = String::new();
+    for _ in 0..400 {
+        let link = own(&scene);
+        scene.reply(link, NOT_YET);
+        scene.wait(20);
+        said = scene.said(client);
+        if !said.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(said, NOT_YET);
+}
