@@ -39,25 +39,25 @@ const ADDED: [&str; 24] = [
 
 /// Which sections are asked for, and of whom.
 #[derive(Debug, PartialEq, Eq)]
-struct Wanted {
+struct Sections {
     own: Vec<String>,
     /// Sections of servers; nothing of them if there are none, all if that is wanted.
     of_servers: Option<Vec<String>>,
 }
 
-fn wanted(words: &[&[u8]]) -> Wanted {
+fn sections(words: &[&[u8]]) -> Sections {
     let words: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).to_ascii_lowercase()).collect();
     if words.is_empty() || words.iter().any(|word| ALL.contains(&word.as_str())) {
-        return Wanted { own: OWN.map(str::to_owned).into(), of_servers: Some(Vec::new()) };
+        return Sections { own: OWN.map(str::to_owned).into(), of_servers: Some(Vec::new()) };
     }
     let (own, others): (Vec<String>, Vec<String>) = words.into_iter().partition(|word| OWN.contains(&word.as_str()));
-    Wanted { own, of_servers: (!others.is_empty()).then_some(others) }
+    Sections { own, of_servers: (!others.is_empty()).then_some(others) }
 }
 
 impl Proxy {
     /// Answers `INFO`.
     pub(super) fn inform(&mut self, index: usize, request: Request<'_>) {
-        let Wanted { own, of_servers } = wanted(&request.words.from(1).iter().collect::<Vec<_>>());
+        let Sections { own, of_servers } = sections(&request.words.from(1).iter().collect::<Vec<_>>());
         let text = self.own_sections(index, &own);
         let servers = self.pool_of(index).map(super::Pool::with_keys).unwrap_or_default();
         let Some(sections) = of_servers.filter(|_| !servers.is_empty()) else {
@@ -252,9 +252,9 @@ mod tests {
 
     #[test]
     fn sections_are_the_proxys_or_the_servers() {
-        assert_eq!(wanted(&[b"Server"]), Wanted { own: vec!["server".into()], of_servers: None });
-        assert_eq!(wanted(&[b"memory"]), Wanted { own: vec![], of_servers: Some(vec!["memory".into()]) });
-        assert_eq!(wanted(&[]).own.len(), OWN.len());
-        assert_eq!(wanted(&[b"ALL"]).of_servers, Some(vec![]));
+        assert_eq!(sections(&[b"Server"]), Sections { own: vec!["server".into()], of_servers: None });
+        assert_eq!(sections(&[b"memory"]), Sections { own: vec![], of_servers: Some(vec!["memory".into()]) });
+        assert_eq!(sections(&[]).own.len(), OWN.len());
+        assert_eq!(sections(&[b"ALL"]).of_servers, Some(vec![]));
     }
 }

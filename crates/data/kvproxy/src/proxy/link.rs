@@ -40,7 +40,7 @@ pub struct Link {
     /// Requests are kept until they are answered: a server may send them elsewhere.
     pub keeps: bool,
     /// The requests of those who wait for an answer, in their order.
-    pub kept: VecDeque<Kept>,
+    pub kept: VecDeque<UnansweredRequest>,
     /// Bytes of these.
     pub kept_bytes: usize,
     /// Bytes that have been sent since it was opened.
@@ -66,7 +66,7 @@ impl Default for LinkKind {
 
 /// A request that is not answered.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct UnansweredRequest {
     /// The request.
     pub bytes: Vec<u8>,
     /// How many bytes of the connection end with it.

@@ -46,7 +46,7 @@ pub use plain::{Credentials, Lease, Orders, Plain};
 pub use pool::{Pool, PoolCounts, Server, ServerCounts};
 
 use crate::{nutcracker::PoolConfig, route::Routes};
-use link::{Kept, Waiting};
+use link::{UnansweredRequest, Waiting};
 use order::Parked;
 use own::Purpose;
 
@@ -324,7 +324,12 @@ impl Proxy {
         if link.keeps && matches!(waiting, Some(Waiting::Answer { .. })) {
             let end = link.sent_ever + link.unsent() as u64;
             link.kept_bytes += request.len();
-            link.kept.push_back(Kept { bytes: request.to_vec(), end, since: self.now, ..Kept::default() });
+            link.kept.push_back(UnansweredRequest {
+                bytes: request.to_vec(),
+                end,
+                since: self.now,
+                ..UnansweredRequest::default()
+            });
         }
         link.waiting.extend(waiting);
         if link.state == LinkState::Open && !link.is_dirty {

@@ -15,7 +15,7 @@ use resp::{Progress, RequestParser};
 
 use super::{
     Proxy, Waiting,
-    link::Kept,
+    link::UnansweredRequest,
     redirect::{AGAIN_MS, Asker},
 };
 
@@ -29,7 +29,7 @@ pub struct Parked {
     due: u64,
     pool: usize,
     asker: Asker,
-    kept: Kept,
+    kept: UnansweredRequest,
     /// What its client hears if there is no time left.
     error: Vec<u8>,
 }
@@ -57,16 +57,16 @@ impl Proxy {
     }
 
     /// A request is tried again in a moment.
-    pub(super) fn park(&mut self, pool: usize, asker: Asker, kept: Kept, error: &[u8]) {
+    pub(super) fn park(&mut self, pool: usize, asker: Asker, kept: UnansweredRequest, error: &[u8]) {
         self.park_until(self.now + AGAIN_MS, pool, asker, (kept, error));
     }
 
     /// The same when nothing else of its client is under way.
-    pub(super) fn park_behind(&mut self, pool: usize, asker: Asker, kept: Kept, error: &[u8]) {
+    pub(super) fn park_behind(&mut self, pool: usize, asker: Asker, kept: UnansweredRequest, error: &[u8]) {
         self.park_until(self.now, pool, asker, (kept, error));
     }
 
-    fn park_until(&mut self, due: u64, pool: usize, asker: Asker, (kept, error): (Kept, &[u8])) {
+    fn park_until(&mut self, due: u64, pool: usize, asker: Asker, (kept, error): (UnansweredRequest, &[u8])) {
         if let Some(client) = self.clients.get_mut(asker.0).filter(|client| client.id == asker.1) {
             client.retries_all = false;
         }

@@ -214,9 +214,14 @@ impl Proxy {
 
     /// Whether a connection is a client's own, for a command that waits, and nothing has come yet.
     fn is_waiting_only(&self, link: &super::Link) -> bool {
-        let client = link.owner.and_then(|(place, id)| self.clients.get(place).filter(|client| client.id == id));
+        link.owner.is_some_and(|owner| self.has_waiting_command(owner)) && link.input.is_empty() && link.unsent() == 0
+    }
+
+    /// Whether a client, by place and number, has a connection for itself for a command that waits as long as it likes.
+    pub(super) fn has_waiting_command(&self, (place, id): (usize, u64)) -> bool {
+        let client = self.clients.get(place).filter(|client| client.id == id);
         let purpose = client.and_then(|client| client.own.as_ref()).map(|own| own.purpose);
-        purpose == Some(Purpose::OneReply { may_wait: true }) && link.input.is_empty() && link.unsent() == 0
+        purpose == Some(Purpose::OneReply { may_wait: true })
     }
 
     /// Looks whether what servers say that know no slots is believed: until the end of the last lease for the orders that are known.

@@ -12,7 +12,9 @@ use std::fmt::Write as _;
 
 use resp::{Progress, RequestParser};
 
-use super::{Proxy, Waiting, client::Pending, link::Kept, merge::Gathering, own::Purpose, requests::Request};
+use super::{
+    Proxy, Waiting, client::Pending, link::UnansweredRequest, merge::Gathering, own::Purpose, requests::Request,
+};
 use crate::{nutcracker::Address, route::Route};
 
 /// Milliseconds until a request is tried again.
@@ -26,7 +28,8 @@ pub type Asker = (usize, u64, u64, u32);
 /// What a server says instead of an answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Refusal<'a> {
-    /// A command that waited was ended by whoever looks after the server: its keys are about to have another one.
+    /// A command that waited was ended: by whoever looks after the server, as its keys are about to have another one, or by a client; or its
+    /// server is no master any more.
     Unblocked,
     Moved(u16, &'a str, u16),
     Ask(&'a str, u16),
@@ -55,7 +58,13 @@ fn refusal(reply: &[u8]) -> Option<Refusal<'_>> {
 impl Proxy {
     /// Sends a request elsewhere, or again, if its reply says so. `false` if the reply is the answer.
     #[cold]
-    pub(super) fn is_redirected(&mut self, link: usize, asker: Asker, kept: &mut Kept, reply: &[u8]) -> bool {
+    pub(super) fn is_redirected(
+        &mut self,
+        link: usize,
+        asker: Asker,
+        kept: &mut UnansweredRequest,
+        reply: &[u8],
+    ) -> bool {
         let Some((pool, own)) = self.links.get(link).map(|link| (link.pool, link.owner)) else { return false };
         let Some(refusal) = refusal(reply) else {
             return reply.starts_with(b"-ERR syntax error") && self.is_walked_otherwise((link, pool), asker, kept);
@@ -105,7 +114,12 @@ impl Proxy {
     }
 
     /// Begins a walk over all keys again, server by server, as the server was asked for slots and is no store.
-    fn is_walked_otherwise(&mut self, (link, pool): (usize, usize), asker: Asker, kept: &mut Kept) -> bool {
+    fn is_walked_otherwise(
+        &mut self,
+        (link, pool): (usize, usize),
+        asker: Asker,
+        kept: &mut UnansweredRequest,
+    ) -> bool {
         if self.links.get(link).is_none_or(|link| link.owner.is_some()) {
             return false;
         }
@@ -118,7 +132,7 @@ impl Proxy {
         };
         let kept = std::mem::take(kept);
         self.hold(asker);
-        self.send_kept(pool, server, asker, Kept { bytes, ..kept }, false);
+        self.send_kept(pool, server, asker, UnansweredRequest { bytes, ..kept }, false);
         true
     }
 
@@ -127,7 +141,7 @@ impl Proxy {
         &mut self,
         pool: usize,
         asker: Asker,
-        kept: &mut Kept,
+        kept: &mut UnansweredRequest,
         (refusal, reply): (&Refusal<'_>, &[u8]),
     ) -> bool {
         let (place, id, ..) = asker;
@@ -143,8 +157,9 @@ impl Proxy {
         let Refusal::Moved(slot, host, port) = *refusal else { return false };
         // A store sends to a Redis by way of a proxy: which one it is, the file says in a moment.
         let Some(server) = self.moved_to(link, host, port) else { return self.waits_again(link, asker, kept, b"") };
+        // A new master that does not know yet that it is one sends everybody to the one before.
         if self.has_failed(pool, server) {
-            return false;
+            return self.is_let_wait_later(link, asker, kept, reply);
         }
         // It may have waited there for as long as it wants: what is bounded is how often it is sent on within a short time.
         if !self.has_time(pool, kept) {
@@ -153,7 +168,7 @@ impl Proxy {
         kept.since = self.now;
         kept.tries += 1;
         if kept.tries > AT_ONCE_MAX {
-            return false;
+            return self.is_let_wait_later(link, asker, kept, reply);
         }
         self.learn(pool, slot, server);
         self.work.refresh = true;
@@ -168,16 +183,18 @@ impl Proxy {
         true
     }
 
-    /// A command that waited at a server that knows no slots goes on waiting where its keys are then.
-    fn is_waiting_again(&mut self, link: usize, asker: Asker, kept: &mut Kept, reply: &[u8]) -> bool {
-        self.is_plain_link(link) && self.waits_again(link, asker, kept, reply)
+    /// A command that waited goes on waiting where its keys are then: its server is no master any more, or knows no slots and is about to
+    /// lose some. What a client has ended by `CLIENT UNBLOCK` is over.
+    fn is_waiting_again(&mut self, link: usize, asker: Asker, kept: &mut UnansweredRequest, reply: &[u8]) -> bool {
+        let is_demoted = reply.starts_with(b"-UNBLOCKED force unblock");
+        (is_demoted || self.is_plain_link(link)) && self.waits_again(link, asker, kept, reply)
     }
 
     /// A server does not let a command wait: it does not know yet that it is the master, or it is that no more. The command is tried again
     /// for as long as others are. How long it has waited at a server before is not counted.
-    fn is_let_wait_later(&mut self, link: usize, asker: Asker, kept: &mut Kept, reply: &[u8]) -> bool {
+    fn is_let_wait_later(&mut self, link: usize, asker: Asker, kept: &mut UnansweredRequest, reply: &[u8]) -> bool {
         let Some(pool) = self.links.get(link).map(|link| link.pool) else { return false };
-        let last = Kept { since: kept.refused_at.unwrap_or(0), ..Kept::default() };
+        let last = UnansweredRequest { since: kept.refused_at.unwrap_or(0), ..UnansweredRequest::default() };
         if kept.refused_at.is_none() || !self.has_time(pool, &last) {
             kept.since = self.now;
         }
@@ -186,13 +203,13 @@ impl Proxy {
         self.has_time(pool, kept) && self.parks_own(link, asker, kept, reply)
     }
 
-    fn waits_again(&mut self, link: usize, asker: Asker, kept: &mut Kept, reply: &[u8]) -> bool {
+    fn waits_again(&mut self, link: usize, asker: Asker, kept: &mut UnansweredRequest, reply: &[u8]) -> bool {
         (kept.since, kept.refused_at) = (self.now, None);
         self.parks_own(link, asker, kept, reply)
     }
 
     /// A client's own connection is free, and the command that was to wait there is tried again in a moment.
-    fn parks_own(&mut self, link: usize, asker: Asker, kept: &mut Kept, reply: &[u8]) -> bool {
+    fn parks_own(&mut self, link: usize, asker: Asker, kept: &mut UnansweredRequest, reply: &[u8]) -> bool {
         let (place, id, ..) = asker;
         let is_its = |client: &&mut super::Client| {
             client.id == id
@@ -203,7 +220,7 @@ impl Proxy {
         client.holds = true;
         let pool = client.pool;
         self.release(Some(link));
-        self.park(pool, asker, Kept { tries: 0, ..std::mem::take(kept) }, reply);
+        self.park(pool, asker, UnansweredRequest { tries: 0, ..std::mem::take(kept) }, reply);
         true
     }
 
@@ -223,7 +240,7 @@ impl Proxy {
         self.server_at(pool, host, port)
     }
 
-    pub(super) fn has_time(&self, pool: usize, kept: &Kept) -> bool {
+    pub(super) fn has_time(&self, pool: usize, kept: &UnansweredRequest) -> bool {
         let slots = self.pools.get(pool).and_then(|pool| pool.slots.as_ref());
         slots.is_some_and(|slots| self.now.saturating_sub(kept.since) < slots.retry_for)
     }
@@ -239,7 +256,7 @@ impl Proxy {
         &mut self,
         pool: usize,
         asker: Asker,
-        (kept, was_sent): (Kept, bool),
+        (kept, was_sent): (UnansweredRequest, bool),
         (place, why): (&str, &str),
     ) {
         let mut error = format!("-ERR {why} (server {place})");
@@ -260,7 +277,7 @@ impl Proxy {
     }
 
     /// Sends a request where its keys are now.
-    pub(super) fn resend(&mut self, pool: usize, asker: Asker, mut kept: Kept, error: &[u8]) {
+    pub(super) fn resend(&mut self, pool: usize, asker: Asker, mut kept: UnansweredRequest, error: &[u8]) {
         kept.tries += 1;
         if kept.tries > AT_ONCE_MAX {
             return self.park(pool, asker, kept, error);
@@ -283,7 +300,7 @@ impl Proxy {
             Route::Split(each, merge) => {
                 let parts = match self.parts_of(asker.0, request, each) {
                     Ok(parts) => parts,
-                    Err(_) => return self.park(pool, asker, Kept { bytes, ..kept }, error),
+                    Err(_) => return self.park(pool, asker, UnansweredRequest { bytes, ..kept }, error),
                 };
                 match parts.requests.as_slice() {
                     [(server, _)] => Ok(*server),
@@ -301,25 +318,36 @@ impl Proxy {
             Route::Keys => self.server_of_all(asker.0, request, false),
             Route::First => self.first_server(asker.0),
             Route::Blocking => {
-                return self.wait_again(pool, asker, Kept { bytes: bytes.clone(), ..kept }, (request, error));
+                return self.wait_again(
+                    pool,
+                    asker,
+                    UnansweredRequest { bytes: bytes.clone(), ..kept },
+                    (request, error),
+                );
             }
             Route::Scan => {
                 let Some((server, bytes)) = self.scan_again(pool, asker, words) else {
                     return self.complete(asker, error);
                 };
-                return self.send_kept(pool, server, asker, Kept { bytes, ..kept }, false);
+                return self.send_kept(pool, server, asker, UnansweredRequest { bytes, ..kept }, false);
             }
             // The reply of this very server is wanted.
             _ => return self.complete(asker, error),
         };
-        let kept = Kept { bytes, ..kept };
+        let kept = UnansweredRequest { bytes, ..kept };
         match server {
             Ok(server) => self.send_kept(pool, server, asker, kept, false),
             Err(_) => self.park(pool, asker, kept, error),
         }
     }
 
-    fn wait_again(&mut self, pool: usize, asker: Asker, kept: Kept, (request, error): (Request<'_>, &[u8])) {
+    fn wait_again(
+        &mut self,
+        pool: usize,
+        asker: Asker,
+        kept: UnansweredRequest,
+        (request, error): (Request<'_>, &[u8]),
+    ) {
         let Ok(server) = self.server_of_all(asker.0, request, true) else {
             return self.park(pool, asker, kept, error);
         };
@@ -346,12 +374,12 @@ impl Proxy {
         };
         let since = self.now;
         for (number, (server, bytes)) in (first..).zip(requests) {
-            let kept = Kept { bytes, since, ..Kept::default() };
+            let kept = UnansweredRequest { bytes, since, ..UnansweredRequest::default() };
             self.send_kept(pool, server, (place, id, request, number), kept, false);
         }
     }
 
-    fn send_kept(&mut self, pool: usize, server: usize, asker: Asker, kept: Kept, asks: bool) {
+    fn send_kept(&mut self, pool: usize, server: usize, asker: Asker, kept: UnansweredRequest, asks: bool) {
         let Some(link) = self.shared_link(pool, server.into(), asker.0, kept.bytes.len()) else { return };
         if self.is_refused(pool, server, link, asker) {
             return;
@@ -362,7 +390,7 @@ impl Proxy {
         self.send_again(link, asker, kept);
     }
 
-    fn send_again(&mut self, link: usize, (client, id, request, part): Asker, kept: Kept) {
+    fn send_again(&mut self, link: usize, (client, id, request, part): Asker, kept: UnansweredRequest) {
         let waiting = Waiting::Answer { client, id, request, part, since: self.now };
         self.send(link, &kept.bytes, Some(waiting));
         if let Some(last) = self.links.get_mut(link).and_then(|link| link.kept.back_mut()) {

@@ -266,11 +266,13 @@ impl Proxy {
         let Some(link) = self.links.get_mut(index) else { return };
         let sent = link.sent_ever;
         let mut kept = std::mem::take(&mut link.kept);
-        let keeps = link.keeps && owner.is_none();
+        let keeps = link.keeps;
         let reads_replica = link.kind.reads_replica;
         let since = link.waits_since().unwrap_or(self.now);
         let waiting = link.reset();
         let throttled = std::mem::take(&mut link.throttled);
+        // Of what a client has a connection for itself, a command that waits may wait elsewhere: a transaction is the client's to begin again.
+        let keeps = keeps && owner.is_none_or(|owner| self.has_waiting_command(owner));
         self.unthrottle(throttled);
         let Some(pool) = self.pools.get_mut(pool_index) else { return };
         let Some(server) = pool.servers.get_mut(server_index) else { return };

@@ -18,7 +18,7 @@ use mio::Waker;
 use resp::Protocol;
 
 use super::{
-    resolve::Places,
+    resolve::ServerAddresses,
     worker::{Shared, Worker},
 };
 use crate::{
@@ -100,7 +100,7 @@ impl Embedded {
         (pool.user, pool.redis_auth) = credentials.map_or((None, None), |(user, password)| (user, Some(password)));
         let pools = [pool];
         let shared = Arc::new(Shared::default());
-        let places = Arc::new(Places::of_pools(&pools));
+        let places = Arc::new(ServerAddresses::of_pools(&pools));
         let (mut worker, waker) = Worker::new((&pools, usize::MAX), Vec::new(), places, Arc::clone(&shared), 0)?;
         let (orders, taken) = mpsc::channel();
         let (given, answers) = mpsc::channel();

@@ -24,7 +24,7 @@ use crate::{
     nutcracker::{Address, PoolConfig},
     statistics::Snapshot,
 };
-use resolve::{Places, target};
+use resolve::{ServerAddresses, target};
 use sockets::{Listener, Target, listen_tcp, listen_unix, plain};
 use worker::{Shared, Worker};
 
@@ -152,7 +152,7 @@ pub fn start(options: Options) -> Result<Running, ServeError> {
         TcpListener::bind(address).map_err(|error| ServeError::Statistics { address, reason: plain(&error) })
     });
     let statistics = statistics.transpose()?;
-    let places = Arc::new(Places::of_pools(&pools));
+    let places = Arc::new(ServerAddresses::of_pools(&pools));
     let mut running = Running {
         shared: Arc::clone(&shared),
         threads: Vec::new(),

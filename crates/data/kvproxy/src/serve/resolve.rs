@@ -17,9 +17,9 @@ const STEP: Duration = Duration::from_millis(200);
 
 /// The places of all servers, by pool and server.
 #[derive(Debug)]
-pub struct Places(RwLock<Vec<Vec<Result<Target, String>>>>);
+pub struct ServerAddresses(RwLock<Vec<Vec<Result<Target, String>>>>);
 
-impl Places {
+impl ServerAddresses {
     /// Looks all of them up.
     #[must_use]
     pub fn of_pools(pools: &[PoolConfig]) -> Self {

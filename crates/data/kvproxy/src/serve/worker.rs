@@ -20,7 +20,7 @@ use mio::{Events, Interest, Poll, Token, Waker, event::Event};
 use super::{
     embedded::Callers,
     orders::machine_ms,
-    resolve::{self, Places},
+    resolve::{self, ServerAddresses},
     sockets::{Listener, Stream, plain},
     topology::View,
 };
@@ -126,7 +126,7 @@ pub struct Worker {
     links_flushed: Vec<usize>,
     clients_flushed: Vec<usize>,
     scratch: Vec<u8>,
-    places: Arc<Places>,
+    places: Arc<ServerAddresses>,
     shared: Arc<Shared>,
     number: usize,
     tick: Duration,
@@ -153,7 +153,7 @@ impl Worker {
     pub fn new(
         (pools, client_output_max): (&[PoolConfig], usize),
         listeners: Vec<(Listener, usize)>,
-        places: Arc<Places>,
+        places: Arc<ServerAddresses>,
         shared: Arc<Shared>,
         number: usize,
     ) -> io::Result<(Self, Waker)> {

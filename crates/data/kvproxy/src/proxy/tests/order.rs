@@ -96,3 +96,41 @@ fn what_may_have_been_run_overtakes_what_was_refused_too() {
     scene.wait(50);
     assert!(!scene.sent(0).contains("SET"));
 }
+
+#[test]
+fn what_waits_for_a_key_waits_on_while_its_server_is_replaced() {
+    const LINES: &str =
+        "n1 127.0.0.1:2@0 master - 0 0 1 connected 0-16383\nn2 127.0.0.1:3@0 master,fail - 0 0 1 connected\n";
+    let mut scene = clustered(LINES);
+    let client = scene.client();
+    let own = |scene: &Scene| scene.proxy.clients[client].own.as_ref().unwrap().link.unwrap();
+    scene.ask(client, "BLPOP a 0");
+    // Nobody listens there yet, so it has not been sent.
+    scene.proxy.link_failed(own(&scene), &LinkFailure::Other("Connection refused".into()));
+    scene.settle();
+    let mut greeting = GREETED;
+    for reply in [
+        "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n",
+        "-MOVED 15495 127.0.0.1:3\r\n",
+        "-CLUSTERDOWN The cluster is down\r\n",
+    ] {
+        assert_eq!(scene.said(client), "");
+        scene.wait(20);
+        let link = own(&scene);
+        assert!(scene.sent(link).ends_with("BLPOP a 0"), "{reply}");
+        scene.reply(link, &format!("{}{reply}", std::mem::take(&mut greeting)));
+    }
+    scene.wait(20);
+    let link = own(&scene);
+    scene.sent(link);
+    let ended = "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n";
+    scene.reply(link, ended);
+    assert_eq!(scene.said(client), ended, "somebody has ended it");
+    // What was sent may have taken an element.
+    scene.ask(client, "BLPOP a 0");
+    let link = own(&scene);
+    scene.sent(link);
+    scene.proxy.link_failed(link, &LinkFailure::Eof);
+    scene.settle();
+    assert!(scene.said(client).ends_with("whether the command was done is not known\r\n"));
+}
