@@ -402,13 +402,21 @@ fn a_proxy_that_is_stopped_is_waited_out_and_sends_nothing_late() {
     let proxy = cluster.status()["proxies"][1].clone();
     let (second, pid) = (proxy["address"].as_str().unwrap().parse().unwrap(), proxy["pid"].as_u64().unwrap() as u32);
     for group in ["1", "2", "1", "2"] {
-        let writers = [("b", Writer::start(cluster.address, "b")), ("a", Writer::start(second, "a"))];
-        writers.iter().for_each(|(_, writer)| writer.wait_more(20));
+        let (writer, stopped) = (Writer::start(cluster.address, "b"), Writer::start(second, "a"));
+        let go_on = || [&writer, &stopped].into_iter().for_each(|writer| writer.wait_more(20));
+        go_on();
         signal_process(pid, Signal::STOP);
         cluster.done(&["slot", "migrate", "0", "16383", group, "--yes"]);
         signal_process(pid, Signal::CONT);
-        writers.iter().for_each(|(_, writer)| writer.wait_more(20));
-        all_is_well(&cluster, writers.into());
+        go_on();
+        // What was under way there when it was stopped may have been done, or its client has waited long enough.
+        let (done, errors) = stopped.end();
+        let is_known = |error: &String| {
+            error.ends_with("whether the command was done is not known") || error == "the connection was lost"
+        };
+        assert!(errors.iter().all(is_known), "{errors:?} {}", cluster.log());
+        nothing_is_lost(cluster.address, "a", &done);
+        all_is_well(&cluster, vec![("b", writer)]);
     }
 }
 

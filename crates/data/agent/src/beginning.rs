@@ -30,12 +30,12 @@ pub struct Host {
 }
 
 /// A host, and the ports that are left.
-struct Place {
+struct HostPorts {
     name: String,
     ports: Ports,
 }
 
-impl Place {
+impl HostPorts {
     fn of(host: &Host) -> Self {
         let ports = Ports { host: host.address.clone(), next: host.port, is_own: host.is_own };
         Self { name: host.name.clone(), ports }
@@ -67,7 +67,7 @@ pub fn begin(options: &Options, hosts: &[Host]) -> Result<Cluster, AgentError> {
             "--ack {ack} with {replicas} replicas of each master: it cannot wait for more than there are"
         )));
     }
-    let mut places: Vec<Place> = hosts.iter().map(Place::of).collect();
+    let mut places: Vec<HostPorts> = hosts.iter().map(HostPorts::of).collect();
     let mut cluster = Cluster::default();
     if !options.etcd.is_empty() {
         cluster.hosts = hosts.iter().map(|host| host.name.clone()).collect();

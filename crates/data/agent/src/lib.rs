@@ -17,7 +17,6 @@
 //! | [`proxy_link`] | a thread for each proxy: what it has done of its orders |
 //! | [`credentials`] | what Redis servers let the agent and the proxies in by |
 //! | [`probe`] | what a running server is that is to join |
-//! | [`pending`] | what waits for a person |
 //! | [`processes`] | programs that run, as the folder says |
 //! | [`backups`] | the seam to what makes backups of this host's stores |
 //! | [`beginning`] | a new cluster: ports, groups, the first change |
@@ -46,7 +45,6 @@ pub mod mover;
 pub mod options;
 pub mod page;
 pub mod peers;
-pub mod pending;
 pub mod probe;
 pub mod processes;
 pub mod proxy_link;

@@ -10,6 +10,7 @@ use std::{
 
 use cluster::{
     Address,
+    controller::Cleared,
     keeper::{Count, Counting, Observation, Role},
 };
 use resp::Value;
@@ -23,13 +24,56 @@ use crate::{
 /// What a round may take.
 const ROUND_PATIENCE: Duration = Duration::from_millis(400);
 
+/// Why a round came to nothing. The next one asks anew.
+#[derive(Debug, thiserror::Error)]
+pub enum RoundError {
+    /// The server cannot be reached, or not in time, or does not let the agent in.
+    #[error("{0}")]
+    Connection(#[from] io::Error),
+    /// A Redis refuses what it is to let the agent in by.
+    #[error("it refuses the password: {0}")]
+    Password(String),
+    /// It answers with an error.
+    #[error("{0}")]
+    Refused(String),
+    /// It gave fewer answers than there were questions.
+    #[error("{0}")]
+    TooFew(&'static str),
+    /// Its answer lacks something.
+    #[error("{what}: {}", answer.lines().next().unwrap_or_default())]
+    Lacks {
+        /// What.
+        what: String,
+        /// What it said.
+        answer: String,
+    },
+    /// It has no run.
+    #[error("INFO server has no run_id")]
+    NoRun,
+    /// A Redis does not say how many replicas it needs.
+    #[error("CONFIG GET min-replicas-to-write is refused: the agent's user needs CONFIG")]
+    NoConfig,
+    /// There was no connection.
+    #[error("no connection")]
+    NotConnected,
+}
+
+impl RoundError {
+    /// The term of which a store knows that refuses an agent of an earlier one.
+    #[must_use]
+    pub fn later_term(&self) -> Option<u64> {
+        let Self::Connection(refusal) = self else { return None };
+        let refusal = refusal.to_string();
+        let (_, words) = refusal.split_once("STALETERM an agent leads since ")?;
+        words.split(',').next()?.parse().ok()
+    }
+}
+
 /// Commands, by what their replies are for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Must be done; an error is told. It is ordered again until the server is seen to have done it.
+    /// Must be done; an error is told.
     Do(Command),
-    /// The same, ordered once: it waits for the round that is under way.
-    Once(Command),
     /// Have commands on slots wait, for so many milliseconds.
     Pause {
         /// The first and the last slot.
@@ -38,8 +82,6 @@ pub enum Order {
         ms: u64,
         /// What tells it from other pauses.
         number: u64,
-        /// It is not ordered again until it is confirmed.
-        is_once: bool,
     },
     /// Remove keys of slots that are another server's.
     Clear {
@@ -47,18 +89,13 @@ pub enum Order {
         slots: (u16, u16),
         /// How many at most.
         count: u32,
+        /// Where a Redis goes on.
+        cursor: Option<String>,
     },
     /// Ask what it does and takes.
     Figures,
     /// End commands that wait for keys: these are about to have another server.
     Unblock,
-}
-
-impl Order {
-    /// Whether nobody orders it again if it is not sent.
-    fn is_ordered_once(&self) -> bool {
-        matches!(self, Self::Once(_) | Self::Pause { is_once: true, .. })
-    }
 }
 
 /// A pause that a server has confirmed.
@@ -80,15 +117,15 @@ pub struct Report {
     /// Whose.
     pub server: Address,
     /// How it is; nothing if it did not answer.
-    pub observation: Result<Observation, String>,
+    pub observation: Result<Observation, RoundError>,
     /// Errors of what it was told.
     pub failures: Vec<String>,
     /// Pauses that it has confirmed.
     pub paused: Vec<Paused>,
     /// How long it took to answer, in microseconds.
     pub round_trip_us: u64,
-    /// Removals: the first slot, and how many keys.
-    pub cleared: Vec<(u16, u64)>,
+    /// Removals: the first slot, and what was removed.
+    pub cleared: Vec<(u16, Cleared)>,
     /// What it does and takes, if it was asked.
     pub figures: Option<Box<Figures>>,
     /// It is another process than it was.
@@ -101,7 +138,7 @@ impl Report {
     pub fn of(server: &Address) -> Self {
         Self {
             server: server.clone(),
-            observation: Err(String::new()),
+            observation: Err(RoundError::NotConnected),
             failures: Vec::new(),
             paused: Vec::new(),
             round_trip_us: 0,
@@ -116,12 +153,6 @@ impl Report {
 #[derive(Debug)]
 pub struct Link {
     orders: Sender<Vec<Order>>,
-    /// What is ordered once and could not be sent yet.
-    waiting: Vec<Order>,
-    /// Whether a round is under way.
-    pub is_busy: bool,
-    /// When the last round began, in milliseconds.
-    pub began_at: u64,
 }
 
 impl Link {
@@ -145,25 +176,12 @@ impl Link {
     /// That of a thread which takes orders there.
     #[must_use]
     pub fn of(orders: Sender<Vec<Order>>) -> Self {
-        Self { orders, waiting: Vec::new(), is_busy: false, began_at: 0 }
+        Self { orders }
     }
 
-    /// No round begins now: of the orders those wait that nobody gives again.
-    pub fn keep(&mut self, orders: Vec<Order>) {
-        self.waiting.extend(orders.into_iter().filter(Order::is_ordered_once));
-    }
-
-    /// What is to be ordered in the next round: what has waited comes first.
-    pub fn take_waiting(&mut self, orders: Vec<Order>) -> Vec<Order> {
-        let mut all = std::mem::take(&mut self.waiting);
-        all.extend(orders);
-        all
-    }
-
-    /// Begins a round.
-    pub fn begin(&mut self, orders: Vec<Order>, now: u64) {
-        self.is_busy = self.orders.send(orders).is_ok();
-        self.began_at = now;
+    /// Begins a round. Says whether there is somebody to do it.
+    pub fn begin(&self, orders: Vec<Order>) -> bool {
+        self.orders.send(orders).is_ok()
     }
 }
 
@@ -193,22 +211,22 @@ fn go_round(
     connection: &mut Option<Connection>,
     orders: &[Order],
     round: &mut Report,
-) -> Result<Observation, String> {
+) -> Result<Observation, RoundError> {
     let now = || clock.now();
     if connection.is_none() {
-        *connection = Some(Connection::open_as(server, ROUND_PATIENCE, login).map_err(|error| error.to_string())?);
+        *connection = Some(Connection::open_as(server, ROUND_PATIENCE, login)?);
     }
-    let Some(open) = connection else { return Err("no connection".into()) };
+    let Some(open) = connection else { return Err(RoundError::NotConnected) };
     let ordered_at = now();
     let begun = Instant::now();
     let commands: Vec<Command> = orders.iter().map(command_of).collect();
-    let done = if commands.is_empty() { Vec::new() } else { ask(open, &commands)? };
+    let done = if commands.is_empty() { Vec::new() } else { open.ask(&commands)? };
     // NOTE: what was ordered is answered before the questions go out. A server tells where its log ends by what was in it when a turn began:
     // writes of the turn in which it was ordered something come behind that.
     let asked_at = now();
     // NOTE: the order matters. Whose acknowledgements count, and which pauses are on, is known before how far the log is: nothing behind
     // that was acknowledged by what counted before.
-    let answers = ask(open, &[command(&["CLUSTER", "INFO"]), command(&["INFO", "server", "replication"])])?;
+    let answers = open.ask(&[command(&["CLUSTER", "INFO"]), command(&["INFO", "server", "replication"])])?;
     let answered_at = now();
     let round_trip_us = begun.elapsed().as_micros() as u64;
     round.round_trip_us = round_trip_us;
@@ -221,29 +239,24 @@ fn go_round(
                 round.paused.push(Paused { slots: *slots, number: *number, asked_at, until });
             }
             (Order::Clear { slots, .. }, None) => {
-                round
-                    .cleared
-                    .push((slots.0, reply.as_integer().and_then(|count| u64::try_from(count).ok()).unwrap_or(0)));
+                let count = reply.as_integer().and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
+                round.cleared.push((slots.0, Cleared::Keys(count)));
             }
             (Order::Figures, None) => round.figures = Some(Box::new(Figures::of(&text(reply), round_trip_us))),
-            (Order::Do(_) | Order::Once(_) | Order::Unblock, None) => {}
+            (Order::Do(_) | Order::Unblock, None) => {}
         }
     }
     observed(&answers, asked_at, answered_at)
 }
 
-fn ask(open: &mut Connection, commands: &[Command]) -> Result<Vec<Value>, String> {
-    open.ask(commands).map_err(|error| error.to_string())
-}
-
 /// Ends a pause.
 pub(crate) fn end_pause(number: u64) -> Order {
-    Order::Once(command(&["CLUSTER", "PAUSE", "END", "NUMBER", &number.to_string()]))
+    Order::Do(command(&["CLUSTER", "PAUSE", "END", "NUMBER", &number.to_string()]))
 }
 
 fn command_of(order: &Order) -> Command {
     match order {
-        Order::Do(words) | Order::Once(words) => words.clone(),
+        Order::Do(words) => words.clone(),
         // A store sends those that wait elsewhere itself.
         Order::Unblock => command(&["PING"]),
         Order::Figures => command(&["INFO", "clients", "memory", "stats", "commandstats", "keyspace"]),
@@ -251,7 +264,7 @@ fn command_of(order: &Order) -> Command {
             let [first, last, number] = [u64::from(*first), u64::from(*last), *number].map(|word| word.to_string());
             command(&["CLUSTER", "PAUSE", &first, &last, &ms.to_string(), "NUMBER", &number])
         }
-        Order::Clear { slots: (first, last), count } => {
+        Order::Clear { slots: (first, last), count, .. } => {
             command(&["CLUSTER", "DELKEYSINSLOT", &first.to_string(), &last.to_string(), &count.to_string()])
         }
     }
@@ -266,14 +279,14 @@ pub(crate) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
 }
 
-pub(crate) fn number(text: &str, name: &str) -> Result<u64, String> {
+pub(crate) fn number(text: &str, name: &str) -> Result<u64, RoundError> {
     let found = field(text, name).and_then(|value| value.parse().ok());
-    found.ok_or_else(|| format!("its answer has no {name}: {}", text.lines().next().unwrap_or_default()))
+    found.ok_or_else(|| RoundError::Lacks { what: format!("its answer has no {name}"), answer: text.to_owned() })
 }
 
 /// What a server has said of itself.
-fn observed(answers: &[Value], asked_at: u64, answered_at: u64) -> Result<Observation, String> {
-    let [info, replication] = answers else { return Err("it gave too few answers".into()) };
+fn observed(answers: &[Value], asked_at: u64, answered_at: u64) -> Result<Observation, RoundError> {
+    let [info, replication] = answers else { return Err(RoundError::TooFew("it gave too few answers")) };
     let replication = text(replication);
     let info = text(info);
     let role = role_of(&replication)?;
@@ -288,7 +301,7 @@ fn observed(answers: &[Value], asked_at: u64, answered_at: u64) -> Result<Observ
         epoch: number(&info, "cluster_current_epoch")?,
         counting: field(&info, "cluster_ack").and_then(counting_of),
         followers: followers_of(&replication),
-        run: field(&replication, "run_id").ok_or("INFO server has no run_id")?.to_owned(),
+        run: field(&replication, "run_id").ok_or(RoundError::NoRun)?.to_owned(),
         serves,
         pauses: field(&info, "cluster_pauses").map(numbers).unwrap_or_default(),
     })
@@ -318,7 +331,7 @@ fn followers_of(replication: &str) -> Vec<Address> {
     replication.lines().filter_map(of).collect()
 }
 
-pub(crate) fn role_of(replication: &str) -> Result<Role, String> {
+pub(crate) fn role_of(replication: &str) -> Result<Role, RoundError> {
     match field(replication, "role") {
         Some("master") => Ok(Role::Master),
         Some("slave") => {
@@ -327,26 +340,6 @@ pub(crate) fn role_of(replication: &str) -> Result<Role, String> {
             let is_linked = field(replication, "master_link_status") == Some("up");
             Ok(Role::Replica { master, is_linked })
         }
-        _ => Err(format!("INFO replication has no role: {}", replication.lines().next().unwrap_or_default())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_ordered_once_waits_for_the_round_that_is_under_way() {
-        let (sender, given) = mpsc::channel();
-        let mut link = Link::of(sender);
-        let pause = |is_once| Order::Pause { slots: (0, 9), ms: 5, number: 3, is_once };
-        let end = end_pause(3);
-        link.begin(Vec::new(), 1);
-        link.keep(vec![pause(true), pause(false), Order::Figures, Order::Do(command(&["PING"]))]);
-        link.keep(vec![end.clone()]);
-        let orders = link.take_waiting(vec![Order::Figures]);
-        link.begin(orders, 2);
-        assert_eq!(given.iter().nth(1), Some(vec![pause(true), end, Order::Figures]));
-        assert!(link.take_waiting(Vec::new()).is_empty());
+        _ => Err(RoundError::Lacks { what: "INFO replication has no role".into(), answer: replication.to_owned() }),
     }
 }

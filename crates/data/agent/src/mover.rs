@@ -19,6 +19,23 @@ pub struct CopyTask {
     pub epoch: Epoch,
 }
 
+/// Why a copy does not go on. It is begun again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CopyError {
+    /// The target knows a later cluster than the one that the copy was begun in.
+    #[error("{0}")]
+    Outdated(String),
+    /// A server has no address that can be reached.
+    #[error("{0}")]
+    Address(String),
+    /// A server, or the connection to it.
+    #[error("{0}")]
+    Server(String),
+    /// This machine has no thread left.
+    #[error("{0}")]
+    System(String),
+}
+
 /// A copy that runs; it ends when this goes.
 pub trait Copying: Send {
     /// How far it is.
@@ -26,7 +43,7 @@ pub trait Copying: Send {
     /// # Errors
     ///
     /// It has failed, and why.
-    fn progress(&mut self) -> Result<CopyProgress, String>;
+    fn progress(&mut self) -> Result<CopyProgress, CopyError>;
 
     /// How many bytes a second it may copy from now on; nothing: as many as it can. Changes that follow the copy are not bound.
     fn set_rate(&mut self, bytes_per_second: Option<u64>);
@@ -65,7 +82,7 @@ pub trait Mover: Send {
     /// # Errors
     ///
     /// It cannot begin, and why.
-    fn start(&self, task: &CopyTask) -> Result<Box<dyn Copying>, String>;
+    fn start(&self, task: &CopyTask) -> Result<Box<dyn Copying>, CopyError>;
 }
 
 impl fmt::Debug for dyn Mover {

@@ -7,12 +7,18 @@ use std::{
 };
 
 use cluster::{
-    Cluster, Epoch, GroupId, ballot::Incarnation, controller, leading::Leader, model::InSync, plan::Move, slots::Phase,
+    Cluster, Epoch, GroupId,
+    ballot::Incarnation,
+    controller::{self, pending::PendingRecord},
+    leading::Leader,
+    model::InSync,
+    plan::Move,
+    slots::Phase,
 };
 use coord::{CoordError, Coordinator, Revision, Transaction, keys::Keys};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{error::AgentError, pending::Record as PendingRecord};
+use crate::error::AgentError;
 
 /// How the cluster is called in the coordinator.
 pub const CLUSTER: &str = "main";
@@ -300,6 +306,7 @@ impl Records {
             leader: self.leader(),
             in_sync: &self.in_sync,
             incarnations: &self.incarnations,
+            pending: &self.pending.0,
         }
     }
 
@@ -326,12 +333,6 @@ impl Records {
         let version = self.coordinator.commit(transaction)?;
         self.in_sync.insert(group, (in_sync, version));
         Ok(())
-    }
-
-    /// What waits for a person.
-    #[must_use]
-    pub fn pending(&self) -> &PendingRecord {
-        &self.pending.0
     }
 
     /// Writes what waits for a person.

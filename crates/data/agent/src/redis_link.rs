@@ -2,7 +2,6 @@
 //! asked by INFO and CONFIG, and told by REPLICAOF, CLIENT PAUSE, SCAN and UNLINK.
 
 use std::{
-    collections::BTreeMap,
     io,
     sync::mpsc::{self, Receiver},
     thread,
@@ -11,6 +10,7 @@ use std::{
 
 use cluster::{
     Address,
+    controller::Cleared,
     keeper::{Count, Counting, Observation},
 };
 use resp::Value;
@@ -20,27 +20,23 @@ use crate::{
     connection::{Command, Connection, command, text},
     credentials::Credentials,
     figures::Figures,
-    link::{Link, Order, Paused, Report, number, role_of},
+    link::{Link, Order, Paused, Report, RoundError, number, role_of},
 };
 
 /// What a round may take.
 const ROUND_PATIENCE: Duration = Duration::from_millis(400);
-/// Keys that one SCAN of those to be removed looks at: it answers nobody meanwhile.
-const SCANNED_AT_ONCE: &str = "500";
-/// The reply to a removal that is not over, though this part removed nothing.
-const NOT_OVER: u64 = 1;
 
 /// A connection that has said who it is.
 ///
 /// # Errors
 ///
 /// Nobody listens there, or it does not let the agent in.
-pub fn open(server: &Address, credentials: Option<&Credentials>, patience: Duration) -> Result<Connection, String> {
-    let mut open = Connection::open(server, patience).map_err(|error| error.to_string())?;
+pub fn open(server: &Address, credentials: Option<&Credentials>, patience: Duration) -> Result<Connection, RoundError> {
+    let mut open = Connection::open(server, patience)?;
     if let Some(credentials) = credentials {
-        let replies = open.ask(&[credentials.command()]).map_err(|error| error.to_string())?;
+        let replies = open.ask(&[credentials.command()])?;
         if let Some(error) = replies.first().and_then(Value::as_error) {
-            return Err(format!("it refuses the password: {}", String::from_utf8_lossy(error)));
+            return Err(RoundError::Password(String::from_utf8_lossy(error).into_owned()));
         }
     }
     Ok(open)
@@ -59,7 +55,7 @@ pub fn start(
 ) -> io::Result<Link> {
     let (orders, given) = mpsc::channel();
     let name = format!("redis {}", server.port());
-    let mut seat = Seat { server, credentials, clock, connection: None, run: None, cursors: BTreeMap::new() };
+    let mut seat = Seat { server, credentials, clock, connection: None, run: None };
     thread::Builder::new().name(name).spawn(move || seat.serve(&given, &report))?;
     Ok(Link::of(orders))
 }
@@ -71,8 +67,6 @@ struct Seat {
     connection: Option<Connection>,
     /// Which process it was.
     run: Option<String>,
-    /// Where removals of slots are, by the first slot.
-    cursors: BTreeMap<u16, String>,
 }
 
 impl Seat {
@@ -82,7 +76,6 @@ impl Seat {
             let result = self.go_round(&orders, &mut round);
             if result.is_err() {
                 self.connection = None;
-                self.cursors.clear();
             }
             round.observation = result;
             if !report(round) {
@@ -95,7 +88,7 @@ impl Seat {
         self.clock.now()
     }
 
-    fn go_round(&mut self, orders: &[Order], round: &mut Report) -> Result<Observation, String> {
+    fn go_round(&mut self, orders: &[Order], round: &mut Report) -> Result<Observation, RoundError> {
         if self.connection.is_none() {
             self.connection = Some(open(&self.server, self.credentials.as_ref(), ROUND_PATIENCE)?);
         }
@@ -119,15 +112,15 @@ impl Seat {
         observed(&answers, (asked_at, self.now()))
     }
 
-    fn ask(&mut self, commands: &[Command]) -> Result<Vec<Value>, String> {
-        let Some(open) = &mut self.connection else { return Err("no connection".into()) };
-        open.ask(commands).map_err(|error| error.to_string())
+    fn ask(&mut self, commands: &[Command]) -> Result<Vec<Value>, RoundError> {
+        let Some(open) = &mut self.connection else { return Err(RoundError::NotConnected) };
+        Ok(open.ask(commands)?)
     }
 
     /// One command's reply; an error of the server is noted.
-    fn tell(&mut self, words: &[&str], round: &mut Report) -> Result<Value, String> {
+    fn tell(&mut self, words: &[&str], round: &mut Report) -> Result<Value, RoundError> {
         let mut replies = self.ask(&[command(words)])?;
-        let reply = replies.pop().ok_or("it gave no answer")?;
+        let reply = replies.pop().ok_or(RoundError::TooFew("it gave no answer"))?;
         if let Some(error) = reply.as_error() {
             let name = words.iter().take(2).copied().collect::<Vec<_>>().join(" ");
             round.failures.push(format!("{name}: {}", String::from_utf8_lossy(error)));
@@ -135,9 +128,9 @@ impl Seat {
         Ok(reply)
     }
 
-    fn obey(&mut self, order: &Order, round: &mut Report) -> Result<(), String> {
+    fn obey(&mut self, order: &Order, round: &mut Report) -> Result<(), RoundError> {
         match order {
-            Order::Do(words) | Order::Once(words) => {
+            Order::Do(words) => {
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
                 self.tell(&words, round)?;
             }
@@ -151,45 +144,40 @@ impl Seat {
                     round.paused.push(Paused { slots: *slots, number: *number, asked_at, until: asked_at + ms });
                 }
             }
-            Order::Clear { slots, .. } => {
-                let left = self.remove_some(*slots, round)?;
-                round.cleared.push((slots.0, left));
-            }
+            Order::Clear { slots, count, cursor } => self.remove_some(*slots, (*count, cursor.as_deref()), round)?,
             Order::Unblock => self.unblock(round)?,
         }
         Ok(())
     }
 
-    /// Removes what one SCAN finds of some slots; 0 once all of the server has been looked at.
-    fn remove_some(&mut self, (first, last): (u16, u16), round: &mut Report) -> Result<u64, String> {
-        let cursor = self.cursors.get(&first).cloned().unwrap_or_else(|| "0".to_owned());
-        let reply = self.tell(&["SCAN", &cursor, "COUNT", SCANNED_AT_ONCE], round)?;
-        let Some([next, keys]) = reply.as_slice() else { return Ok(NOT_OVER) };
+    /// Removes what one SCAN finds of some slots, and says where the next one goes on.
+    fn remove_some(
+        &mut self,
+        (first, last): (u16, u16),
+        (count, cursor): (u32, Option<&str>),
+        round: &mut Report,
+    ) -> Result<(), RoundError> {
+        let from = cursor.unwrap_or("0");
+        let reply = self.tell(&["SCAN", from, "COUNT", &count.to_string()], round)?;
+        let Some([next, keys]) = reply.as_slice() else { return Ok(()) };
         let keys = keys.as_slice().unwrap_or_default().iter().filter_map(Value::as_bytes);
         let keys: Vec<&[u8]> = keys.filter(|key| (first..=last).contains(&keyspace::slot::cluster_slot(key))).collect();
-        let count = keys.len() as u64;
         if !keys.is_empty() {
             let words: Vec<&[u8]> = std::iter::once(b"UNLINK".as_slice()).chain(keys).collect();
-            let Some(open) = &mut self.connection else { return Err("no connection".into()) };
-            let reply = open.ask_bytes(&words).map_err(|error| error.to_string())?;
+            let Some(open) = &mut self.connection else { return Err(RoundError::NotConnected) };
+            let reply = open.ask_bytes(&words)?;
             if let Some(error) = reply.as_error() {
                 // These keys are looked at again: it takes no writes now (NOREPLICAS, MISCONF), or its user may not do that.
                 round.failures.push(format!("UNLINK: {}", String::from_utf8_lossy(error)));
-                return Ok(NOT_OVER);
+                return Ok(());
             }
         }
-        let next = text(next);
-        if next == "0" {
-            self.cursors.remove(&first);
-            // The last part may have removed something: what was written meanwhile has not been seen, so there is nothing more.
-            return Ok(0);
-        }
-        self.cursors.insert(first, next);
-        Ok(count.max(NOT_OVER))
+        round.cleared.push((first, Cleared::Walked { from: from.to_owned(), next: text(next) }));
+        Ok(())
     }
 
     /// Ends commands that wait (BLPOP and the like): a proxy has them wait where their keys are then.
-    fn unblock(&mut self, round: &mut Report) -> Result<(), String> {
+    fn unblock(&mut self, round: &mut Report) -> Result<(), RoundError> {
         let list = text(&self.tell(&["CLIENT", "LIST"], round)?);
         let is_blocked = |line: &&str| {
             line.split(' ').any(|part| part.strip_prefix("flags=").is_some_and(|flags| flags.contains('b')))
@@ -213,14 +201,14 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// What a server has said of itself. Its epoch is nobody's: whoever has the cluster sets it.
-fn observed(answers: &[Value], (asked_at, answered_at): (u64, u64)) -> Result<Observation, String> {
-    let [server, replication, least] = answers else { return Err("it gave too few answers".into()) };
+fn observed(answers: &[Value], (asked_at, answered_at): (u64, u64)) -> Result<Observation, RoundError> {
+    let [server, replication, least] = answers else { return Err(RoundError::TooFew("it gave too few answers")) };
     if let Some(error) = [server, replication].iter().find_map(|answer| answer.as_error()) {
-        return Err(String::from_utf8_lossy(error).into_owned());
+        return Err(RoundError::Refused(String::from_utf8_lossy(error).into_owned()));
     }
     let replication = text(replication);
     let least = least.as_slice().and_then(|words| words.get(1)).map(text).and_then(|number| number.parse().ok());
-    let ack = least.ok_or("CONFIG GET min-replicas-to-write is refused: the agent's user needs CONFIG")?;
+    let ack = least.ok_or(RoundError::NoConfig)?;
     // It counts whoever follows it.
     let counting = Counting { count: Count { ack, ..Count::default() }, ..Counting::default() };
     let offset = number(&replication, "master_repl_offset")?;

@@ -74,13 +74,30 @@ pub struct Measured {
     pub weights: BTreeMap<u16, u64>,
 }
 
+/// A master has not said what its slots weigh. It may be asked again.
+#[derive(Debug, thiserror::Error)]
+pub enum SurveyError {
+    /// One of them does not answer.
+    #[error("{master}: {source}")]
+    Master {
+        /// Which.
+        master: Address,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A thread of this program.
+    #[error("a master was not asked")]
+    NotAsked,
+}
+
 impl Survey {
     /// Asks.
     ///
     /// # Errors
     ///
     /// Who does not answer, and why.
-    pub fn run(&self, login: &Login) -> Result<Measured, String> {
+    pub fn run(&self, login: &Login) -> Result<Measured, SurveyError> {
         let mut weights = self.ask(login)?;
         if self.measure == Measure::Load {
             thread::sleep(WATCHED);
@@ -95,14 +112,18 @@ impl Survey {
         Ok(Measured { measure: self.measure, weights })
     }
 
-    fn ask(&self, login: &Login) -> Result<BTreeMap<u16, u64>, String> {
+    fn ask(&self, login: &Login) -> Result<BTreeMap<u16, u64>, SurveyError> {
         // Each has slots of its own, and takes as long as it has keys.
         thread::scope(|scope| {
-            let ask = |master| move || self.ask_one(master, login).map_err(|error| format!("{master}: {error}"));
+            let failed = |master: &Address| {
+                let master = master.clone();
+                move |source| SurveyError::Master { master, source }
+            };
+            let ask = |master| move || self.ask_one(master, login).map_err(failed(master));
             let asked: Vec<_> = self.masters.iter().map(|master| scope.spawn(ask(master))).collect();
             let mut weights = BTreeMap::new();
             for one in asked {
-                weights.extend(one.join().unwrap_or_else(|_| Err("a master was not asked".into()))?);
+                weights.extend(one.join().unwrap_or(Err(SurveyError::NotAsked))?);
             }
             Ok(weights)
         })

@@ -4,7 +4,6 @@
 //! the moment. The description of the whole (`cluster/NAME.json`) is written last: without it there is none.
 
 use std::{
-    error::Error,
     fs,
     path::{Path, PathBuf},
     time::Duration,
@@ -20,8 +19,8 @@ use store::{
     import::{self, Import},
 };
 
-use super::{WhichArguments, ask, at, get, part};
-use crate::backup_command::{archive, with_causes};
+use super::{CommandError, WhichArguments, ask, at, get, group_backup};
+use crate::backup_command::archive;
 
 /// The version of the description.
 const VERSION: u32 = 1;
@@ -72,12 +71,12 @@ struct Description {
     version: u32,
     /// The change of the cluster that was the last one.
     epoch: u64,
-    groups: Vec<Part>,
+    groups: Vec<GroupBackup>,
 }
 
 /// The part of a group.
 #[derive(Debug, Serialize, Deserialize)]
-struct Part {
+struct GroupBackup {
     id: u64,
     /// The name of its backup in the folder of the group.
     backup: String,
@@ -90,13 +89,9 @@ fn group_place(place: &str, group: u64) -> String {
     format!("{}/group-{group}", place.trim_end_matches('/'))
 }
 
-fn text(error: &dyn Error) -> String {
-    with_causes(error)
-}
-
 /// Makes a backup, or shows those that are there.
-pub fn backup(arguments: &BackupArguments) -> Result<String, String> {
-    let archive = archive(&arguments.to).map_err(|error| text(&*error))?;
+pub fn backup(arguments: &BackupArguments) -> Result<String, CommandError> {
+    let archive = archive(&arguments.to).map_err(CommandError::Backup)?;
     if arguments.list {
         let names = names(&*archive)?;
         return Ok(if names.is_empty() {
@@ -122,9 +117,9 @@ pub fn backup(arguments: &BackupArguments) -> Result<String, String> {
 /// Why there is no backup.
 enum Fault {
     /// Another moment may do.
-    Again(String),
+    Again(CommandError),
     /// Trying again would not help.
-    Final(String),
+    Final(CommandError),
 }
 
 fn make(arguments: &BackupArguments, archive: &dyn Archive) -> Result<String, Fault> {
@@ -134,18 +129,15 @@ fn make(arguments: &BackupArguments, archive: &dyn Archive) -> Result<String, Fa
     for group in at(&status, "groups").as_array().into_iter().flatten() {
         let id = at(group, "id").as_u64().unwrap_or(0);
         let master = at(group, "master").as_str().unwrap_or_default();
-        let failed = |problem: String| Fault::Final(format!("group {id}: {problem}"));
+        let failed = |problem| Fault::Final(CommandError::Group { group: id, source: Box::new(problem) });
         if at(group, "kind") == "redis" {
-            return Err(Fault::Final(format!(
-                "group {id} is of Redis servers, which keep no log that could be copied up to a moment: move its slots to stores first \
-                 (`slot rebalance --drain {id}`), or copy its servers by themselves (`redis-cli --rdb`)"
-            )));
+            return Err(Fault::Final(CommandError::RedisGroup(id)));
         }
         if at(group, "state") != "ok" {
-            return Err(failed("it has no master that serves; `cluster check` says why".into()));
+            return Err(failed(CommandError::NoMaster));
         }
-        let place = part::place(which, &status, group).map_err(failed)?;
-        begun.push((id, master.to_owned(), part::Part::begin(place).map_err(failed)?));
+        let place = group_backup::master_folder(which, &status, group).map_err(failed)?;
+        begun.push((id, master.to_owned(), group_backup::BegunGroupBackup::begin(place).map_err(failed)?));
     }
     let cut = ask(which, "POST", "/api/cut", &json!({})).map_err(Fault::Again)?;
     let place_of = |id: u64| {
@@ -155,19 +147,21 @@ fn make(arguments: &BackupArguments, archive: &dyn Archive) -> Result<String, Fa
     let mut cuts = Vec::new();
     for (id, master, begun) in begun {
         let Some(found) = place_of(id).filter(|found| at(found, "master").as_str() == Some(&master)) else {
-            return Err(Fault::Again(format!("group {id} has another master than a moment ago")));
+            return Err(Fault::Again(CommandError::AnotherMaster(id)));
         };
         let offset = at(found, "offset").as_u64().unwrap_or(0);
         let place = group_place(&arguments.to, id);
-        let to = crate::backup_command::archive(&place).map_err(|error| Fault::Final(text(&*error)))?;
-        let cut = begun.cut(offset, &*to).map_err(|problem| Fault::Again(format!("group {id}: {problem}")))?;
+        let to = crate::backup_command::archive(&place).map_err(|error| Fault::Final(CommandError::Backup(error)))?;
+        let missed = |problem| Fault::Again(CommandError::Group { group: id, source: Box::new(problem) });
+        let cut = begun.cut(offset, &*to).map_err(missed)?;
         cuts.push((id, offset, to, cut));
     }
     let mut parts = Vec::new();
     for (id, offset, to, cut) in cuts {
-        let made = cut.copy_to(&*to).map_err(|problem| Fault::Again(format!("group {id}: {problem}")))?;
+        let missed = |problem| Fault::Again(CommandError::Group { group: id, source: Box::new(problem) });
+        let made = cut.copy_to(&*to).map_err(missed)?;
         let backup = made.name.trim_start_matches("backups/").to_owned();
-        parts.push(Part { id, backup, offset, records: made.manifest.records.count });
+        parts.push(GroupBackup { id, backup, offset, records: made.manifest.records.count });
     }
     let (epoch, records) =
         (at(&cut, "epoch").as_u64().unwrap_or(0), parts.iter().map(|part| part.records).sum::<u64>());
@@ -188,17 +182,18 @@ fn make(arguments: &BackupArguments, archive: &dyn Archive) -> Result<String, Fa
     ))
 }
 
-fn write(archive: &dyn Archive, name: &str, description: &Description) -> Result<(), String> {
-    let bytes = serde_json::to_vec_pretty(description).map_err(|error| error.to_string())?;
+fn write(archive: &dyn Archive, name: &str, description: &Description) -> Result<(), CommandError> {
+    let bytes = serde_json::to_vec_pretty(description)?;
     let path = format!("{PLACE}/{name}.json");
-    archive
-        .put(&path, &mut bytes.as_slice(), bytes.len() as u64)
-        .map_err(|error| format!("{}/{path} cannot be written: {error}", archive.name()))
+    let put = archive.put(&path, &mut bytes.as_slice(), bytes.len() as u64);
+    put.map_err(|source| CommandError::NotWritten { archive: archive.name().to_string(), path, source })
 }
 
 /// Names of all backups, the oldest first.
-fn names(archive: &dyn Archive) -> Result<Vec<String>, String> {
-    let listed = archive.list(PLACE).map_err(|error| format!("{} cannot be listed: {error}", archive.name()))?;
+fn names(archive: &dyn Archive) -> Result<Vec<String>, CommandError> {
+    let listed = archive
+        .list(PLACE)
+        .map_err(|source| CommandError::NotListed { archive: archive.name().to_string(), source })?;
     let name = |path: String| {
         let name = path.rsplit('/').next().unwrap_or_default();
         name.strip_suffix(".json").map(str::to_owned)
@@ -209,14 +204,16 @@ fn names(archive: &dyn Archive) -> Result<Vec<String>, String> {
 }
 
 /// Plays a backup into a cluster.
-pub fn restore(arguments: &RestoreArguments) -> Result<String, String> {
-    let archive = archive(&arguments.from).map_err(|error| text(&*error))?;
+pub fn restore(arguments: &RestoreArguments) -> Result<String, CommandError> {
+    let archive = archive(&arguments.from).map_err(CommandError::Backup)?;
     let names = names(&*archive)?;
     let wanted = match &arguments.backup {
-        Some(name) => names.iter().find(|known| *known == name).ok_or_else(|| {
-            format!("{} has no backup {name} of a cluster; there are: {}", arguments.from, names.join(", "))
+        Some(name) => names.iter().find(|known| *known == name).ok_or_else(|| CommandError::NoSuchBackup {
+            from: arguments.from.clone(),
+            name: name.clone(),
+            known: names.join(", "),
         })?,
-        None => names.last().ok_or_else(|| format!("there is no backup of a cluster in {}", arguments.from))?,
+        None => names.last().ok_or_else(|| CommandError::NoBackup(arguments.from.clone()))?,
     };
     let description = read(&*archive, wanted)?;
     let into = match &arguments.into {
@@ -226,15 +223,14 @@ pub fn restore(arguments: &RestoreArguments) -> Result<String, String> {
     let work = tempfile::Builder::new()
         .prefix("tidegate-restore-")
         .tempdir_in(&arguments.work_dir)
-        .map_err(|error| format!("--work-dir {}: {error}", arguments.work_dir.display()))?;
+        .map_err(|source| CommandError::WorkDir { path: arguments.work_dir.clone(), source })?;
     let mut keys = 0;
     for (number, part) in description.groups.iter().enumerate() {
         // The first group's libraries of functions are everybody's; keys of the others do not make the target look used.
         let is_first = number == 0;
         let played = play(arguments, part, work.path(), &into, is_first);
-        keys += played.map_err(|problem| {
-            format!("group {}: {problem}; {keys} keys were restored before that (--replace begins again)", part.id)
-        })?;
+        let group = part.id;
+        keys += played.map_err(|source| CommandError::Restored { group, source: Box::new(source), keys })?;
     }
     if arguments.which.json {
         return Ok(json!({ "backup": wanted, "into": into, "keys": keys }).to_string());
@@ -242,9 +238,10 @@ pub fn restore(arguments: &RestoreArguments) -> Result<String, String> {
     Ok(format!("{wanted}: {keys} keys of {} groups are in {into}", description.groups.len()))
 }
 
-fn read(archive: &dyn Archive, name: &str) -> Result<Description, String> {
+fn read(archive: &dyn Archive, name: &str) -> Result<Description, CommandError> {
     let path = format!("{PLACE}/{name}.json");
-    let failed = |problem: String| format!("{}/{path}: {problem}", archive.name());
+    let failed =
+        |problem| CommandError::Description { archive: archive.name().to_string(), path: path.clone(), problem };
     let mut content = String::new();
     let mut file = archive.get(&path).map_err(|error| failed(error.to_string()))?;
     std::io::Read::read_to_string(&mut file, &mut content).map_err(|error| failed(error.to_string()))?;
@@ -256,20 +253,26 @@ fn read(archive: &dyn Archive, name: &str) -> Result<Description, String> {
 }
 
 /// The first proxy of a cluster.
-fn proxy(which: &WhichArguments) -> Result<String, String> {
+fn proxy(which: &WhichArguments) -> Result<String, CommandError> {
     let status = get(which, "/api/status")?;
     let found = at(&status, "proxies").as_array().into_iter().flatten().find(|proxy| at(proxy, "state") == "online");
     let address = found.and_then(|proxy| at(proxy, "address").as_str());
-    address.map(str::to_owned).ok_or_else(|| "no proxy is online: --into says where the keys go".to_owned())
+    address.map(str::to_owned).ok_or(CommandError::NoProxy)
 }
 
 /// Plays one group's part; says how many keys it had.
-fn play(arguments: &RestoreArguments, part: &Part, work: &Path, into: &str, is_first: bool) -> Result<u64, String> {
+fn play(
+    arguments: &RestoreArguments,
+    part: &GroupBackup,
+    work: &Path,
+    into: &str,
+    is_first: bool,
+) -> Result<u64, CommandError> {
     let place = group_place(&arguments.from, part.id);
-    let from = archive(&place).map_err(|error| text(&*error))?;
+    let from = archive(&place).map_err(CommandError::Backup)?;
     let (dir, file) = (work.join("store"), work.join("dump.rdb"));
     let what = Restore { backup: Some(part.backup.clone()), until: None };
-    backup::restore(&what, &*from, &dir).map_err(|error| text(&error))?;
+    backup::restore(&what, &*from, &dir).map_err(CommandError::backup)?;
     let options = RdbOptions {
         without_keys: false,
         file: export::FileOptions { version: export::FileVersion::Ten, compress: true },
@@ -277,15 +280,16 @@ fn play(arguments: &RestoreArguments, part: &Part, work: &Path, into: &str, is_f
         slots: None,
         auxiliary: Vec::new(),
     };
-    export::export_to_file(&dir, &options, &file).map_err(|error| text(&error))?;
-    fs::remove_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    export::export_to_file(&dir, &options, &file).map_err(CommandError::backup)?;
+    fs::remove_dir_all(&dir).map_err(|source| CommandError::WorkFile { path: dir.clone(), source })?;
     let password = std::env::var("REDISCLI_AUTH").ok();
     let import =
         Import { path: &file, to: into, password: password.as_deref(), replace: arguments.replace || !is_first };
-    let imported = import::import(&import).map_err(|error| text(&error))?;
-    fs::remove_file(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let imported = import::import(&import).map_err(CommandError::backup)?;
+    fs::remove_file(&file).map_err(|source| CommandError::WorkFile { path: file.clone(), source })?;
     if imported.refused > 0 {
-        return Err(format!("{into} refused {} of them: {}", imported.refused, imported.reasons.join("; ")));
+        let (into, reasons) = (into.to_owned(), imported.reasons.join("; "));
+        return Err(CommandError::KeysRefused { into, count: imported.refused, reasons });
     }
     Ok(imported.keys)
 }

@@ -9,8 +9,8 @@ use agent::{
 use serde_json::{Value, json};
 
 use super::{
-    ActionCommand, LOOK_EACH, PolicyCommand, ProxyArguments, ProxyCommand, ServerCommand, WhichArguments, ask,
-    confirm::Consent, get, pace::Bars, show, shown,
+    ActionCommand, CommandError, LOOK_EACH, PolicyCommand, ProxyArguments, ProxyCommand, ServerCommand, WhichArguments,
+    ask, confirm::Consent, get, pace::Bars, show, shown,
 };
 
 /// How long a promotion may take.
@@ -38,7 +38,7 @@ fn with_consent(
     consent: Consent,
     change: &Change<'_>,
     table: fn(&Value) -> String,
-) -> Result<Option<Value>, String> {
+) -> Result<Option<Value>, CommandError> {
     let mut planned = change.body.clone();
     if let Some(fields) = planned.as_object_mut() {
         fields.insert("plan".into(), true.into());
@@ -51,7 +51,7 @@ fn with_consent(
 }
 
 /// The same for what is done at once.
-fn done_at_once(which: &WhichArguments, consent: Consent, change: &Change<'_>) -> Result<String, String> {
+fn done_at_once(which: &WhichArguments, consent: Consent, change: &Change<'_>) -> Result<String, CommandError> {
     let done = with_consent(which, consent, change, show::what)?;
     Ok(done.map_or_else(|| NOT_DONE.into(), |done| shown(which, &done, show::done)))
 }
@@ -62,7 +62,7 @@ fn part(text: &str) -> String {
 }
 
 /// Commands about servers and groups.
-pub fn server(command: &ServerCommand) -> Result<String, String> {
+pub fn server(command: &ServerCommand) -> Result<String, CommandError> {
     match command {
         ServerCommand::List(which) => Ok(shown(which, &get(which, "/api/status")?, show::servers)),
         ServerCommand::Add { group, address, redis, login, consent, which } => {
@@ -103,7 +103,7 @@ pub fn server(command: &ServerCommand) -> Result<String, String> {
 }
 
 /// Waits until servers that were added run and have what their masters have.
-fn wait_for_servers(which: &WhichArguments, servers: &[String]) -> Result<(), String> {
+fn wait_for_servers(which: &WhichArguments, servers: &[String]) -> Result<(), CommandError> {
     let (mut last, mut heard_at) = (String::new(), Instant::now());
     loop {
         let all = get(which, "/api/servers")?;
@@ -127,15 +127,13 @@ fn wait_for_servers(which: &WhichArguments, servers: &[String]) -> Result<(), St
             line.clone_into(&mut last);
         }
         if heard_at.elapsed() >= START_PATIENCE {
-            return Err(format!(
-                "{line}: it was added, and does not run yet; see the logs in the folder, and `server list`"
-            ));
+            return Err(CommandError::NotRunning(line));
         }
         std::thread::sleep(LOOK_EACH);
     }
 }
 
-fn promote(which: &WhichArguments, consent: Consent, group: u32, server: &str) -> Result<String, String> {
+fn promote(which: &WhichArguments, consent: Consent, group: u32, server: &str) -> Result<String, CommandError> {
     let change = Change::new("POST", format!("/api/groups/{group}/promote"), json!({ "server": server }));
     let Some(done) = with_consent(which, consent, &change, show::what)? else { return Ok(NOT_DONE.into()) };
     wait_for_master(which, group, server)?;
@@ -143,7 +141,7 @@ fn promote(which: &WhichArguments, consent: Consent, group: u32, server: &str) -
 }
 
 /// Waits until a server is its group's master and serves.
-fn wait_for_master(which: &WhichArguments, group: u32, server: &str) -> Result<(), String> {
+fn wait_for_master(which: &WhichArguments, group: u32, server: &str) -> Result<(), CommandError> {
     let end = Instant::now() + PROMOTION_PATIENCE;
     loop {
         let found = get(which, &format!("/api/groups/{group}"))?;
@@ -152,16 +150,14 @@ fn wait_for_master(which: &WhichArguments, group: u32, server: &str) -> Result<(
             return Ok(());
         }
         if Instant::now() >= end {
-            return Err(format!(
-                "{server} has not become the master within {PROMOTION_PATIENCE:?}: see logs/agent.log in the folder"
-            ));
+            return Err(CommandError::NotPromoted { server: server.to_owned(), within: PROMOTION_PATIENCE });
         }
         std::thread::sleep(LOOK_EACH);
     }
 }
 
 /// Has slots moved, and waits until they have.
-pub fn moved(which: &WhichArguments, consent: Consent, path: &str, body: &Value) -> Result<String, String> {
+pub fn moved(which: &WhichArguments, consent: Consent, path: &str, body: &Value) -> Result<String, CommandError> {
     let change = Change::new("POST", path, body.clone());
     let Some(done) = with_consent(which, consent, &change, show::moves)? else { return Ok(NOT_DONE.into()) };
     wait_for_moves(which)?;
@@ -169,7 +165,7 @@ pub fn moved(which: &WhichArguments, consent: Consent, path: &str, body: &Value)
 }
 
 /// Waits until nothing is on its way any more.
-fn wait_for_moves(which: &WhichArguments) -> Result<(), String> {
+fn wait_for_moves(which: &WhichArguments) -> Result<(), CommandError> {
     let mut bars = Bars::new();
     loop {
         let moves = get(which, "/api/migrations")?;
@@ -185,7 +181,7 @@ fn wait_for_moves(which: &WhichArguments) -> Result<(), String> {
 }
 
 /// Commands about proxies.
-pub fn proxy(command: &ProxyCommand) -> Result<String, String> {
+pub fn proxy(command: &ProxyCommand) -> Result<String, CommandError> {
     let set = |proxy: &ProxyArguments, method: &str, end: &str| {
         let path = format!("/api/proxies/{}{end}", part(&proxy.proxy));
         done_at_once(&proxy.which, proxy.consent, &Change::new(method, path, json!({})))
@@ -202,7 +198,7 @@ pub fn proxy(command: &ProxyCommand) -> Result<String, String> {
 }
 
 /// Commands about changes that were made.
-pub fn action(command: &ActionCommand) -> Result<String, String> {
+pub fn action(command: &ActionCommand) -> Result<String, CommandError> {
     match command {
         ActionCommand::History(which) => Ok(shown(which, &get(which, "/api/actions")?, show::history)),
         ActionCommand::Undo { epoch, consent, which } => {
@@ -230,13 +226,13 @@ pub fn action(command: &ActionCommand) -> Result<String, String> {
     }
 }
 
-fn answered(which: &WhichArguments, number: u64, answer: &str) -> Result<String, String> {
+fn answered(which: &WhichArguments, number: u64, answer: &str) -> Result<String, CommandError> {
     let done = ask(which, "POST", &format!("/api/pending/{number}/{answer}"), &json!({}))?;
     Ok(shown(which, &done, show::what))
 }
 
 /// Commands about what the agent does by itself.
-pub fn policy(command: &PolicyCommand) -> Result<String, String> {
+pub fn policy(command: &PolicyCommand) -> Result<String, CommandError> {
     match command {
         PolicyCommand::Show(which) => Ok(shown(which, &get(which, "/api/policy")?, show::policy)),
         PolicyCommand::Set { action, mode, which } => {
@@ -247,15 +243,14 @@ pub fn policy(command: &PolicyCommand) -> Result<String, String> {
 }
 
 /// A link to the page, with the token.
-pub fn page(which: &WhichArguments) -> Result<String, String> {
+pub fn page(which: &WhichArguments) -> Result<String, CommandError> {
     let status = get(which, "/api/status")?;
     let page = status.get("agent").and_then(|agent| agent.get("page")).and_then(Value::as_str);
-    let page = page.ok_or("REST and the page are off: `up` was begun with --api off")?;
+    let page = page.ok_or(CommandError::NoPage)?;
     let token = match which.coordinator.as_slice() {
-        [] => Token::read(&Folder::new(which.dir.clone())),
-        etcd => http::token_in(etcd),
+        [] => Token::read(&Folder::new(which.dir.clone()))?,
+        etcd => http::token_in(etcd)?,
     };
-    let token = token.map_err(|error| error.to_string())?;
     // What stands behind # is sent to nobody; the page takes it out of the address.
     let link = format!("{page}#token={}", token.text());
     Ok(if which.json { json!({ "page": page, "link": link, "token": token.text() }).to_string() } else { link })

@@ -4,6 +4,8 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use clap::Args;
 
+use super::CommandError;
+
 /// Whether a plan is carried out without a question.
 #[derive(Args, Debug, Clone, Copy)]
 pub struct Consent {
@@ -14,7 +16,7 @@ pub struct Consent {
 
 impl Consent {
     /// Shows a plan and asks, where there is somebody to ask.
-    pub fn given(self, plan: &str, is_for_programs: bool) -> Result<bool, String> {
+    pub fn given(self, plan: &str, is_for_programs: bool) -> Result<bool, CommandError> {
         if !is_for_programs {
             eprintln!("{}", plan.trim_end());
         }
@@ -24,7 +26,7 @@ impl Consent {
         eprint!("Do that? [y/N] ");
         let _ = std::io::stderr().flush();
         let mut line = String::new();
-        std::io::stdin().lock().read_line(&mut line).map_err(|error| error.to_string())?;
+        std::io::stdin().lock().read_line(&mut line).map_err(CommandError::Terminal)?;
         Ok(matches!(line.trim(), "y" | "Y" | "yes"))
     }
 }

@@ -4,8 +4,9 @@ mod archivist;
 mod backup;
 mod change;
 mod confirm;
+mod error;
+mod group_backup;
 mod pace;
-mod part;
 mod show;
 mod slot_mover;
 
@@ -29,6 +30,7 @@ use cluster::keeper::Patience;
 use serde_json::{Value, json};
 
 use confirm::Consent;
+use error::CommandError;
 
 /// How often a change is looked at while it is waited for.
 const LOOK_EACH: Duration = Duration::from_millis(100);
@@ -170,35 +172,32 @@ struct LoginArguments {
 }
 
 impl LoginArguments {
-    fn password(&self) -> Result<Option<String>, String> {
+    fn password(&self) -> Result<Option<String>, CommandError> {
         let Some(path) = &self.password_file else { return Ok(None) };
-        let text =
-            std::fs::read_to_string(path).map_err(|error| format!("--password-file {}: {error}", path.display()))?;
+        let failed = |source| CommandError::PasswordFile { path: path.clone(), source };
+        let text = std::fs::read_to_string(path).map_err(failed)?;
         let first = text.lines().next().unwrap_or_default().to_owned();
         if first.is_empty() {
-            return Err(format!(
-                "--password-file {}: its first line is empty; the password stands there",
-                path.display()
-            ));
+            return Err(CommandError::EmptyPassword(path.clone()));
         }
         Ok(Some(first))
     }
 
-    fn credentials(&self) -> Result<Option<Credentials>, String> {
+    fn credentials(&self) -> Result<Option<Credentials>, CommandError> {
         Ok(self.password()?.map(|password| Credentials { user: self.user.clone(), password }))
     }
 }
 
-fn address_of(text: &str) -> Result<cluster::Address, String> {
-    text.trim().parse().map_err(|error: cluster::model::NoAddress| error.to_string())
+fn address_of(text: &str) -> Result<cluster::Address, cluster::model::NoAddress> {
+    text.trim().parse()
 }
 
 impl UpArguments {
     /// The password, from wherever it is given.
-    fn password(&self) -> Result<Option<String>, String> {
+    fn password(&self) -> Result<Option<String>, CommandError> {
         let Some(path) = &self.requirepass_file else { return Ok(self.requirepass.clone()) };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("--requirepass-file {} cannot be read: {error}", path.display()))?;
+        let failed = |source| CommandError::RequirepassFile { path: path.clone(), source };
+        let text = std::fs::read_to_string(path).map_err(failed)?;
         Ok(Some(text.lines().next().unwrap_or_default().to_owned()))
     }
 }
@@ -484,9 +483,9 @@ pub fn run(arguments: &ClusterArguments) -> ExitCode {
     }
 }
 
-fn up(arguments: &UpArguments) -> Result<(), String> {
-    let dir = std::path::absolute(&arguments.dir).map_err(|error| format!("--dir: {error}"))?;
-    let program = std::env::current_exe().map_err(|error| format!("where this program is, is not known: {error}"))?;
+fn up(arguments: &UpArguments) -> Result<(), CommandError> {
+    let dir = std::path::absolute(&arguments.dir).map_err(CommandError::Dir)?;
+    let program = std::env::current_exe().map_err(CommandError::Program)?;
     let silent_ms = arguments.failover_after;
     let patience = Patience {
         master_ms: silent_ms,
@@ -496,7 +495,7 @@ fn up(arguments: &UpArguments) -> Result<(), String> {
     };
     let is_open = arguments.protected_mode == "no";
     let secret = match arguments.password()? {
-        Some(password) => Secret::with_password(&password, is_open).map_err(|error| error.to_string())?,
+        Some(password) => Secret::with_password(&password, is_open)?,
         None => Secret { password: None, is_open },
     };
     let options = Options {
@@ -521,16 +520,15 @@ fn up(arguments: &UpArguments) -> Result<(), String> {
     };
     let mover = slot_mover::SlotMover { password: secret.password, term: AtomicU64::new(0) };
     let archivist = archivist::Backups::default();
-    agent::run(options, Some(Box::new(mover)), Some(Arc::new(archivist)), ready).map_err(|error| error.to_string())
+    Ok(agent::run(options, Some(Box::new(mover)), Some(Arc::new(archivist)), ready)?)
 }
 
-fn ask(which: &WhichArguments, method: &str, path: &str, body: &Value) -> Result<Value, String> {
-    let answer = if which.coordinator.is_empty() {
-        http::ask(&which.dir, method, path, body)
+fn ask(which: &WhichArguments, method: &str, path: &str, body: &Value) -> Result<Value, CommandError> {
+    Ok(if which.coordinator.is_empty() {
+        http::ask(&which.dir, method, path, body)?
     } else {
-        http::ask_leader(&which.coordinator, (method, path), body)
-    };
-    answer.map_err(|error| error.to_string())
+        http::ask_leader(&which.coordinator, (method, path), body)?
+    })
 }
 
 /// A field of what an agent has said; null if there is none.
@@ -538,7 +536,7 @@ pub fn at<'a>(value: &'a Value, name: &str) -> &'a Value {
     value.get(name).unwrap_or(&Value::Null)
 }
 
-fn get(which: &WhichArguments, path: &str) -> Result<Value, String> {
+fn get(which: &WhichArguments, path: &str) -> Result<Value, CommandError> {
     ask(which, "GET", path, &Value::Null)
 }
 
@@ -547,7 +545,7 @@ fn shown(which: &WhichArguments, value: &Value, table: fn(&Value) -> String) -> 
     if which.json { value.to_string() } else { table(value) }
 }
 
-fn answer(command: &ClusterCommand) -> Result<String, String> {
+fn answer(command: &ClusterCommand) -> Result<String, CommandError> {
     match command {
         ClusterCommand::Down(which) => down(which),
         ClusterCommand::Status(which) => Ok(shown(which, &get(which, "/api/status")?, show::status)),
@@ -563,9 +561,9 @@ fn answer(command: &ClusterCommand) -> Result<String, String> {
     }
 }
 
-fn down(which: &WhichArguments) -> Result<String, String> {
+fn down(which: &WhichArguments) -> Result<String, CommandError> {
     if !which.coordinator.is_empty() {
-        return Err("down ends what runs on one host: run it there, with --dir".into());
+        return Err(CommandError::DownOfSeveral);
     }
     let told = ask(which, "POST", "/api/down", &json!({}))?;
     let socket = Folder::new(which.dir.clone()).socket();
@@ -594,7 +592,7 @@ fn check(which: &WhichArguments) -> ExitCode {
     }
 }
 
-fn slot(command: &SlotCommand) -> Result<String, String> {
+fn slot(command: &SlotCommand) -> Result<String, CommandError> {
     match command {
         SlotCommand::Init(which) => {
             let done = ask(which, "POST", "/api/slots/init", &json!({}))?;
@@ -622,7 +620,7 @@ fn slot(command: &SlotCommand) -> Result<String, String> {
     }
 }
 
-fn set(which: &WhichArguments, first: u16, last: u16, group: u32) -> Result<String, String> {
+fn set(which: &WhichArguments, first: u16, last: u16, group: u32) -> Result<String, CommandError> {
     let done = ask(which, "POST", "/api/slots/set", &json!({ "first": first, "last": last, "group": group }))?;
     Ok(shown(which, &done, |done| done.get("what").and_then(Value::as_str).unwrap_or_default().to_owned()))
 }

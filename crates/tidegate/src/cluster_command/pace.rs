@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, Write as _};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{WhichArguments, ask, get, show, shown};
+use super::{CommandError, WhichArguments, ask, get, show, shown};
 
 /// Characters of a bar.
 const BAR: u64 = 24;
@@ -44,7 +44,7 @@ pub struct RateArguments {
 }
 
 /// `slot rate`: looks, or changes what is told.
-pub fn rate(arguments: &RateArguments) -> Result<String, String> {
+pub fn rate(arguments: &RateArguments) -> Result<String, CommandError> {
     let which = &arguments.which;
     let path = "/api/migrations/pace";
     let is_question = arguments.rate.is_none() && arguments.parallel.is_none() && arguments.latency.is_none();
@@ -63,7 +63,7 @@ pub fn rate(arguments: &RateArguments) -> Result<String, String> {
 }
 
 /// Sets the rate before a move, if one was told.
-pub fn set_rate(which: &WhichArguments, rate: Option<u64>) -> Result<(), String> {
+pub fn set_rate(which: &WhichArguments, rate: Option<u64>) -> Result<(), CommandError> {
     match rate {
         Some(rate) => ask(which, "POST", "/api/migrations/pace", &json!({ "rate": rate })).map(drop),
         None => Ok(()),

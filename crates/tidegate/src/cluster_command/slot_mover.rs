@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use agent::mover::{CopyTask, Copying, End, Mover};
+use agent::mover::{CopyError, CopyTask, Copying, End, Mover};
 use cluster::{Address, migration::CopyProgress};
 use store::slotmove::{self, Login, Move, Phase};
 
@@ -22,10 +22,10 @@ pub struct SlotMover {
 
 struct Copy(slotmove::Mover);
 
-fn place(address: &Address) -> Result<SocketAddr, String> {
-    let found =
-        (address.host(), address.port()).to_socket_addrs().map_err(|error| format!("{address}: {error}"))?.next();
-    found.ok_or_else(|| format!("{address} has no address"))
+fn resolved(address: &Address) -> Result<SocketAddr, CopyError> {
+    let failed = |error| CopyError::Address(format!("{address}: {error}"));
+    let found = (address.host(), address.port()).to_socket_addrs().map_err(failed)?.next();
+    found.ok_or_else(|| CopyError::Address(format!("{address} has no address")))
 }
 
 impl SlotMover {
@@ -43,10 +43,10 @@ impl Mover for SlotMover {
         self.term.store(term, Ordering::Relaxed);
     }
 
-    fn start(&self, task: &CopyTask) -> Result<Box<dyn Copying>, String> {
+    fn start(&self, task: &CopyTask) -> Result<Box<dyn Copying>, CopyError> {
         let task = Move {
-            source: place(&task.source.address)?,
-            target: place(&task.target.address)?,
+            source: resolved(&task.source.address)?,
+            target: resolved(&task.target.address)?,
             slots: (task.slots.first, task.slots.last),
             epoch: task.epoch,
             source_login: self.login(&task.source),
@@ -54,16 +54,18 @@ impl Mover for SlotMover {
             target_is_plain: !task.target.kind.is_store(),
             term: Some(self.term.load(Ordering::Relaxed)).filter(|term| *term > 0),
         };
-        let mover = slotmove::start(task).map_err(|error| error.to_string())?;
+        let mover = slotmove::start(task).map_err(|error| CopyError::System(error.to_string()))?;
         Ok(Box::new(Copy(mover)))
     }
 }
 
 impl Copying for Copy {
-    fn progress(&mut self) -> Result<CopyProgress, String> {
+    fn progress(&mut self) -> Result<CopyProgress, CopyError> {
         let progress = self.0.progress();
         if let Phase::Failed(problem) = progress.phase {
-            return Err(problem);
+            // What the target has said.
+            let is_outdated = problem.contains("STALEEPOCH");
+            return Err(if is_outdated { CopyError::Outdated(problem) } else { CopyError::Server(problem) });
         }
         Ok(CopyProgress {
             keys: progress.keys,

@@ -6,6 +6,67 @@ use serde_json::{Map, Value};
 
 use super::{Kind, Parameter, Route};
 
+/// Why a request is not what its route takes. The client is to blame, and what it has to mend is named.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InputError {
+    /// The body.
+    #[error("the body is no JSON object")]
+    NoObject,
+    /// The query.
+    #[error("the query cannot be read: % is followed by two hexadecimal digits")]
+    Query,
+    /// A parameter that must be there.
+    #[error("'{name}' is missing: {about}")]
+    Missing {
+        /// Which.
+        name: &'static str,
+        /// What it is.
+        about: &'static str,
+    },
+    /// Two values.
+    #[error("'{name}' is given twice: {one} and {other}")]
+    Twice {
+        /// Of which parameter.
+        name: &'static str,
+        /// One of them.
+        one: Value,
+        /// The other one.
+        other: Value,
+    },
+    /// No parameter of the route.
+    #[error("'{name}' is no parameter of {method} {path}: {}", if known.is_empty() { "it takes none".to_owned() } else { format!("it takes {}", known.join(", ")) })]
+    Unknown {
+        /// What was given.
+        name: String,
+        /// The route's method.
+        method: &'static str,
+        /// The route's path.
+        path: &'static str,
+        /// The parameters that it takes.
+        known: Vec<&'static str>,
+    },
+    /// A value of another kind.
+    #[error("'{name}' is {}, not {given}", wanted.described())]
+    Kind {
+        /// Of which parameter.
+        name: &'static str,
+        /// What it is to be.
+        wanted: Kind,
+        /// What was given, cut short.
+        given: String,
+    },
+}
+
+impl Kind {
+    fn described(self) -> &'static str {
+        match self {
+            Self::Integer => "a number from 0 up",
+            Self::Text => "text",
+            Self::Flag => "true or false",
+        }
+    }
+}
+
 /// The values of a request by name. All that must be there are, and each is what its route says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Input(BTreeMap<&'static str, Value>);
@@ -21,7 +82,7 @@ impl Input {
         path: BTreeMap<&'static str, String>,
         query: &str,
         body: &Value,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, InputError> {
         let mut input = Self::default();
         for (name, text) in path {
             input.take_text(route, name, &text)?;
@@ -32,17 +93,17 @@ impl Input {
         match body {
             Value::Null => {}
             Value::Object(fields) => input.take_fields(route, fields)?,
-            _ => return Err("the body is no JSON object".into()),
+            _ => return Err(InputError::NoObject),
         }
         for parameter in route.parameters {
             if parameter.is_required && !input.0.contains_key(parameter.name) {
-                return Err(format!("'{}' is missing: {}", parameter.name, parameter.about));
+                return Err(InputError::Missing { name: parameter.name, about: parameter.about });
             }
         }
         Ok(input)
     }
 
-    fn take_text<H>(&mut self, route: &Route<H>, name: &str, text: &str) -> Result<(), String> {
+    fn take_text<H>(&mut self, route: &Route<H>, name: &str, text: &str) -> Result<(), InputError> {
         let parameter = parameter(route, name)?;
         let value = match parameter.kind {
             Kind::Text => Some(Value::from(text)),
@@ -57,7 +118,7 @@ impl Input {
         self.put(parameter, value)
     }
 
-    fn take_fields<H>(&mut self, route: &Route<H>, fields: &Map<String, Value>) -> Result<(), String> {
+    fn take_fields<H>(&mut self, route: &Route<H>, fields: &Map<String, Value>) -> Result<(), InputError> {
         for (name, value) in fields {
             let parameter = parameter(route, name)?;
             let is_right = match parameter.kind {
@@ -77,9 +138,9 @@ impl Input {
         Ok(())
     }
 
-    fn put(&mut self, parameter: &Parameter, value: Value) -> Result<(), String> {
+    fn put(&mut self, parameter: &Parameter, value: Value) -> Result<(), InputError> {
         match self.0.insert(parameter.name, value.clone()) {
-            Some(other) if other != value => Err(format!("'{}' is given twice: {other} and {value}", parameter.name)),
+            Some(one) if one != value => Err(InputError::Twice { name: parameter.name, one, other: value }),
             _ => Ok(()),
         }
     }
@@ -109,23 +170,16 @@ impl Input {
     }
 }
 
-fn parameter<H>(route: &Route<H>, name: &str) -> Result<&'static Parameter, String> {
+fn parameter<H>(route: &Route<H>, name: &str) -> Result<&'static Parameter, InputError> {
     route.parameters.iter().find(|parameter| parameter.name == name).ok_or_else(|| {
-        let known: Vec<&str> = route.parameters.iter().map(|parameter| parameter.name).collect();
-        let known =
-            if known.is_empty() { "it takes none".to_owned() } else { format!("it takes {}", known.join(", ")) };
-        format!("'{name}' is no parameter of {} {}: {known}", route.method, route.path)
+        let known = route.parameters.iter().map(|parameter| parameter.name).collect();
+        InputError::Unknown { name: name.to_owned(), method: route.method, path: route.path, known }
     })
 }
 
-fn wrong(parameter: &Parameter, value: &str) -> String {
-    let kind = match parameter.kind {
-        Kind::Integer => "a number from 0 up",
-        Kind::Text => "text",
-        Kind::Flag => "true or false",
-    };
-    let shown: String = value.chars().take(80).collect();
-    format!("'{}' is {kind}, not {shown}", parameter.name)
+fn wrong(parameter: &Parameter, value: &str) -> InputError {
+    const SHOWN_MAX: usize = 80;
+    InputError::Kind { name: parameter.name, wanted: parameter.kind, given: value.chars().take(SHOWN_MAX).collect() }
 }
 
 /// The names and values of a query, or of a form.
@@ -133,15 +187,13 @@ fn wrong(parameter: &Parameter, value: &str) -> String {
 /// # Errors
 ///
 /// A percent sign without two digits.
-pub fn query_pairs(query: &str) -> Result<Vec<(String, String)>, String> {
+pub fn query_pairs(query: &str) -> Result<Vec<(String, String)>, InputError> {
     let pairs = query.split('&').filter(|part| !part.is_empty()).map(|part| {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         let (name, value) = (name.replace('+', " "), value.replace('+', " "));
         Some((decoded(&name)?, decoded(&value)?))
     });
-    pairs
-        .collect::<Option<Vec<_>>>()
-        .ok_or_else(|| "the query cannot be read: % is followed by two hexadecimal digits".into())
+    pairs.collect::<Option<Vec<_>>>().ok_or(InputError::Query)
 }
 
 /// Text with its `%41` made characters; nothing if that makes no text.

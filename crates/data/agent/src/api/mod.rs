@@ -81,7 +81,7 @@ pub struct Route<H> {
 
 /// What a path leads to.
 #[derive(Debug)]
-pub enum Found<'a, H> {
+pub enum RouteMatch<'a, H> {
     /// A route, and the parts of the path that are parameters.
     Route(&'a Route<H>, BTreeMap<&'static str, String>),
     /// The path is known, with these methods.
@@ -146,7 +146,7 @@ impl<H> Route<H> {
 
 /// Looks a path up. A path of plain words goes before one with parameters, whatever their order in the table.
 #[must_use]
-pub fn find<'a, H>(table: &'a [Route<H>], method: &str, path: &str) -> Found<'a, H> {
+pub fn find<'a, H>(table: &'a [Route<H>], method: &str, path: &str) -> RouteMatch<'a, H> {
     let mut found: Vec<_> = table.iter().filter_map(|route| Some((route, route.matches(path)?))).collect();
     let fewest = found.iter().map(|(_, values)| values.len()).min().unwrap_or(0);
     found.retain(|(_, values)| values.len() == fewest);
@@ -154,8 +154,8 @@ pub fn find<'a, H>(table: &'a [Route<H>], method: &str, path: &str) -> Found<'a,
     // HEAD asks for what GET would say.
     let method = if method == "HEAD" { "GET" } else { method };
     match found.into_iter().find(|(route, _)| route.method == method) {
-        Some((route, values)) => Found::Route(route, values),
-        None if methods.is_empty() => Found::Nothing,
-        None => Found::OtherMethod(methods),
+        Some((route, values)) => RouteMatch::Route(route, values),
+        None if methods.is_empty() => RouteMatch::Nothing,
+        None => RouteMatch::OtherMethod(methods),
     }
 }

@@ -18,9 +18,11 @@ const TABLE: &[Route<u8>] = &[
 
 fn asked(method: &str, path: &str, query: &str, body: &serde_json::Value) -> Result<(u8, Input), String> {
     match find(TABLE, method, path) {
-        Found::Route(route, values) => Ok((route.handler, Input::of(route, values, query, body)?)),
-        Found::OtherMethod(methods) => Err(format!("only {}", methods.join(", "))),
-        Found::Nothing => Err("nothing".into()),
+        RouteMatch::Route(route, values) => {
+            Ok((route.handler, Input::of(route, values, query, body).map_err(|error| error.to_string())?))
+        }
+        RouteMatch::OtherMethod(methods) => Err(format!("only {}", methods.join(", "))),
+        RouteMatch::Nothing => Err("nothing".into()),
     }
 }
 

@@ -7,8 +7,6 @@ use serde_json::{Value, json};
 
 use crate::figures::Figures as Sample;
 
-/// From one sample of a server to the next, in milliseconds.
-const EACH_MS: u64 = 1_000;
 /// Samples that are kept of a server: a minute, and the one before its first second.
 const KEPT_MAX: usize = 61;
 
@@ -16,8 +14,6 @@ const KEPT_MAX: usize = 61;
 #[derive(Clone, Debug, Default)]
 struct Track {
     samples: VecDeque<(u64, Sample)>,
-    /// When it was asked last.
-    asked_at: Option<u64>,
 }
 
 /// Those of all servers.
@@ -25,16 +21,6 @@ struct Track {
 pub struct Figures(BTreeMap<Address, Track>);
 
 impl Figures {
-    /// Whether a server is to be asked; counts as asked then.
-    pub fn is_due(&mut self, server: &Address, now: u64) -> bool {
-        let track = self.0.entry(server.clone()).or_default();
-        let is_due = track.asked_at.is_none_or(|at| now >= at + EACH_MS);
-        if is_due {
-            track.asked_at = Some(now);
-        }
-        is_due
-    }
-
     /// A server has answered.
     pub fn take(&mut self, server: &Address, now: u64, sample: Sample) {
         let track = self.0.entry(server.clone()).or_default();
@@ -122,7 +108,6 @@ mod tests {
     fn rates_are_differences_and_a_restart_begins_anew() {
         let server = Address::new("127.0.0.1", 1);
         let mut figures = Figures::default();
-        assert!(figures.is_due(&server, 0) && !figures.is_due(&server, 999) && figures.is_due(&server, 1_000));
         for (at, commands, command_us) in [(0, 10, 100), (1_000, 30, 300), (3_000, 50, 300), (4_000, 50, 300)] {
             figures.take(&server, at, Sample { commands, command_us, memory: at, ..Sample::default() });
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::{
     Address,
-    controller::{Exit, Silence},
+    controller::{Exit, LeaderAction, Silence},
     leading::Leader,
 };
 
@@ -14,18 +14,8 @@ use super::Conductor;
 use crate::{
     board::{Ended, Running, View},
     error::AgentError,
-    pending::Pending,
     watching::Heard,
 };
-
-/// How often an agent thinks of leading, in milliseconds.
-const STAND_EACH_MS: u64 = 100;
-/// When the coordinator is asked.
-#[derive(Debug, Default)]
-pub struct Leading {
-    /// When the agent thought of leading last.
-    stood_at: u64,
-}
 
 impl Conductor {
     /// Whether this agent leads.
@@ -36,29 +26,31 @@ impl Conductor {
 
     /// Begins to lead if nobody does, and stops if somebody else does.
     pub(super) fn stand_for_leader(&mut self) {
-        let now = self.now();
-        if self.controller.has_lost(self.records.leader()) {
-            self.follow();
-        }
-        let is_refused = self.controller.is_refused();
-        if self.leads() && !is_refused || now < self.leading.stood_at + STAND_EACH_MS || !self.controller.may_write(now)
-        {
-            return;
-        }
-        self.leading.stood_at = now;
-        if is_refused {
-            // Whoever leads since the term that stores know of may have written so: then it is followed.
-            self.read_again();
-            if self.controller.has_lost(self.records.leader()) {
-                return;
+        loop {
+            let now = self.now();
+            let others_ms = self.board.others_silent_ms();
+            let heard_at = self.board.look().leader_heard_at;
+            let silence = Silence { own_ms: now.saturating_sub(heard_at), others_ms: &others_ms };
+            let Some(action) = self.controller.poll_leader(now, self.records.known(), silence) else { return };
+            match action {
+                LeaderAction::Follow => {
+                    let leader = self.records.leader().map(|leader| leader.host.clone()).unwrap_or_default();
+                    self.note(&format!("this agent leads no more: {leader} does"));
+                    self.forget_what_was_led();
+                }
+                LeaderAction::ReadAgain => self.read_again(),
+                LeaderAction::BeginAnew => {
+                    self.note(
+                        "stores know of a later term than the coordinator: it was restored from a backup, most likely",
+                    );
+                    self.forget_what_was_led();
+                }
+                LeaderAction::Claim(term) => self.claim(term),
             }
-            self.note("stores know of a later term than the coordinator: it was restored from a backup, most likely");
-            self.forget_what_was_led();
         }
-        let others_ms = self.board.others_silent_ms();
-        let heard_at = self.board.look().leader_heard_at;
-        let silence = Silence { own_ms: now.saturating_sub(heard_at), others_ms: &others_ms };
-        let Some(term) = self.controller.poll_claim(self.records.known(), silence) else { return };
+    }
+
+    fn claim(&mut self, term: u64) {
         let host = self.options.host_name().to_owned();
         let api = self.site.map(|address| address.to_string()).unwrap_or_default();
         match self.records.lead(Leader { host: host.clone(), term, api }) {
@@ -79,8 +71,8 @@ impl Conductor {
         if self.records.led_term() != Some(term) {
             return;
         }
-        let will = self.controller.handle_claimed(term);
-        self.take_pending_over();
+        let now = self.now();
+        let will = self.controller.handle_claimed(term, self.records.known(), now);
         if let Some(mover) = &self.mover {
             mover.lead(term);
         }
@@ -88,17 +80,10 @@ impl Conductor {
         self.board.lead(Some(will));
     }
 
-    fn follow(&mut self) {
-        let leader = self.records.leader().map(|leader| leader.host.clone()).unwrap_or_default();
-        self.note(&format!("this agent leads no more: {leader} does"));
-        self.forget_what_was_led();
-    }
-
+    /// All that was for leading goes.
     fn forget_what_was_led(&mut self) {
-        self.controller.handle_lost();
         self.links.clear();
         self.silent.clear();
-        self.pending = Pending::default();
         self.copies.clear();
         let now = self.now();
         self.board.change(|board| board.leader_heard_at = now);
@@ -189,7 +174,7 @@ impl Conductor {
             .declared()
             .map(|one| {
                 let (pid, starts) = (self.processes.pid(&one.address), self.processes.starts(&one.address));
-                let released = self.released.get(&one.address).copied().unwrap_or_default();
+                let released = self.controller.released(&one.address);
                 (one.address.to_string(), Running { pid, starts, is_held: held.contains(&one.address), released })
             })
             .collect();

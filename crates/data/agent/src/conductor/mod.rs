@@ -38,11 +38,10 @@ use crate::{
     credentials::AllCredentials,
     error::AgentError,
     http::{Request, Response},
-    link::{Link, Order, Report},
+    link::{Link, Report},
     mover::Mover,
     options::Options,
     peers::Peers,
-    pending::Pending,
     processes::{self, Happening, Processes},
     records::Records,
     redis_link,
@@ -81,10 +80,6 @@ pub struct Conductor {
     pub controller: Controller,
     /// What copies slots that are on their way.
     copies: moves::Copies,
-    /// What waits for a person.
-    pub pending: Pending,
-    /// Restarts that were confirmed and done, by number.
-    released: BTreeMap<Address, u64>,
     links: BTreeMap<Address, Link>,
     /// Why servers do not answer.
     pub silent: BTreeMap<Address, String>,
@@ -96,8 +91,6 @@ pub struct Conductor {
     peers: Peers,
     /// As whom servers are talked to.
     login: Login,
-    /// What this process knows and does as the leader.
-    leading: leading::Leading,
     /// Processes of this host's programs, as they were seen last.
     pids: BTreeMap<Address, u32>,
     /// The lock of the folder.
@@ -137,12 +130,6 @@ fn refuse_orphans(options: &Options) -> Result<(), AgentError> {
         "{folder} has stores of a cluster, and its coordinator knows of none: restore {coordinator} from a backup, or name another folder \
          (--dir) to begin anew"
     )))
-}
-
-/// The term of which a store knows that refuses an agent of an earlier one.
-fn later_term(refusal: &str) -> Option<u64> {
-    let (_, words) = refusal.split_once("STALETERM an agent leads since ")?;
-    words.split(',').next()?.parse().ok()
 }
 
 impl Conductor {
@@ -268,7 +255,7 @@ impl Conductor {
                 }
             }
         }
-        self.let_held_start(now);
+        self.let_programs_start();
         self.processes.forget_ended();
     }
 
@@ -280,9 +267,7 @@ impl Conductor {
 
     fn handle_report(&mut self, report: Report) {
         let (now, server) = (self.now(), report.server);
-        if let Some(link) = self.links.get_mut(&server) {
-            link.is_busy = false;
-        }
+        self.controller.handle_round(&server, report.observation.is_ok());
         for failure in report.failures {
             self.note(&format!("{server} refuses {failure}"));
         }
@@ -296,8 +281,8 @@ impl Conductor {
             self.controller.handle_paused(&cluster, &server, confirmed, now);
         }
         let is_store = cluster.kind_of(&server).is_store();
-        for (first, count) in report.cleared {
-            self.controller.handle_cleared(&server, first, count);
+        for (first, cleared) in &report.cleared {
+            self.controller.handle_cleared(&server, *first, cleared);
         }
         if let Some(figures) = report.figures {
             self.figures.take(&server, now, *figures);
@@ -315,32 +300,11 @@ impl Conductor {
                 self.controller.handle_observed(&cluster, &server, observation, now);
             }
             Err(why) => {
-                if let Some(known) = later_term(&why) {
+                if let Some(known) = why.later_term() {
                     self.controller.handle_stale_term(known);
                 }
-                self.silent.insert(server, why);
+                self.silent.insert(server, why.to_string());
             }
-        }
-    }
-
-    /// The round of a server that is to begin, if it has none and one is due.
-    fn begin_round(&mut self, server: &Address, orders: Vec<Order>, now: u64) {
-        let ask_each = self.options.ask_each_ms;
-        let Some(link) = self.links.get_mut(server) else { return };
-        if link.is_busy {
-            link.keep(orders);
-            return;
-        }
-        let mut orders = link.take_waiting(orders);
-        // Nobody is asked without a pause who does not answer.
-        let is_urgent = !orders.is_empty() && !self.silent.contains_key(server);
-        if is_urgent || now >= link.began_at + ask_each {
-            if self.figures.is_due(server, now) {
-                orders.push(Order::Figures);
-            }
-            link.begin(orders, now);
-        } else {
-            link.keep(orders);
         }
     }
 

@@ -9,7 +9,7 @@ use cluster::{
 };
 
 use super::Conductor;
-use crate::mover::{CopyTask, Copying, End};
+use crate::mover::{CopyError, CopyTask, Copying, End};
 
 /// The copies that run, and those that were asked to end and have not yet.
 pub type Copies = BTreeMap<CopyNumber, Box<dyn Copying>>;
@@ -59,8 +59,8 @@ impl Conductor {
             let has_ended = copy.has_ended();
             let news = match copy.progress() {
                 Ok(progress) => CopyNews::Progress(progress),
-                Err(problem) if problem.contains("STALEEPOCH") => CopyNews::Outdated(problem),
-                Err(problem) => CopyNews::Failed(problem),
+                Err(CopyError::Outdated(problem)) => CopyNews::Outdated(problem),
+                Err(problem) => CopyNews::Failed(problem.to_string()),
             };
             controller.handle_copy(*number, news, now);
             if has_ended {
@@ -95,7 +95,7 @@ impl Conductor {
             Ok(copy) => drop(self.copies.insert(number, copy)),
             Err(problem) => {
                 let now = self.now();
-                self.controller.handle_copy(number, CopyNews::Failed(problem), now);
+                self.controller.handle_copy(number, CopyNews::Failed(problem.to_string()), now);
                 self.controller.handle_copy(number, CopyNews::Ended, now);
             }
         }

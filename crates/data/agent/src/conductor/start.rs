@@ -19,7 +19,7 @@ use signal_hook::{
     flag,
 };
 
-use super::{Conductor, Event, fencing, figures, leading, moves, requests, site};
+use super::{Conductor, Event, fencing, figures, moves, requests, site};
 use crate::{
     backups::Archivist,
     board::{Board, View},
@@ -32,7 +32,6 @@ use crate::{
     mover::Mover,
     options::Options,
     peers::{Heard, Peers},
-    pending::Pending,
     processes::{self, Processes},
     records::{CLUSTER, Records, Registration, VoterRecord},
     voting::{self, Voting},
@@ -83,13 +82,12 @@ pub fn run(
     let fence = fencing::new_fence(options.patience, clock.now());
     let mut controller = Controller::new(options.host_name(), options.patience, fence);
     controller.can_copy = mover.is_some();
+    controller.ask_each_ms = options.ask_each_ms;
     let conductor = Conductor {
         records,
         processes: Processes::new(&options, declared),
         controller,
         copies: moves::Copies::new(),
-        pending: Pending::default(),
-        released: BTreeMap::new(),
         links: BTreeMap::new(),
         silent: BTreeMap::new(),
         mover,
@@ -97,7 +95,6 @@ pub fn run(
         peers: Peers::new(Arc::clone(&board), token, heard),
         board,
         login,
-        leading: leading::Leading::default(),
         pids: BTreeMap::new(),
         _lock: home.lock,
         events,

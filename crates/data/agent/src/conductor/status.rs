@@ -5,7 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use cluster::{GroupId, SLOTS, Server, ServerKind, SlotState, fence::Cause, keeper::Role};
+use cluster::{GroupId, SLOTS, Server, SlotState, keeper::Role};
 use serde_json::{Value, json};
 
 use super::{Conductor, requests};
@@ -28,22 +28,9 @@ pub fn serves(conductor: &Conductor) -> bool {
             .all(|proxy| TcpStream::connect((proxy.address.host(), proxy.address.port())).is_ok())
 }
 
-/// Whether a group's master has the votes of most hosts.
+/// Whether a group serves.
 pub(super) fn group_serves(conductor: &Conductor, id: GroupId) -> bool {
-    let now = conductor.now();
-    let (Some(group), Some(keeper)) =
-        (conductor.records.cluster.groups.get(&id), conductor.controller.keepers().get(&id))
-    else {
-        return false;
-    };
-    let seen = keeper.fresh(&group.master, now);
-    if group.kind() == ServerKind::Redis {
-        // It needs no lease; its proxies do, and these are told.
-        let is_held = conductor.controller.fence.holds(Cause::Master(id));
-        return !is_held && seen.is_some_and(|seen| seen.role == Role::Master);
-    }
-    let is_told = seen.is_some_and(|seen| seen.role == Role::Master && seen.epoch == conductor.records.cluster.epoch);
-    is_told && seen.is_some_and(|seen| seen.serves)
+    conductor.controller.serves(&conductor.records.cluster, id, conductor.now())
 }
 
 /// What is said when the cluster serves.

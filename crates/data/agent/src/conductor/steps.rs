@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::{
     Address, Epoch,
-    controller::{Action, Decision},
+    controller::{Action, Decision, pending::Moment},
     keeper::{RedisOrder, Step},
     nodes,
 };
 
-use super::Conductor;
+use super::{Conductor, policy::date_ms, requests};
 use crate::{
     beginning::ELSEWHERE,
     connection::command,
@@ -25,26 +25,19 @@ impl Conductor {
         self.keep_links();
         let now = self.now();
         self.look_at_copies(now);
-        let mut orders = Orders::new();
-        let (mut writes, epoch) = (Vec::new(), self.records.cluster.epoch);
-        for action in self.controller.poll(now, self.records.known()) {
+        let (mut orders, epoch) = (Orders::new(), self.records.cluster.epoch);
+        let mut may_write = true;
+        for action in self.controller.poll(self.moment(), self.records.known()) {
             match action {
-                Action::Write(decision) => writes.push(decision),
-                Action::Step(group, step) if !self.may_do(group, &step, now) => {}
+                Action::Write(decision) => may_write = may_write && self.write(&decision, epoch),
                 action => self.carry_out(action, &mut orders),
             }
         }
-        // Commands on slots wait for these: they are written before servers are asked.
-        let (of_slots, others) = writes.into_iter().partition(|decision| matches!(decision, Decision::Slots(..)));
-        self.write(of_slots, epoch, now);
-        let servers: Vec<Address> = self.records.cluster.servers().map(|(_, server)| server.address.clone()).collect();
-        for server in servers {
-            let orders = orders.remove(&server).unwrap_or_default();
-            self.begin_round(&server, orders, now);
-        }
-        self.write(others, epoch, now);
-        self.give_share(now);
-        self.keep_pending(now);
+    }
+
+    /// The time.
+    pub(super) fn moment(&self) -> Moment {
+        Moment { now: self.now(), date: date_ms() }
     }
 
     fn carry_out(&mut self, action: Action, orders: &mut Orders) {
@@ -55,12 +48,12 @@ impl Conductor {
             }
             Action::Unblock(server) => orders.entry(server).or_default().push(Order::Unblock),
             Action::PauseSlots { server, slots, ms, number } => {
-                let pause = Order::Pause { slots: (slots.first, slots.last), ms, number, is_once: true };
+                let pause = Order::Pause { slots: (slots.first, slots.last), ms, number };
                 orders.entry(server).or_default().push(pause);
             }
             Action::EndPause { server, number } => orders.entry(server).or_default().push(end_pause(number)),
-            Action::Clear { server, slots, count } => {
-                let clear = Order::Clear { slots: (slots.first, slots.last), count };
+            Action::Clear { server, slots, count, cursor } => {
+                let clear = Order::Clear { slots: (slots.first, slots.last), count, cursor };
                 orders.entry(server).or_default().push(clear);
             }
             Action::StartCopy { number, what, source, target } => self.start_copy(number, what, (source, target)),
@@ -75,39 +68,48 @@ impl Conductor {
                     copy.set_rate(bytes_per_second);
                 }
             }
+            Action::Ask { server, wants_figures } => {
+                let mut orders = orders.remove(&server).unwrap_or_default();
+                orders.extend(wants_figures.then_some(Order::Figures));
+                if !self.links.get(&server).is_some_and(|link| link.begin(orders)) {
+                    self.controller.handle_round(&server, false);
+                }
+            }
+            Action::SpreadSlots => requests::spread_slots(self),
             Action::Note(text) => self.note(&text),
             Action::Write(_) => {}
         }
     }
 
-    /// Writes what is decided, one after the other until one has changed the epoch.
-    fn write(&mut self, decisions: Vec<Decision>, epoch: Epoch, now: u64) {
-        for decision in decisions {
-            let is_of_now = self.records.cluster.epoch == epoch && self.controller.may_write(now);
-            if !is_of_now || !self.is_admitted(&decision, now) {
-                continue;
+    /// Writes what was decided in an epoch. Says whether the next decision may be written: not once one could not be.
+    fn write(&mut self, decision: &Decision, epoch: Epoch) -> bool {
+        if self.records.cluster.epoch != epoch {
+            return false;
+        }
+        let (cluster, text) = (&self.records.cluster, decision.text(&self.records.cluster));
+        let written = match (decision, decision.applied(cluster)) {
+            (_, Err(refusal)) => {
+                self.note(&format!("{}: nothing is decided: {refusal}", decision.about()));
+                return true;
             }
-            let (cluster, text) = (&self.records.cluster, decision.text(&self.records.cluster));
-            let former = decision.group().map(|group| self.failover_of(group));
-            let written = match (&decision, decision.applied(cluster)) {
-                (_, Err(refusal)) => Err(refusal.into()),
-                (_, Ok(Some(next))) => self.records.change(next, decision.cause(), &text),
-                (Decision::InSync(group, in_sync), Ok(None)) => self.records.write_in_sync(*group, in_sync.clone()),
-                (_, Ok(None)) => Ok(()),
-            };
-            match written {
-                Ok(()) => {
+            (_, Ok(Some(next))) => self.records.change(next, decision.cause(), &text),
+            (Decision::InSync(group, in_sync), Ok(None)) => self.records.write_in_sync(*group, in_sync.clone()),
+            (Decision::Pending(record), Ok(None)) => self.records.write_pending(record.clone()),
+            (_, Ok(None)) => Ok(()),
+        };
+        match written {
+            Ok(()) => {
+                if !matches!(decision, Decision::Pending(_)) {
                     self.note(&text);
-                    if let (Decision::Master { .. }, Some(former)) = (&decision, former) {
-                        self.pending.done(&former);
-                    }
-                    let now = self.now();
-                    self.controller.handle_written(&self.records.cluster, &decision, now);
                 }
-                Err(error) => {
-                    self.note(&format!("{}: nothing is decided: {error}", decision.about()));
-                    self.not_written(&error);
-                }
+                let now = self.now();
+                self.controller.handle_written(&self.records.cluster, decision, now);
+                true
+            }
+            Err(error) => {
+                self.note(&format!("{}: nothing is decided: {error}", decision.about()));
+                self.not_written(&error);
+                false
             }
         }
     }
@@ -141,9 +143,7 @@ impl Conductor {
                 words.extend(count.members.iter().map(ToString::to_string));
                 (server, Order::Do(words))
             }
-            Step::Pause { server, ms, number } => {
-                (server, Order::Pause { slots: (0, cluster::SLOTS - 1), ms, number, is_once: false })
-            }
+            Step::Pause { server, ms, number } => (server, Order::Pause { slots: (0, cluster::SLOTS - 1), ms, number }),
             Step::EndPause { server, number } => (server, end_pause(number)),
             Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => return,
         };
@@ -179,14 +179,9 @@ impl Conductor {
                 }
                 RedisOrder::FollowNobody => todo.push(Order::Do(command(&["REPLICAOF", "NO", "ONE"]))),
                 RedisOrder::Pause { ms, number } => {
-                    todo.push(Order::Pause { slots: (0, cluster::SLOTS - 1), ms, number, is_once: false });
+                    todo.push(Order::Pause { slots: (0, cluster::SLOTS - 1), ms, number });
                 }
-                RedisOrder::EndPause => {
-                    let words = command(&["CLIENT", "UNPAUSE"]);
-                    // With another order it is said again, alone it is not.
-                    let is_again = matches!(step, Step::Follow { .. });
-                    todo.push(if is_again { Order::Do(words) } else { Order::Once(words) });
-                }
+                RedisOrder::EndPause => todo.push(Order::Do(command(&["CLIENT", "UNPAUSE"]))),
             }
         }
     }

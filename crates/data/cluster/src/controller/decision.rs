@@ -1,6 +1,6 @@
 //! What is to be written down of the cluster, and what follows once it is.
 
-use super::Controller;
+use super::{Controller, pending::PendingRecord};
 use crate::{
     change::Refusal,
     model::{Address, Cluster, GroupId, InSync},
@@ -30,6 +30,8 @@ pub enum Decision {
         /// Why, for people.
         reason: String,
     },
+    /// What waits for a person.
+    Pending(PendingRecord),
 }
 
 impl Decision {
@@ -43,7 +45,7 @@ impl Decision {
             Self::Slots(what, event) => cluster.with_slots(what.slots, *event).map(Some),
             Self::Master { group, master, .. } => cluster.with_master(*group, master).map(Some),
             Self::Renew { .. } => Ok(Some(cluster.renewed())),
-            Self::InSync(..) => Ok(None),
+            Self::InSync(..) | Self::Pending(_) => Ok(None),
         }
     }
 
@@ -51,7 +53,7 @@ impl Decision {
     #[must_use]
     pub fn group(&self) -> Option<GroupId> {
         match self {
-            Self::Slots(..) => None,
+            Self::Slots(..) | Self::Pending(_) => None,
             Self::InSync(group, _) | Self::Master { group, .. } | Self::Renew { group, .. } => Some(*group),
         }
     }
@@ -61,6 +63,7 @@ impl Decision {
     pub fn about(&self) -> String {
         match (self, self.group()) {
             (Self::Slots(what, _), _) => format!("slots {}", what.slots),
+            (Self::Pending(_), _) => "what waits for a person".to_owned(),
             (_, group) => format!("group {}", group.unwrap_or(0)),
         }
     }
@@ -92,6 +95,7 @@ impl Decision {
             }
             Self::Master { group, master, reason } => format!("group {group}: {master} is the master: {reason}"),
             Self::Renew { group, reason } => format!("group {group}: {reason}"),
+            Self::Pending(_) => "what waits for a person is written down".to_owned(),
         }
     }
 }
@@ -102,8 +106,11 @@ impl Controller {
         match decision {
             Decision::Slots(what, event) => self.handle_slots_written(cluster, (*what, *event), now),
             // Who hands over sends clients to its successor: that one is to know before.
-            Decision::Master { master, .. } => self.tell_first([master.clone()], cluster.epoch, now),
-            Decision::InSync(..) | Decision::Renew { .. } => {}
+            Decision::Master { group, master, .. } => {
+                self.pending.failover_done(*group);
+                self.tell_first([master.clone()], cluster.epoch, now);
+            }
+            Decision::InSync(..) | Decision::Renew { .. } | Decision::Pending(_) => {}
         }
     }
 

@@ -3,44 +3,56 @@
 //!
 //! Contract, in the order of a turn:
 //!
-//! 1. `handle_*` takes what was heard: answers of servers ([`Controller::handle_observed`], with the pauses and removals that they confirm),
-//!    ends of processes, voters' reports, what copies do, what proxies have done.
-//! 2. [`Controller::has_lost`] says whether another agent has begun a term: then [`Controller::handle_lost`], and all copies are dropped.
-//!    [`Controller::poll_claim`] says which term to begin.
-//! 3. [`Controller::poll_proxies`] says what the proxies of this host are told, until it has nothing more. Who does not lead asks that, too.
-//! 4. While it leads, [`Controller::poll`] says what is to be done, in this order. What is to be written comes last, one after the other until
-//!    one has changed the epoch: the others were decided for the cluster as it was. [`Controller::handle_written`] takes each that was
-//!    written. Whoever carries out may leave out any of these (a person is asked, say): all but what [`Action`] calls said once is said
-//!    again as long as it is to be done.
+//! 1. `handle_*` takes what was heard: answers of servers ([`Controller::handle_observed`], with the pauses and removals that they confirm;
+//!    [`Controller::handle_round`]: they may be told more), ends of processes, voters' reports, what copies do, what proxies have done.
+//! 2. [`Controller::poll_leader`] says what is to be done about leading, until it has nothing more.
+//! 3. [`Controller::poll_proxies`] says what the proxies of this host are told, until it has nothing more, and
+//!    [`Controller::poll_programs`] which of its programs that have ended start again. Who does not lead asks both, too.
+//! 4. While it leads, [`Controller::poll`] says what is to be done, in this order. A server's orders come before its [`Action::Ask`], and
+//!    are made of the cluster as it is then. What is to be written is written one after the other until one cannot be or has changed the
+//!    epoch: the others were decided for the cluster as it was. [`Controller::handle_written`] takes each that was written. What is not
+//!    done is said again as long as it is to be done, except for what [`Action`] says is said once.
 //! 5. [`Controller::will`] says what voters are to be told, after that.
 //!
 //! `now` is milliseconds of a clock that never goes back, and goes on while the host sleeps. It is the same in all of a turn.
 
 mod clearing;
+mod consent;
 mod decision;
+mod leader;
 mod moves;
+pub mod pending;
 mod proxies;
+mod rounds;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use pending::{Moment, Pending, PendingRecord};
+
 use crate::{
     ballot::{Belief, Incarnation, VoterReport, Will},
     fence::{Cause, Fence},
-    keeper::{Keeper, Observation, Patience, Situation, Step, Wanted},
-    leading::{Candidacy, Leader},
+    keeper::{HoldReason, Keeper, Observation, Patience, Situation, Step},
+    leading::Leader,
     model::{Address, Cluster, Epoch, GroupId, InSync},
     moving::Landscape,
     slots::{Move, Phase, SlotRange},
 };
 
+pub use clearing::Cleared;
+pub use consent::{ProgramAction, ProgramSeen};
 pub use decision::Decision;
+pub use leader::{LeaderAction, Silence};
 pub use moves::{CopyNews, CopyNumber, MoveSeen};
 pub use proxies::{ProxiesSeen, ProxyAction};
 
 /// Who has most to do with a change is told of it before the others; after so many milliseconds these are told in any case.
 const TOLD_FIRST_MS: u64 = 500;
+
+/// How often a server is asked how it is, unless somebody says otherwise, in milliseconds.
+const ASK_EACH_MS: u64 = 100;
 
 /// Ends of processes that are remembered, so that each is heard of once.
 const ENDED_MAX: usize = 256;
@@ -58,15 +70,8 @@ pub struct Record<'a> {
     pub in_sync: &'a BTreeMap<GroupId, (InSync, u64)>,
     /// The voters' present runs.
     pub incarnations: &'a BTreeMap<String, Incarnation>,
-}
-
-/// How long nobody has heard of the leader, in milliseconds.
-#[derive(Clone, Copy, Debug)]
-pub struct Silence<'a> {
-    /// This agent.
-    pub own_ms: u64,
-    /// Others that were heard lately.
-    pub others_ms: &'a [u64],
+    /// What waits for a person.
+    pub pending: &'a PendingRecord,
 }
 
 /// What is to be done.
@@ -131,7 +136,19 @@ pub enum Action {
         slots: SlotRange,
         /// A store removes so many keys at most, a Redis looks at so many.
         count: u32,
+        /// Where a Redis' walk over its keys (SCAN) goes on.
+        cursor: Option<String>,
     },
+    /// A server's round begins: what was said for it since the last one, in that order, then questions how it is, and what it does and takes
+    /// if that is wanted. [`Controller::handle_round`] says when it is over.
+    Ask {
+        /// Which.
+        server: Address,
+        /// Whether that is wanted.
+        wants_figures: bool,
+    },
+    /// Slots are to move until all groups have the same share.
+    SpreadSlots,
     /// Something is to be written down.
     Write(Decision),
 }
@@ -181,6 +198,14 @@ pub struct Controller {
     told: proxies::Told,
     /// Nothing is written before then: the coordinator does not answer.
     writes_from: u64,
+    /// What waits for a person.
+    pub pending: Pending,
+    /// Restarts of this host's programs that were confirmed and done, by number. Who leads makes no difference.
+    released: BTreeMap<Address, u64>,
+    rounds: rounds::Rounds,
+    /// How often a server is asked how it is, in milliseconds.
+    pub ask_each_ms: u64,
+    standing: leader::Standing,
 }
 
 impl Controller {
@@ -202,6 +227,11 @@ impl Controller {
             moves: moves::Moves::default(),
             told: proxies::Told::default(),
             writes_from: 0,
+            pending: Pending::default(),
+            released: BTreeMap::new(),
+            rounds: rounds::Rounds::default(),
+            ask_each_ms: ASK_EACH_MS,
+            standing: leader::Standing::default(),
         }
     }
 
@@ -246,61 +276,16 @@ impl Controller {
         self.keepers.get(&cluster.group_of(server)?)?.fresh(server, now)
     }
 
-    /// Whether it leads and another agent does so by now.
-    #[must_use]
-    pub fn has_lost(&self, leader: Option<&Leader>) -> bool {
-        self.term.is_some() && self.term != leader.map(|leader| leader.term)
-    }
-
-    /// It leads no more. What it knew of groups was for that.
-    pub fn handle_lost(&mut self) {
-        self.term = None;
-        self.first = None;
-        self.forget_groups();
-    }
-
     fn forget_groups(&mut self) {
         self.keepers.clear();
         self.held.clear();
         self.moves = self.moves.forgotten();
-    }
-
-    /// Whether stores refuse what it says, as they have heard of a later term than the coordinator has.
-    #[must_use]
-    pub fn is_refused(&self) -> bool {
-        self.term.is_some_and(|term| self.told_term > term)
+        self.rounds = rounds::Rounds::default();
     }
 
     /// A store has told of a term that is later than this agent's.
     pub fn handle_stale_term(&mut self, known: u64) {
         self.told_term = self.told_term.max(known);
-    }
-
-    /// The term that it should try to begin now.
-    #[must_use]
-    pub fn poll_claim(&self, record: Record<'_>, silence: Silence<'_>) -> Option<u64> {
-        if self.term.is_some() {
-            return None;
-        }
-        let candidacy = Candidacy {
-            host: &self.host,
-            leader: record.leader,
-            is_own_term: false,
-            told_term: self.told_term,
-            silent_ms: silence.own_ms,
-            patience_ms: self.patience.master_ms,
-            others_silent_ms: silence.others_ms,
-            hosts: &record.cluster.hosts,
-        };
-        candidacy.term_to_claim()
-    }
-
-    /// The term has begun. Gives what voters are told first.
-    pub fn handle_claimed(&mut self, term: u64) -> Will {
-        self.term = Some(term);
-        self.belief = Belief::new(term);
-        self.forget_groups();
-        Will { term, ..Will::default() }
     }
 
     /// A voter has said whom it listens to, and what it promises.
@@ -392,24 +377,43 @@ impl Controller {
     }
 
     /// What is to be done now.
-    pub fn poll(&mut self, now: u64, record: Record<'_>) -> Vec<Action> {
+    pub fn poll(&mut self, at: Moment, record: Record<'_>) -> Vec<Action> {
         if self.term.is_none() {
             return Vec::new();
         }
-        let (mut actions, mut writes) = (Vec::new(), Vec::new());
+        let (now, cluster) = (at.now, record.cluster);
+        let (mut actions, mut orders) = (Vec::new(), Vec::new());
+        let (mut of_slots, mut others) = (Vec::new(), Vec::new());
         let all = [self.poll_groups(now, record), self.poll_moves(now, record)];
-        let is_of_slots = |decision: &Decision| matches!(decision, Decision::Slots(..));
         for action in all.into_iter().flatten() {
             match action {
-                Action::Write(decision) => writes.push(decision),
+                Action::Write(decision @ Decision::Slots(..)) => of_slots.push(Action::Write(decision)),
+                Action::Write(decision) => others.push(decision),
+                Action::Step(group, step) if !self.may_do((group, &step), at, cluster, &mut actions) => {}
+                action if action.server().is_some() => orders.push(action),
                 action => actions.push(action),
             }
         }
-        if self.may_write(now) {
-            // Slots first: commands wait for them. What voters have promised is about the next change anyway.
-            writes.sort_by_key(|decision| !is_of_slots(decision));
-            actions.extend(writes.into_iter().map(Action::Write));
+        let rounds = self.poll_rounds(now, cluster, orders);
+        let (asked, orders): (Vec<_>, Vec<_>) =
+            rounds.into_iter().partition(|action| matches!(action, Action::Ask { .. }));
+        actions.extend(orders);
+        let may_write = self.may_write(now);
+        if may_write {
+            // Commands wait for these: they are written before servers are asked.
+            actions.extend(of_slots);
         }
+        actions.extend(asked);
+        if !may_write {
+            return actions;
+        }
+        let mut writes = Vec::new();
+        for decision in others {
+            writes.extend(self.admitted(decision, at, record, &mut actions));
+        }
+        self.poll_share(at, record, &mut actions);
+        writes.extend(self.keep_pending(now, record));
+        actions.extend(writes.into_iter().map(Action::Write));
         actions
     }
 
@@ -435,7 +439,7 @@ impl Controller {
                 let steps = keeper.poll_redis_steps(now, cluster, &in_sync, held_since);
                 let wanted = keeper.wants_hold();
                 self.hold_group(cluster, *id, wanted, &mut actions);
-                if wanted == Some(Wanted::HandOver) && held_since.is_none() {
+                if wanted == Some(HoldReason::HandOver) && held_since.is_none() {
                     // What waits there for a key is under way otherwise, for as long as it likes.
                     actions.push(Action::Unblock(group.master.clone()));
                 }
@@ -448,7 +452,7 @@ impl Controller {
     }
 
     /// Has requests to a group of Redis servers wait, or not, as its keeper wants it.
-    fn hold_group(&mut self, cluster: &Cluster, id: GroupId, wanted: Option<Wanted>, actions: &mut Vec<Action>) {
+    fn hold_group(&mut self, cluster: &Cluster, id: GroupId, wanted: Option<HoldReason>, actions: &mut Vec<Action>) {
         let cause = Cause::Master(id);
         let Some(group) = cluster.groups.get(&id) else { return };
         let Some(wanted) = wanted else {
@@ -459,13 +463,13 @@ impl Controller {
         };
         if !self.fence.holds(cause) {
             let why = match wanted {
-                Wanted::GivenUp => format!("{} is given up", group.master),
-                Wanted::HandOver => "it gets another master".to_owned(),
-                Wanted::Promotion => format!("{} does not know yet that it is the master", group.master),
+                HoldReason::GivenUp => format!("{} is given up", group.master),
+                HoldReason::HandOver => "it gets another master".to_owned(),
+                HoldReason::Promotion => format!("{} does not know yet that it is the master", group.master),
             };
             actions.push(Action::Note(format!("group {id}: requests wait at the proxies: {why}")));
         }
-        let dead = (wanted == Wanted::GivenUp).then(|| group.master.clone());
+        let dead = (wanted == HoldReason::GivenUp).then(|| group.master.clone());
         self.fence.hold(cause, cluster.slots.owned_by(id), dead);
     }
 

@@ -3,7 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Action, Controller, Decision, Record, clearing::Clearing};
+use super::{
+    Action, Controller, Decision, Record,
+    clearing::{Cleared, Clearing},
+};
 use crate::{
     fence::Cause,
     migration::{CopyProgress, Migration, MoveStep, due},
@@ -199,11 +202,10 @@ impl Controller {
         *longest = took_us.max(*longest);
     }
 
-    /// A server has done a part of what was to be removed, from this slot on: of a store's keys so many are gone, of a Redis' so many may
-    /// be left.
-    pub fn handle_cleared(&mut self, server: &Address, first: u16, count: u64) {
+    /// A server has done a part of what was to be removed, from this slot on.
+    pub fn handle_cleared(&mut self, server: &Address, first: u16, cleared: &Cleared) {
         let all = self.moves.all.values_mut().filter_map(|one| one.clearing.as_mut());
-        all.for_each(|clearing| clearing.handle_cleared(server, first, count));
+        all.for_each(|clearing| clearing.handle_cleared(server, first, cleared));
     }
 
     /// What has become of a copy.
@@ -360,7 +362,10 @@ impl Controller {
                 MoveStep::StopCopy => one.end_copy(&mut self.moves.to_stop),
                 // What the copy would still hand on is not removed.
                 MoveStep::Clear { .. } if !one.ending.is_empty() => {}
-                MoveStep::Clear { server } => one.clear(cluster, server, (what, phase), actions),
+                MoveStep::Clear { server } => {
+                    let run = self.fresh(cluster, &server, now).map(|seen| seen.run.clone());
+                    one.clear(cluster, (server, run.unwrap_or_default()), (what, phase), actions);
+                }
                 MoveStep::Write(event) => actions.push(Action::Write(Decision::Slots(what, event))),
             }
         }
@@ -430,16 +435,22 @@ impl Moves {
 }
 
 impl Moving {
-    /// Has some of a range removed, until nothing is left.
-    fn clear(&mut self, cluster: &Cluster, server: Address, (what, phase): (Move, Phase), actions: &mut Vec<Action>) {
-        let is_store = cluster.kind_of(&server).is_store();
-        let known = self.clearing.take().filter(|clearing| clearing.is_of(&server, phase));
-        let clearing = known.unwrap_or_else(|| Clearing::new(server.clone(), is_store, (phase, what.slots)));
+    /// Has some of a range removed by a server, in its process of now, until nothing is left.
+    fn clear(
+        &mut self,
+        cluster: &Cluster,
+        (server, run): (Address, String),
+        (what, phase): (Move, Phase),
+        actions: &mut Vec<Action>,
+    ) {
+        let run = (!cluster.kind_of(&server).is_store()).then_some(run);
+        let known = self.clearing.take().filter(|clearing| clearing.is_of(&server, run.as_deref(), phase));
+        let clearing = known.unwrap_or_else(|| Clearing::new(server.clone(), run, (phase, what.slots)));
         let parts = clearing.parts();
         if parts.is_empty() {
             actions.push(Action::Write(Decision::Slots(what, SlotEvent::Cleared)));
         }
-        let order = |(slots, count)| Action::Clear { server: server.clone(), slots, count };
+        let order = |(slots, count, cursor)| Action::Clear { server: server.clone(), slots, count, cursor };
         actions.extend(parts.into_iter().map(order));
         self.clearing = Some(clearing);
     }

@@ -13,6 +13,21 @@ use crate::{
 
 const WHAT: Move = Move { slots: SlotRange { first: 0, last: 15 }, from: 1, to: 2 };
 
+/// What a record has nothing of.
+#[derive(Default)]
+struct Nothing {
+    in_sync: BTreeMap<GroupId, (InSync, u64)>,
+    incarnations: BTreeMap<String, Incarnation>,
+    pending: PendingRecord,
+}
+
+impl Nothing {
+    fn record<'a>(&'a self, cluster: &'a Cluster, moving: &'a [(Move, Phase)]) -> Record<'a> {
+        let Self { in_sync, incarnations, pending } = self;
+        Record { cluster, moving, leader: None, in_sync, incarnations, pending }
+    }
+}
+
 struct Scene {
     controller: Controller,
     cluster: Cluster,
@@ -22,8 +37,9 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let mut controller = Controller::new("h", Patience::default(), Fence::new((1_500, 100), 1, 0));
-        controller.handle_claimed(1);
-        Self { controller, cluster: two_groups(), now: 10_000 }
+        let (cluster, none) = (two_groups(), Nothing::default());
+        controller.handle_claimed(1, none.record(&cluster, &[]), 0);
+        Self { controller, cluster, now: 10_000 }
     }
 
     /// What is said of the slots once both masters have answered.
@@ -44,16 +60,8 @@ impl Scene {
             };
             self.controller.handle_observed(&self.cluster, &group.master, seen, self.now);
         }
-        let (in_sync, incarnations) = (BTreeMap::new(), BTreeMap::new());
-        let moving = [(WHAT, phase)];
-        let record = Record {
-            cluster: &self.cluster,
-            moving: &moving,
-            leader: None,
-            in_sync: &in_sync,
-            incarnations: &incarnations,
-        };
-        self.controller.poll_moves(self.now, record)
+        let none = Nothing::default();
+        self.controller.poll_moves(self.now, none.record(&self.cluster, &[(WHAT, phase)]))
     }
 
     fn started(&mut self) -> Option<CopyNumber> {
@@ -94,9 +102,9 @@ fn slots_that_go_the_same_way_twice_are_cleared_twice() {
     let master = scene.cluster.groups[&1].master.clone();
     let cleared = Action::Write(Decision::Slots(WHAT, SlotEvent::Cleared));
     for _ in 0..2 {
-        let part = Action::Clear { server: master.clone(), slots: WHAT.slots, count: 250 };
+        let part = Action::Clear { server: master.clone(), slots: WHAT.slots, count: 250, cursor: None };
         assert_eq!(scene.poll(Phase::Clearing), [part]);
-        scene.controller.handle_cleared(&master, 0, 3);
+        scene.controller.handle_cleared(&master, 0, &Cleared::Keys(3));
         assert_eq!(scene.poll(Phase::Clearing), std::slice::from_ref(&cleared));
         // Nobody has looked in between but when they were on their way again.
         let number = scene.started().unwrap();

@@ -34,7 +34,7 @@ use crate::{
 
 pub use counting::{Count, Counting};
 pub use hand_over::HandOverError;
-pub use redis::{RedisOrder, Wanted};
+pub use redis::{HoldReason, RedisOrder};
 
 /// How patient a keeper is, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,6 +158,22 @@ pub enum Step {
         /// Which pause.
         number: u64,
     },
+}
+
+impl Step {
+    /// The server that it is for, if it is for one.
+    #[must_use]
+    pub fn server(&self) -> Option<&Address> {
+        match self {
+            Self::Tell { server }
+            | Self::Follow { server, .. }
+            | Self::Promote { server }
+            | Self::Count { server, .. }
+            | Self::Pause { server, .. }
+            | Self::EndPause { server, .. } => Some(server),
+            Self::WriteInSync(_) | Self::Elect { .. } | Self::Renew { .. } => None,
+        }
+    }
 }
 
 /// What is known of a server.

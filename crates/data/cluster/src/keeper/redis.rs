@@ -72,7 +72,7 @@ pub(super) struct RedisState {
     /// The master's process has ended, or is another one than before: its replicas may have more than it has.
     began_anew_at: Option<u64>,
     /// Requests to the group are to wait.
-    wanted: Option<Wanted>,
+    wanted: Option<HoldReason>,
     /// Since when its master is known to follow somebody still.
     follows_since: Option<u64>,
     /// Until when the master may have writes wait that it was told to: the end of that may not have come to it.
@@ -81,7 +81,7 @@ pub(super) struct RedisState {
 
 /// Why requests to a group are to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum HoldReason {
     /// Its master is given up.
     GivenUp,
     /// Its master gives its place to a replica.
@@ -106,7 +106,7 @@ impl Keeper {
 
     /// Whether requests to the group are to wait, and why.
     #[must_use]
-    pub fn wants_hold(&self) -> Option<Wanted> {
+    pub fn wants_hold(&self) -> Option<HoldReason> {
         self.redis.wanted
     }
 
@@ -141,7 +141,7 @@ impl Keeper {
         }
         if is_lost {
             self.hand_over = None;
-            self.redis.wanted = Some(Wanted::GivenUp);
+            self.redis.wanted = Some(HoldReason::GivenUp);
             self.elect_redis(now, group, &in_sync, held_since, &mut steps);
         } else if self.hand_over.is_some() {
             self.hand_redis_over(now, group, &in_sync, held_since, &mut steps);
@@ -149,7 +149,7 @@ impl Keeper {
         if self.is_redis_promoted(now, group) {
             self.redis.follows_since = None;
         } else if self.redis.wanted.is_none() {
-            self.redis.wanted = Some(Wanted::Promotion);
+            self.redis.wanted = Some(HoldReason::Promotion);
         }
         steps
     }
@@ -267,7 +267,7 @@ impl Keeper {
             steps.push(Step::EndPause { server: group.master.clone(), number: 0 });
             return;
         }
-        self.redis.wanted = Some(Wanted::HandOver);
+        self.redis.wanted = Some(HoldReason::HandOver);
         let Some(held_since) = held_since else { return };
         let Some(paused_at) = paused_at else {
             // Orders may be on their way for as long as an answer is waited for.
@@ -278,7 +278,12 @@ impl Keeper {
         };
         let since = held_since.max(paused_at);
         let goal = self.fresh(&group.master, now).filter(|seen| seen.asked_at >= since && seen.role == Role::Master);
-        if let (Some(goal), Some(seen)) = (goal, self.fresh(&to, now))
+        // One that was started again since, perhaps with less, says so.
+        let follows = |seen: &&super::Observation| {
+            let is_linked = matches!(&seen.role, Role::Replica { master, is_linked: true } if *master == group.master);
+            is_linked && seen.asked_at >= since
+        };
+        if let (Some(goal), Some(seen)) = (goal, self.fresh(&to, now).filter(follows))
             && seen.offset >= goal.offset
         {
             self.backoff.note_chosen(false);
@@ -366,7 +371,7 @@ mod tests {
         says(&mut keeper, 2, 3_100, follows(1), 101);
         says(&mut keeper, 3, 3_100, follows(1), 99);
         assert_eq!(keeper.poll_redis_steps(3_101, &cluster, &in_sync(&[2, 3]), None), []);
-        assert_eq!(keeper.wants_hold(), Some(Wanted::GivenUp));
+        assert_eq!(keeper.wants_hold(), Some(HoldReason::GivenUp));
         // What the replicas said before the proxies had stopped does not count: they may have got more.
         assert_eq!(keeper.poll_redis_steps(3_150, &cluster, &in_sync(&[2, 3]), Some(3_140)), []);
         says(&mut keeper, 2, 3_160, follows(1), 101);
@@ -377,7 +382,7 @@ mod tests {
         let next = cluster.with_master(1, &address(3)).unwrap();
         let steps = keeper.poll_redis_steps(3_170, &next, &in_sync(&[2, 3]), None);
         assert_eq!(steps, [Step::Promote { server: address(3) }]);
-        assert_eq!(keeper.wants_hold(), Some(Wanted::Promotion));
+        assert_eq!(keeper.wants_hold(), Some(HoldReason::Promotion));
         says(&mut keeper, 3, 3_200, Role::Master, 103);
         says(&mut keeper, 1, 3_200, Role::Master, 120);
         let steps = keeper.poll_redis_steps(3_201, &next, &in_sync(&[]), None);
@@ -395,11 +400,11 @@ mod tests {
             keeper.poll_redis_steps(at, &cluster, &in_sync(&[2, 3]), None);
             keeper.wants_hold()
         };
-        assert_eq!(wanted(10, follows(2)), Some(Wanted::Promotion));
-        assert_eq!(wanted(4_900, follows(2)), Some(Wanted::Promotion));
+        assert_eq!(wanted(10, follows(2)), Some(HoldReason::Promotion));
+        assert_eq!(wanted(4_900, follows(2)), Some(HoldReason::Promotion));
         assert_eq!(wanted(5_010, follows(2)), None, "it does not obey, and has what can be read");
         assert_eq!(wanted(5_020, Role::Master), None);
-        assert_eq!(wanted(5_030, follows(2)), Some(Wanted::Promotion));
+        assert_eq!(wanted(5_030, follows(2)), Some(HoldReason::Promotion));
     }
 
     #[test]
@@ -409,7 +414,7 @@ mod tests {
         keeper.poll_redis_steps(2_000, &cluster, &in_sync(&[2, 3]), None);
         says_as(&mut keeper, (1, "another"), 2_010, Role::Master, 0);
         keeper.poll_redis_steps(2_010, &cluster, &in_sync(&[2, 3]), None);
-        assert_eq!(keeper.wants_hold(), Some(Wanted::GivenUp));
+        assert_eq!(keeper.wants_hold(), Some(HoldReason::GivenUp));
         says(&mut keeper, 2, 2_030, Role::Replica { master: address(1), is_linked: false }, 90);
         says(&mut keeper, 3, 2_030, Role::Replica { master: address(1), is_linked: false }, 95);
         let steps = keeper.poll_redis_steps(2_031, &cluster, &in_sync(&[2, 3]), Some(2_025));
@@ -431,7 +436,7 @@ mod tests {
         keeper.poll_redis_steps(2_000, &cluster, &in_sync(&[2, 3]), None);
         keeper.hand_over(&address(2), &group, &in_sync(&[2, 3]), 2_000).unwrap();
         assert_eq!(keeper.poll_redis_steps(2_001, &cluster, &in_sync(&[2, 3]), None), []);
-        assert_eq!(keeper.wants_hold(), Some(Wanted::HandOver));
+        assert_eq!(keeper.wants_hold(), Some(HoldReason::HandOver));
         let steps = keeper.poll_redis_steps(2_010, &cluster, &in_sync(&[2, 3]), Some(2_009));
         assert!(matches!(steps.as_slice(), [Step::Pause { .. }]), "{steps:?}");
         keeper.handle_paused(&address(1), 0, 2_020, 5_000);

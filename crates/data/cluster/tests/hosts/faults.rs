@@ -1,6 +1,9 @@
 //! What goes wrong: processes that are killed and stopped, hosts that die, sleep and are cut off, a coordinator that is away.
 
-use cluster::{controller::Exit, slots::SlotEvent};
+use cluster::{
+    controller::Exit,
+    slots::{Move, Phase, SlotEvent},
+};
 
 use super::{
     World,
@@ -59,6 +62,7 @@ impl World {
         }
         self.disturb_a_pause();
         self.disturb_a_hold();
+        self.disturb_a_beginning();
         if !self.random.one_in(90) {
             return;
         }
@@ -178,6 +182,20 @@ impl World {
             2 => self.kill_master(index),
             _ => self.stop_proxy(),
         }
+    }
+
+    /// While slots leave a Redis the agent dies, another one begins at once, and a proxy is stopped for about as long as its lease.
+    fn disturb_a_beginning(&mut self) {
+        let leaves = |(what, phase): &(Move, Phase)| {
+            *phase == Phase::Copying && self.is_redis_unit(super::log::unit_of(what.slots.first))
+        };
+        if self.desk.proxies.is_empty() || !self.record.cluster.moving().iter().any(leaves) || !self.random.one_in(60) {
+            return;
+        }
+        self.kill_agent(0, 10);
+        self.hosts[0].agent_at = self.now + 10;
+        let proxy = self.random.below(self.desk.proxies.len() as u64) as usize;
+        self.desk.proxies[proxy].stopped_until = self.now + 700 + self.random.below(1_000);
     }
 
     /// A proxy is stopped, for longer than a lease or for a moment.

@@ -8,7 +8,7 @@ use std::{
 use cluster::{
     Address, SlotRange,
     ballot::{VoterReport, Will},
-    controller::{Action, Controller, CopyNumber, Decision, Exit, Silence},
+    controller::{Action, Controller, CopyNumber, Decision, Exit, LeaderAction, Silence, pending::Moment},
     fence::Fence,
     keeper::Patience,
     leading::Leader,
@@ -18,6 +18,7 @@ use cluster::{
 };
 
 use super::{
+    moves::ROUND_MS,
     planted::Planted,
     world::{Commit, Guard, Record, name},
 };
@@ -57,6 +58,8 @@ pub struct Agent {
     pub runs: BTreeMap<Address, String>,
     /// What copies units, by the copy's number.
     pub copies: BTreeMap<CopyNumber, usize>,
+    /// When each server was asked that has not answered.
+    pub rounds: BTreeMap<Address, u64>,
     /// Servers that were told to remove something, and when.
     pub clearing: BTreeMap<usize, u64>,
     /// What somebody wants of slots.
@@ -65,8 +68,14 @@ pub struct Agent {
 }
 
 impl Agent {
-    pub fn new(host: usize, record: Record, voter: Voter, patience: Patience, now: u64) -> Self {
-        let fence = Fence::new((patience.lease_ms, patience.margin_ms), now, now);
+    pub fn new(
+        host: usize,
+        (record, voter): (Record, Voter),
+        (patience, planted): (Patience, Option<Planted>),
+        now: u64,
+    ) -> Self {
+        let leased_at = if planted == Some(Planted::AgentForgetsLeases) { 0 } else { now };
+        let fence = Fence::new((patience.lease_ms, patience.margin_ms), now, leased_at);
         Self {
             voter,
             record,
@@ -79,6 +88,7 @@ impl Agent {
             ended: VecDeque::new(),
             runs: BTreeMap::new(),
             copies: BTreeMap::new(),
+            rounds: BTreeMap::new(),
             clearing: BTreeMap::new(),
             requests: Vec::new(),
             moving: (0, Vec::new()),
@@ -105,6 +115,9 @@ impl Agent {
                 own.in_sync.insert(*group, (in_sync.clone(), *version));
             }
         }
+        if record.pending.1 > own.pending.1 {
+            own.pending.clone_from(&record.pending);
+        }
         if record.leader.as_ref().map(|leader| leader.1) > own.leader.as_ref().map(|leader| leader.1) {
             own.leader.clone_from(&record.leader);
         }
@@ -125,24 +138,42 @@ impl Agent {
 
     /// The leader that it would become.
     pub fn stand(&mut self, host: usize, now: u64) -> Option<Commit> {
-        if self.controller.has_lost(self.record.leader.as_ref().map(|leader| &leader.0)) {
-            self.controller.handle_lost();
-            self.copies.clear();
-            self.clearing.clear();
-            self.requests.clear();
-            self.will = None;
-            self.leader_heard_at = now;
+        loop {
+            let fresh = self.peers.values().filter(|(_, at)| at + 1_000 >= now);
+            let others_ms: Vec<u64> = fresh.map(|(view, at)| view.leader_silent_ms + (now - at)).collect();
+            let silence = Silence { own_ms: now.saturating_sub(self.leader_heard_at), others_ms: &others_ms };
+            match self.controller.poll_leader(now, self.record.known(&[]), silence)? {
+                LeaderAction::Follow | LeaderAction::BeginAnew => {
+                    self.copies.clear();
+                    self.clearing.clear();
+                    self.requests.clear();
+                    self.rounds.clear();
+                    self.will = None;
+                    self.leader_heard_at = now;
+                }
+                // What it knows is what it has heard.
+                LeaderAction::ReadAgain => {}
+                LeaderAction::Claim(term) => {
+                    self.claims = Some(term);
+                    let seen = self.record.leader.as_ref().map_or(0, |leader| leader.1);
+                    return Some(Commit::Lead { leader: Leader { host: name(host), term, api: String::new() }, seen });
+                }
+            }
         }
-        if self.pending.is_some() {
-            return None;
+    }
+
+    /// A server has answered, or does not in time.
+    pub fn round_is_over(&mut self, server: &Address, asked_at: u64, has_answered: bool) {
+        if self.rounds.get(server) == Some(&asked_at) {
+            self.rounds.remove(server);
+            self.controller.handle_round(server, has_answered);
         }
-        let fresh = self.peers.values().filter(|(_, at)| at + 1_000 >= now);
-        let others_ms: Vec<u64> = fresh.map(|(view, at)| view.leader_silent_ms + (now - at)).collect();
-        let silence = Silence { own_ms: now.saturating_sub(self.leader_heard_at), others_ms: &others_ms };
-        let term = self.controller.poll_claim(self.record.known(&[]), silence)?;
-        self.claims = Some(term);
-        let seen = self.record.leader.as_ref().map_or(0, |leader| leader.1);
-        Some(Commit::Lead { leader: Leader { host: name(host), term, api: String::new() }, seen })
+    }
+
+    pub fn give_up_rounds(&mut self, now: u64) {
+        let late = self.rounds.iter().filter(|(_, asked_at)| now > **asked_at + ROUND_MS);
+        let late: Vec<(Address, u64)> = late.map(|(server, at)| (server.clone(), *at)).collect();
+        late.iter().for_each(|(server, asked_at)| self.round_is_over(server, *asked_at, false));
     }
 
     /// A commit has come to an end, or nobody knows.
@@ -150,7 +181,8 @@ impl Agent {
         let is_led = |term: &u64| done && self.record.leader.as_ref().is_some_and(|(leader, _)| leader.term == *term);
         if let Some(term) = self.claims.take().filter(is_led) {
             self.copies.clear();
-            let will = self.controller.handle_claimed(term);
+            self.rounds.clear();
+            let will = self.controller.handle_claimed(term, self.record.known(&[]), now);
             self.voter.handle_will(&will);
             self.will = Some(will);
         }
@@ -193,7 +225,8 @@ impl Agent {
                 entry.0.members = group.replicas().map(|server| server.address.clone()).collect();
             }
         }
-        self.controller.poll(now, cluster::controller::Record { in_sync: &in_sync, ..known })
+        let at = Moment { now, date: now };
+        self.controller.poll(at, cluster::controller::Record { in_sync: &in_sync, ..known })
     }
 
     /// Tells its own voter what it wants; says whether others are to be told.

@@ -24,7 +24,7 @@ use std::{
 };
 
 use cluster::{
-    Address, Cluster, GroupId, Server, SlotRange,
+    Address, Cluster, GroupId, Server,
     controller::{Action, Decision},
     keeper::{Counting, Observation, Patience, RedisOrder, Role, Step},
     model::ServerKind,
@@ -32,7 +32,7 @@ use cluster::{
 };
 use host::{Agent, COMMIT_MS, Pending};
 use log::{UNITS, slots_of};
-use moves::Mover;
+use moves::{Mover, Part, ROUND_MS};
 use planted::Planted;
 use redis::{Desk, Proxy, WRITING_MS};
 use tell::is_told_of;
@@ -279,6 +279,7 @@ impl World {
             Commit::State { cluster, .. } => format!("epoch {} {:?}", cluster.epoch, cluster.moving()),
             Commit::Lead { leader, .. } => format!("{leader:?}"),
             Commit::StartVoter { host, .. } => format!("voter {host}"),
+            Commit::Pending { pending, .. } => format!("{pending:?}"),
         };
         let before = Arc::clone(&self.record.cluster);
         let is_hand_over = matches!(commit, Commit::State { is_hand_over: true, .. });
@@ -336,13 +337,15 @@ impl World {
                 let (address, is_redis) = (self.stores[server].server.address.clone(), self.is_redis(server));
                 let Some(agent) = &mut self.hosts[to].agent else { return };
                 // Rounds that take too long are given up.
-                if agent.controller.term() == Some(term) && clock <= seen.asked_at + 400 {
+                let first_asked_at = seen.asked_at;
+                if agent.controller.term() == Some(term) && clock <= seen.asked_at + ROUND_MS {
                     // A Redis knows no epoch: what it is told it does.
                     let epoch = if is_redis { agent.record.cluster.epoch } else { seen.epoch };
                     let late = self.planted == Some(Planted::AnswersCountLate);
                     let asked_at = if late { clock } else { seen.asked_at };
                     let seen = Observation { asked_at, answered_at: clock, epoch, ..seen };
                     agent.controller.handle_observed(&agent.record.cluster, &address, seen, clock);
+                    agent.round_is_over(&address, first_asked_at, true);
                 }
             }
             message @ (Message::Paused { .. } | Message::Cleared { .. }) => self.hear_of_moves(to, &message),
@@ -386,7 +389,7 @@ impl World {
             let mut voter = Voter::new(incarnation, self.patience, given, self.patience.lease_ms);
             voter.learn(&record.cluster);
             voter.note_leader(record.leader.as_ref().map_or(0, |leader| leader.0.term));
-            let agent = Agent::new(host, record.clone(), voter, self.patience, clock);
+            let agent = Agent::new(host, (record.clone(), voter), (self.patience, self.planted), clock);
             self.hosts[host].agent = Some(agent);
             self.hosts[host].is_starting = false;
             return;
@@ -489,17 +492,18 @@ impl World {
                 agent.pending = None;
                 agent.committed(false, None, clock);
             }
+            agent.give_up_rounds(clock);
             if now.is_multiple_of(100) {
                 self.ask_masters(host);
                 self.tell_others(host);
             }
             let Some(agent) = &mut self.hosts[host].agent else { continue };
-            if let Some(commit) = agent.stand(host, clock) {
-                self.commit(host, commit, None);
-                continue;
-            }
             // The loop waits for the coordinator.
             if agent.pending.is_some() {
+                continue;
+            }
+            if let Some(commit) = agent.stand(host, clock) {
+                self.commit(host, commit, None);
                 continue;
             }
             let leads = agent.controller.term().is_some();
@@ -528,15 +532,23 @@ impl World {
         self.look_at_copies(&mut agent, clock);
         let planted = self.planted;
         let (cluster, guard) = (Arc::clone(&agent.record.cluster), agent.guard());
-        let (mut writes, mut cleared) = (Vec::new(), BTreeMap::<Address, Vec<SlotRange>>::new());
+        let (mut writes, mut cleared) = (Vec::new(), BTreeMap::<Address, Vec<Part>>::new());
         for action in agent.poll(clock, planted) {
             if is_told_of(&action) {
                 eprintln!("{now} {host} ({clock}): {action:?}");
             }
             match action {
                 Action::Write(decision) => writes.push(decision),
+                Action::Ask { server, .. } => {
+                    agent.rounds.insert(server.clone(), clock);
+                    let server = self.index_of(&server);
+                    let question = Message::Question { from: host, server, term, asked_at: clock };
+                    self.send_in_order((host, server), (host, question));
+                }
                 Action::Step(_, step) => self.send_step(host, term, clock, (step, &cluster)),
-                Action::Clear { server, slots, .. } => cleared.entry(server).or_default().push(slots),
+                Action::Clear { server, slots, cursor, .. } => {
+                    cleared.entry(server).or_default().push((slots, cursor));
+                }
                 action => self.conduct_move((host, &mut agent), clock, action),
             }
         }
@@ -558,19 +570,13 @@ impl World {
         if is_news {
             self.tell_others(host);
         }
-        if now.is_multiple_of(100) {
-            for server in 0..self.stores.len() {
-                let question = Message::Question { from: host, server, term, asked_at: clock };
-                self.send_in_order((host, server), (host, question));
-            }
-        }
         if let Some((commit, decision)) = commit {
             self.commit(host, commit, decision);
         }
     }
 
     fn send_step(&mut self, host: usize, term: u64, clock: u64, (step, cluster): (Step, &Arc<Cluster>)) {
-        let server = self.index_of(server_of(&step));
+        let server = self.index_of(step.server().unwrap());
         if self.is_redis(server) {
             let orders = RedisOrder::of(&step).unwrap().1;
             let message = Message::Redis { from: host, server, term, orders, asked_at: clock };
@@ -661,6 +667,9 @@ impl World {
 fn commit_of(agent: &Agent, decision: &Decision, guard: world::Guard) -> Commit {
     match (decision, decision.applied(&agent.record.cluster).unwrap()) {
         (_, Some(cluster)) => Commit::State { cluster, guard, is_hand_over: is_hand_over(agent, decision) },
+        (Decision::Pending(pending), None) => {
+            Commit::Pending { pending: pending.clone(), seen: agent.record.pending.1, guard }
+        }
         (Decision::InSync(group, in_sync), None) => {
             let seen = agent.record.in_sync.get(group).map_or(0, |known| known.1);
             Commit::InSync { group: *group, in_sync: in_sync.clone(), seen, guard }
@@ -672,18 +681,6 @@ fn commit_of(agent: &Agent, decision: &Decision, guard: world::Guard) -> Commit 
 fn is_hand_over(agent: &Agent, decision: &Decision) -> bool {
     let Decision::Master { group, .. } = decision else { return false };
     agent.controller.keepers().get(group).is_some_and(|keeper| keeper.handing_over_to().is_some())
-}
-
-fn server_of(step: &Step) -> &Address {
-    match step {
-        Step::Tell { server }
-        | Step::Follow { server, .. }
-        | Step::Promote { server }
-        | Step::Count { server, .. }
-        | Step::Pause { server, .. }
-        | Step::EndPause { server, .. } => server,
-        Step::WriteInSync(_) | Step::Elect { .. } | Step::Renew { .. } => unreachable!(),
-    }
 }
 
 fn number(name: &str) -> Option<u64> {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use cluster::{
     Address, SlotRange,
-    controller::{Action, CopyNews},
+    controller::{Action, Cleared, CopyNews},
     migration::CopyProgress,
 };
 
@@ -16,8 +16,11 @@ use super::{
     world::{HOSTS, Message},
 };
 
+/// A part of what is to be removed: slots, and where a Redis' walk goes on.
+pub type Part = (SlotRange, Option<String>);
+
 /// A round that takes longer is given up.
-const ROUND_MS: u64 = 400;
+pub const ROUND_MS: u64 = 400;
 /// Entries that are sent in one step.
 const SENT_AT_ONCE: u64 = 60;
 
@@ -162,7 +165,10 @@ impl World {
                 let is_store = !self.is_redis(server);
                 let (one, store) = (&mut self.movers[mover], &mut self.stores[server]);
                 // A Redis takes it from anybody, so who came before is ended there.
+                // By its name, one that has begun later is not taken for one of before, whatever comes first.
+                let is_overtaken = !is_store && store.movers.get(&one.unit).is_some_and(|other| *other > mover);
                 let is_refused = store.master.is_some()
+                    || is_overtaken
                     || is_store && (one.term < store.term || one.epoch < store.epoch || store.owns(one.unit));
                 if is_refused {
                     one.is_outdated = is_store && one.epoch < store.epoch;
@@ -224,7 +230,7 @@ impl World {
         &mut self,
         (host, agent): (usize, &mut Agent),
         clock: u64,
-        (server, parts): (&Address, Vec<SlotRange>),
+        (server, parts): (&Address, Vec<Part>),
     ) {
         let (server, term) = (self.index_of(server), agent.controller.term().unwrap_or(0));
         // One round at a time.
@@ -300,7 +306,7 @@ impl World {
                     return;
                 }
                 let mut done = Vec::new();
-                for part in parts {
+                for (part, _) in parts {
                     let (number, unit) = (self.next_number(), unit_of(part.first));
                     let store = &mut self.stores[server];
                     store.movers.remove(&unit);
@@ -311,7 +317,7 @@ impl World {
                     if !store.log.state(unit).is_empty() {
                         store.log.push(number, What::Clear { unit });
                     }
-                    done.push(*part);
+                    done.push((part.first, Cleared::Keys(0)));
                 }
                 let host = self.stores[server].host;
                 self.send((host, from), Message::Cleared { term, server, parts: done, asked_at });
@@ -338,7 +344,7 @@ impl World {
                 if is_of_now && agent.clearing.get(&server) == Some(&asked_at) {
                     agent.clearing.remove(&server);
                     let address = &self.stores[server].server.address;
-                    parts.iter().for_each(|part| agent.controller.handle_cleared(address, part.first, 0));
+                    parts.iter().for_each(|(first, what)| agent.controller.handle_cleared(address, *first, what));
                 }
             }
             _ => {}

@@ -28,21 +28,26 @@ pub enum Planted {
     SilentProxyIsForgotten,
     /// A proxy that was stopped passes on what it finds then, whatever was ordered meanwhile.
     ProxyBelievesLateAnswers,
+    /// An agent that begins takes it that no proxy has a lease of the one before.
+    AgentForgetsLeases,
     /// Any replica of a Redis may take its place, whether it was in sync or not.
     PromotesAnybody,
     /// What was to be removed is removed once more, some time later.
     ClearsAgainLater,
 }
 
-/// Runs worlds until one of them finds it.
+/// Runs worlds until one of them finds it, which finds nothing if nothing is wrong.
 fn is_found(planted: Planted, kinds: Kinds, seeds: u64) {
-    std::panic::set_hook(Box::new(|_| {}));
-    let found = (1..=seeds).find(|seed| {
-        let mut world = World { planted: Some(planted), ..World::new(*seed, kinds) };
+    let fails = |seed: u64, planted: Option<Planted>| {
+        let mut world = World { planted, ..World::new(seed, kinds) };
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.run_until(FAULTS_MS))).is_err()
-    });
+    };
+    std::panic::set_hook(Box::new(|_| {}));
+    let found = (1..=seeds).find(|seed| fails(*seed, Some(planted)));
+    let fails_without = found.is_some_and(|seed| fails(seed, None));
     let _ = std::panic::take_hook();
     assert!(found.is_some(), "{planted:?} is not found in {seeds} seeds");
+    assert!(!fails_without, "{planted:?}: seed {found:?} finds something else");
     eprintln!("{planted:?} is found with seed {found:?}");
 }
 
@@ -69,11 +74,13 @@ fn a_copy_to_a_process_that_waits_for_no_replica_is_found() {
 
 /// A store that was restarted, an agent that does not know yet that it leads no more, and a master that it names as it was then.
 #[test]
+#[ignore = "some 240 seeds: make test-hosts"]
 fn a_restarted_store_that_follows_a_leader_of_the_past_is_found() {
     is_found(Planted::ForgetsTerm, Kinds::Stores, 5_000);
 }
 
 #[test]
+#[ignore = "hundreds of seeds: make test-hosts"]
 fn a_voter_that_forgets_what_it_gave_is_found() {
     is_found(Planted::ForgetsVotes, Kinds::Stores, 1_000);
 }
@@ -85,13 +92,15 @@ fn an_answer_of_before_that_counts_as_one_of_now_is_found() {
 }
 
 #[test]
+#[ignore = "hundreds of seeds: make test-hosts"]
 fn a_proxy_that_does_not_wait_for_its_answers_is_found() {
     is_found(Planted::ProxySaysDoneAtOnce, Kinds::Mixed, 1_000);
 }
 
 #[test]
+#[ignore = "a thousand seeds and more: make test-hosts"]
 fn a_change_before_all_proxies_have_agreed_is_found() {
-    is_found(Planted::HoldsAreDoneAtOnce, Kinds::Mixed, 1_000);
+    is_found(Planted::HoldsAreDoneAtOnce, Kinds::Mixed, 5_000);
 }
 
 #[test]
@@ -100,8 +109,15 @@ fn a_silent_proxy_that_nobody_waits_for_is_found() {
 }
 
 #[test]
+#[ignore = "a thousand seeds and more: make test-hosts"]
 fn a_proxy_that_passes_on_what_it_finds_too_late_is_found() {
     is_found(Planted::ProxyBelievesLateAnswers, Kinds::Mixed, 5_000);
+}
+
+#[test]
+#[ignore = "a thousand seeds and more: make test-hosts"]
+fn a_new_agent_that_does_not_wait_for_leases_of_the_one_before_is_found() {
+    is_found(Planted::AgentForgetsLeases, Kinds::Mixed, 5_000);
 }
 
 #[test]

@@ -11,8 +11,8 @@ use std::{
 };
 
 use cluster::{
-    Address, Cluster, GroupId, SlotRange,
-    controller::{ProxiesSeen, ProxyAction},
+    Address, Cluster, GroupId,
+    controller::{Cleared, ProxiesSeen, ProxyAction},
     fence::Orders,
     keeper::{Count, Counting, Observation, RedisOrder, Role},
 };
@@ -20,6 +20,7 @@ use cluster::{
 use super::{
     World,
     log::{UNITS, WRITES_MAX, What, slots_of},
+    moves::{Part, ROUND_MS},
     planted::Planted,
     world::Message,
 };
@@ -394,11 +395,13 @@ impl World {
         }
     }
 
-    /// It removes what it is told to, of whosever slots: here all of it, or nothing yet.
-    pub fn clear_at_redis(&mut self, server: usize, parts: &[SlotRange]) -> Vec<SlotRange> {
+    /// It removes what it is told to, of whosever slots: here all of it by the last step of its walk, which may be the first one.
+    pub fn clear_at_redis(&mut self, server: usize, parts: &[Part]) -> Vec<(u16, Cleared)> {
         let mut done = Vec::new();
-        for part in parts {
-            if self.random.one_in(2) {
+        for (part, from) in parts {
+            let from = from.clone().unwrap();
+            if from == "0" && self.random.one_in(2) {
+                done.push((part.first, Cleared::Walked { from, next: "7".into() }));
                 continue;
             }
             for unit in (0..UNITS).filter(|unit| part.overlaps(slots_of(*unit))) {
@@ -408,7 +411,7 @@ impl World {
                     store.log.push(number, What::Clear { unit });
                 }
             }
-            done.push(*part);
+            done.push((part.first, Cleared::Walked { from, next: "0".into() }));
         }
         done
     }
@@ -505,8 +508,8 @@ impl World {
             let has = self.stores[server].log.state(unit).clone();
             let lost: Vec<u64> = self.acknowledged[unit].iter().filter(|id| !has.contains(id)).copied().collect();
             let what = format!("at {} unit {unit} goes from {old} to {new}", self.now);
-            // While the change was being written down it may have lost what it had.
-            let has_begun = self.desk.began_at.get(&server).is_some_and(|at| self.now < at + WRITING_MS);
+            // Since it was last asked, and while the change was being written down, it may have lost what it had.
+            let has_begun = self.desk.began_at.get(&server).is_some_and(|at| self.now <= at + ROUND_MS + WRITING_MS);
             if (was != is || is_hand_over) && !has_begun {
                 // What it has lost itself when it was started anew aside.
                 let former = self.index_of(&old);

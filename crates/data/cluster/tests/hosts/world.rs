@@ -9,12 +9,12 @@ use std::{
 use cluster::{
     Address, Cluster, Epoch, GroupId, Server,
     ballot::Incarnation,
-    controller,
+    controller::{self, pending::PendingRecord},
     keeper::{Counting, Observation, RedisOrder, Step},
     leading::Leader,
     model::InSync,
     plan::Move,
-    slots::{Phase, SlotRange},
+    slots::Phase,
     voter::Vote,
 };
 
@@ -54,6 +54,7 @@ pub struct Record {
     pub in_sync: BTreeMap<GroupId, (InSync, u64)>,
     pub leader: Option<(Leader, u64)>,
     pub voters: BTreeMap<String, Incarnation>,
+    pub pending: (PendingRecord, u64),
 }
 
 /// What is to be written, and under which conditions.
@@ -63,6 +64,7 @@ pub enum Commit {
     StartVoter { host: usize, seen: u64 },
     State { cluster: Cluster, guard: Guard, is_hand_over: bool },
     InSync { group: GroupId, in_sync: InSync, seen: u64, guard: Guard },
+    Pending { pending: PendingRecord, seen: u64, guard: Guard },
 }
 
 /// What a leader has seen.
@@ -82,12 +84,16 @@ impl Record {
             leader: self.leader.as_ref().map(|leader| &leader.0),
             in_sync: &self.in_sync,
             incarnations: &self.voters,
+            pending: &self.pending.0,
         }
     }
 
     fn allows(&self, guard: &Guard) -> bool {
-        self.state_version == guard.state_version
-            && self.leader.as_ref().map(|leader| leader.1) == Some(guard.leader_version)
+        self.state_version == guard.state_version && self.is_led(guard)
+    }
+
+    fn is_led(&self, guard: &Guard) -> bool {
+        self.leader.as_ref().map(|leader| leader.1) == Some(guard.leader_version)
             && guard.voters.iter().all(|(host, version)| self.voters.get(host) == Some(version))
     }
 
@@ -122,6 +128,13 @@ impl Record {
                 let allowed = self.allows(&guard) && known == seen;
                 if allowed {
                     self.in_sync.insert(group, (in_sync, next));
+                }
+                allowed
+            }
+            Commit::Pending { pending, seen, guard } => {
+                let allowed = self.is_led(&guard) && self.pending.1 == seen;
+                if allowed {
+                    self.pending = (pending, next);
                 }
                 allowed
             }
@@ -212,13 +225,13 @@ pub enum Message {
         from: usize,
         server: usize,
         term: u64,
-        parts: Vec<SlotRange>,
+        parts: Vec<super::moves::Part>,
         asked_at: u64,
     },
     Cleared {
         term: u64,
         server: usize,
-        parts: Vec<SlotRange>,
+        parts: Vec<(u16, controller::Cleared)>,
         asked_at: u64,
     },
     /// A Redis is told something, in this order.

@@ -2,7 +2,7 @@
 //! client was told before one of these places is before all of them.
 
 use std::{
-    thread,
+    io, thread,
     time::{Duration, Instant},
 };
 
@@ -49,7 +49,7 @@ fn cut(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
     let began = Instant::now();
     let login = Login { term: conductor.records.led_term(), ..conductor.login.clone() };
     let number = Pause::Cut(conductor.now()).number(login.term.unwrap_or(0));
-    let offsets = offsets(&masters, &login, number, began).map_err(Problem::Refused)?;
+    let offsets = offsets(&masters, &login, number, began).map_err(|error| Problem::Refused(error.to_string()))?;
     let groups: Vec<Value> = masters
         .iter()
         .zip(offsets)
@@ -62,6 +62,29 @@ fn cut(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
     }))
 }
 
+/// Why a moment was missed. The next one may do.
+#[derive(Debug, thiserror::Error)]
+enum CutError {
+    /// A master does not answer.
+    #[error("the moment was missed: {master}: {source}; ask again")]
+    Connection { master: Address, source: io::Error },
+    /// It answers with an error.
+    #[error("the moment was missed: {master} answers: {error}; ask again")]
+    Refused { master: Address, error: String },
+    /// It gives no answer.
+    #[error("the moment was missed: {0} does not answer; ask again")]
+    Silent(Address),
+    /// It does not say where its log ends.
+    #[error("the moment was missed: {0}: its INFO has no master_repl_offset; ask again")]
+    NoOffset(Address),
+    /// A thread of this program.
+    #[error("the moment was missed: it could not be asked; ask again")]
+    NotAsked,
+    /// Commands may not have waited any more.
+    #[error("the moment was missed: the masters took too long; ask again")]
+    TooLate,
+}
+
 /// A master while its commands wait.
 struct Paused<'a> {
     master: &'a Address,
@@ -69,8 +92,9 @@ struct Paused<'a> {
 }
 
 impl<'a> Paused<'a> {
-    fn begin(master: &'a Address, login: &Login, number: u64) -> Result<Self, String> {
-        let connection = Connection::open_as(master, PATIENCE, login).map_err(|error| format!("{master}: {error}"))?;
+    fn begin(master: &'a Address, login: &Login, number: u64) -> Result<Self, CutError> {
+        let failed = |source| CutError::Connection { master: master.clone(), source };
+        let connection = Connection::open_as(master, PATIENCE, login).map_err(failed)?;
         let mut paused = Self { master, connection };
         let (last, ms) = ((SLOTS - 1).to_string(), PAUSE.as_millis().to_string());
         let number = number.to_string();
@@ -78,32 +102,30 @@ impl<'a> Paused<'a> {
         Ok(paused)
     }
 
-    fn ask(&mut self, command: Command) -> Result<String, String> {
+    fn ask(&mut self, command: Command) -> Result<String, CutError> {
         let master = self.master;
-        let replies = self.connection.ask(&[command]).map_err(|error| format!("{master}: {error}"))?;
+        let failed = |source| CutError::Connection { master: master.clone(), source };
+        let replies = self.connection.ask(&[command]).map_err(failed)?;
         match replies.as_slice() {
             [reply] if reply.as_error().is_none() => Ok(text(reply)),
-            [reply] => Err(format!("{master} answers: {}", text(reply))),
-            _ => Err(format!("{master} does not answer")),
+            [reply] => Err(CutError::Refused { master: master.clone(), error: text(reply) }),
+            _ => Err(CutError::Silent(master.clone())),
         }
     }
 
-    fn offset(&mut self) -> Result<u64, String> {
+    fn offset(&mut self) -> Result<u64, CutError> {
         let info = self.ask(command(&["INFO", "replication"]))?;
         let offset = info.lines().find_map(|line| line.strip_prefix("master_repl_offset:")?.trim().parse().ok());
-        offset.ok_or_else(|| format!("{}: its INFO has no master_repl_offset", self.master))
+        offset.ok_or_else(|| CutError::NoOffset(self.master.clone()))
     }
 }
 
 /// Has the commands of all masters wait, asks each how far it is, and lets them go on.
-fn offsets(masters: &[(GroupId, Address)], login: &Login, number: u64, began: Instant) -> Result<Vec<u64>, String> {
-    let paused: Vec<Result<Paused<'_>, String>> = thread::scope(|scope| {
+fn offsets(masters: &[(GroupId, Address)], login: &Login, number: u64, began: Instant) -> Result<Vec<u64>, CutError> {
+    let paused: Vec<Result<Paused<'_>, CutError>> = thread::scope(|scope| {
         let threads: Vec<_> =
             masters.iter().map(|(_, master)| scope.spawn(|| Paused::begin(master, login, number))).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| Err("it could not be asked".into())))
-            .collect()
+        threads.into_iter().map(|thread| thread.join().unwrap_or(Err(CutError::NotAsked))).collect()
     });
     let mut failure = None;
     let (mut offsets, mut all) = (Vec::new(), Vec::new());
@@ -128,8 +150,8 @@ fn offsets(masters: &[(GroupId, Address)], login: &Login, number: u64, began: In
         let _ = one.ask(command(&["CLUSTER", "PAUSE", "END", "NUMBER", &number.to_string()]));
     }
     match failure {
-        Some(problem) => Err(format!("the moment was missed: {problem}; ask again")),
-        None if is_late => Err("the moment was missed: the masters took too long; ask again".into()),
+        Some(error) => Err(error),
+        None if is_late => Err(CutError::TooLate),
         None => Ok(offsets),
     }
 }

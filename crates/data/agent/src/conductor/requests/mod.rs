@@ -20,10 +20,11 @@ use serde_json::{Value, json};
 
 use super::Conductor;
 use crate::{
-    api::{self, Access, Found, Input, Kind, Parameter},
+    api::{self, Access, Input, Kind, Parameter, RouteMatch},
     backups::Task,
     error::AgentError,
     http::{Question, Request, Response},
+    probe::ProbeError,
     survey::Survey,
 };
 
@@ -66,6 +67,12 @@ impl From<AgentError> for Problem {
     }
 }
 
+impl From<ProbeError> for Problem {
+    fn from(error: ProbeError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let text = said(&refusal);
@@ -102,7 +109,7 @@ pub static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
 #[must_use]
 pub fn access(method: &str, path: &str) -> Option<Access> {
     match api::find(&TABLE, method, path) {
-        Found::Route(route, _) => Some(route.access),
+        RouteMatch::Route(route, _) => Some(route.access),
         _ => None,
     }
 }
@@ -128,18 +135,18 @@ pub fn is_of_host(path: &str) -> bool {
 pub fn answer(conductor: &mut Conductor, request: &Request) -> Response {
     let (method, path) = (&request.method, &request.path);
     let (route, values) = match api::find(&TABLE, method, path) {
-        Found::Route(route, values) => (route, values),
-        Found::OtherMethod(methods) => {
+        RouteMatch::Route(route, values) => (route, values),
+        RouteMatch::OtherMethod(methods) => {
             let methods = methods.join(" and ");
             return Response::refused(405, format!("{path} is asked with {methods}, not with {method}"));
         }
-        Found::Nothing => {
+        RouteMatch::Nothing => {
             return Response::refused(404, format!("there is no {path}: /api/openapi.json lists what can be asked"));
         }
     };
     let input = match Input::of(route, values, &request.query, &request.body) {
         Ok(input) => input,
-        Err(problem) => return Response::refused(400, problem),
+        Err(problem) => return Response::refused(400, problem.to_string()),
     };
     if let Some(measured) = &request.measured {
         conductor.measured = Some((conductor.now(), measured.clone()));
@@ -187,7 +194,7 @@ fn address_of(input: &Input, name: &str) -> Result<Address, Problem> {
 }
 
 /// Moves slots until all groups have the same share, as the policy says.
-pub(super) fn give_share(conductor: &mut Conductor) {
+pub(super) fn spread_slots(conductor: &mut Conductor) {
     if let Err(Problem::Wrong(text) | Problem::NotThere(text) | Problem::Refused(text)) =
         slots::spread(conductor, None, &slots::Wish::default(), false)
     {

@@ -50,8 +50,8 @@ pub(super) fn take_group(conductor: &mut Conductor, id: GroupId, list: &str, inp
     conductor.records.cluster.with_group(id, named.collect(), 0)?;
     conductor.has_one_host()?;
     let credentials = credentials_of(input);
-    let found = probe::servers(&addresses, credentials.as_ref()).map_err(Problem::Refused)?;
-    let found = probe::as_group(found).map_err(Problem::Refused)?;
+    let found = probe::servers(&addresses, credentials.as_ref())?;
+    let found = probe::as_group(found)?;
     let keys = found.first().map_or(0, |master| master.keys);
     let given = (0..SLOTS).filter(|slot| conductor.records.cluster.slots.state(*slot) != SlotState::Offline).count();
     if keys > 0 && given > 0 {
@@ -104,7 +104,7 @@ pub(super) fn take_server(
         // It need not have its master's password.
         asked = probe::servers(std::slice::from_ref(&wanted), None).or(asked);
     }
-    let found = asked.map_err(Problem::Refused)?;
+    let found = asked?;
     let Some(found) = found.first() else { return Err(Problem::Refused(format!("{wanted} does not answer"))) };
     if found.role == Role::Master && found.keys > 0 {
         return Err(Problem::Refused(format!(

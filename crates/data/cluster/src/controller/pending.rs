@@ -1,5 +1,5 @@
-//! What waits for a person, as the cluster's policy says. A filter between what is decided and what is done: whoever decides says it
-//! again until it is done.
+//! What waits for a person, as the cluster's policy says. A filter between what is decided and what is to be done: what has not passed is
+//! decided again until it has.
 //!
 //! The coordinator has a record of it, so it survives the agent and a change of the leader. Most of it could be derived anew: a master
 //! that is dead is still dead. What could not: what people have said, the numbers that they say it by, and which masters were replaced
@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster::{
-    Address, GroupId,
-    policy::{Action, Mode},
-};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+
+use crate::{
+    model::{Address, GroupId},
+    policy::{Action, Mode, Policy},
+};
 
 /// How long an action is shown that nobody proposes any more, in milliseconds.
 const FORGOTTEN_AFTER_MS: u64 = 3_000;
@@ -37,6 +37,21 @@ enum Answer {
     Refused,
 }
 
+/// An action that waits, for people and programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProposalSeen<'a> {
+    /// Its number, by which people confirm it.
+    pub number: u64,
+    /// What it is about.
+    pub subject: &'a Subject,
+    /// What would be done, for people.
+    pub what: &'a str,
+    /// `waits`, `confirmed`, `refused`, or `off`: the policy leaves it to a person.
+    pub state: &'static str,
+    /// When it was proposed: milliseconds since 1970.
+    pub since: u64,
+}
+
 /// An action that somebody has proposed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Proposal {
@@ -52,7 +67,7 @@ struct Proposal {
 /// What the coordinator has of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Record {
+pub struct PendingRecord {
     last_number: u64,
     proposals: Vec<Proposal>,
     /// Masters that were replaced and do not follow their successors yet.
@@ -61,7 +76,7 @@ pub struct Record {
     pub grown: Option<GroupId>,
 }
 
-impl Record {
+impl PendingRecord {
     fn of(&self, subject: &Subject) -> Option<&Proposal> {
         self.proposals.iter().find(|proposal| proposal.subject == *subject)
     }
@@ -83,17 +98,17 @@ impl Record {
 /// The time, by both of an agent's clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// Milliseconds since the agent began.
+    /// Milliseconds of the clock that decisions are made by.
     pub now: u64,
-    /// Milliseconds since 1970.
+    /// Milliseconds since 1970, for people.
     pub date: u64,
 }
 
 /// Everything that waits, as the leader has it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Pending {
     /// What the coordinator is to have.
-    pub record: Record,
+    pub record: PendingRecord,
     /// When each was proposed last, by its number.
     seen: BTreeMap<u64, u64>,
 }
@@ -101,7 +116,7 @@ pub struct Pending {
 impl Pending {
     /// What another leader has left. It may take so long until all of it is proposed again.
     #[must_use]
-    pub fn taken_over(record: Record, now: u64, patience_ms: u64) -> Self {
+    pub fn taken_over(record: PendingRecord, now: u64, patience_ms: u64) -> Self {
         let seen = record.proposals.iter().map(|proposal| (proposal.number, now + patience_ms)).collect();
         Self { record, seen }
     }
@@ -142,6 +157,12 @@ impl Pending {
         self.record.proposals.retain(|proposal| proposal.subject != *subject);
     }
 
+    /// A group has another master.
+    pub(super) fn failover_done(&mut self, group: GroupId) {
+        let is_it = |subject: &Subject| subject.action == Action::Failover && subject.group == Some(group);
+        self.record.proposals.retain(|proposal| !is_it(&proposal.subject));
+    }
+
     /// Forgets what nobody proposes any more.
     pub fn forget(&mut self, now: u64) {
         let seen = &self.seen;
@@ -164,25 +185,17 @@ impl Pending {
     }
 
     /// All of it.
-    pub fn shown(&self, mode: impl Fn(Action) -> Mode, date: u64) -> Value {
-        let shown = self.record.proposals.iter().map(|proposal| {
-            let state = match (mode(proposal.subject.action), proposal.answer) {
+    pub fn proposals(&self, policy: Policy) -> impl Iterator<Item = ProposalSeen<'_>> {
+        self.record.proposals.iter().map(move |proposal| {
+            let state = match (policy.mode(proposal.subject.action), proposal.answer) {
                 (Mode::Off, _) => "off",
                 (_, Answer::Open) => "waits",
                 (_, Answer::Confirmed) => "confirmed",
                 (_, Answer::Refused) => "refused",
             };
-            json!({
-                "number": proposal.number,
-                "action": proposal.subject.action,
-                "group": proposal.subject.group,
-                "server": proposal.subject.server,
-                "what": proposal.what,
-                "state": state,
-                "since_ms": date.saturating_sub(proposal.since),
-            })
-        });
-        shown.collect()
+            let Proposal { number, subject, what, since, .. } = proposal;
+            ProposalSeen { number: *number, subject, what, state, since: *since }
+        })
     }
 }
 
@@ -220,13 +233,13 @@ mod tests {
         assert_eq!(pending.admits(Mode::Ask, failover(1), "x", at(12)), (false, true));
         // The master is there again: nobody proposes it any more.
         pending.forget(FORGOTTEN_AFTER_MS + 12);
-        assert_eq!(pending.shown(|_| Mode::Ask, 20), json!([]));
+        assert_eq!(pending.proposals(Policy::default()).count(), 0);
         // What is off is shown, and confirming it changes nothing.
         pending.admits(Mode::Off, failover(1), "x", at(30));
         pending.answer(4, true).unwrap();
         assert_eq!(pending.admits(Mode::Off, failover(1), "x", at(31)), (false, false));
-        let shown = pending.shown(|_| Mode::Off, 1_000_040);
-        assert_eq!((&shown[0]["state"], &shown[0]["since_ms"]), (&json!("off"), &json!(10)));
+        let shown = pending.proposals(Policy::default().with(Action::Failover, Mode::Off)).next().unwrap();
+        assert_eq!((shown.state, shown.since), ("off", 1_000_030));
     }
 
     #[test]
@@ -238,7 +251,7 @@ mod tests {
         pending.record.replaced.insert("127.0.0.1:9".parse().unwrap());
         pending.record.grown = Some(3);
         let text = serde_json::to_string(&pending.record).unwrap();
-        let record: Record = serde_json::from_str(&text).unwrap();
+        let record: PendingRecord = serde_json::from_str(&text).unwrap();
         assert_eq!(record, pending.record);
         assert_eq!((record.confirmed(&failover(1)), record.confirmed(&failover(2))), (None, Some(2)));
         assert_eq!(record.unconfirmed(Action::Failover).count(), 1);
@@ -249,8 +262,8 @@ mod tests {
         assert_eq!(next.admits(Mode::Ask, failover(3), "z", at(20_000)), (false, true));
         assert!(next.answer(3, true).is_ok());
         next.forget(20_000 + FORGOTTEN_AFTER_MS);
-        assert_eq!(next.shown(|_| Mode::Ask, 0), json!([]));
+        assert_eq!(next.proposals(Policy::default()).count(), 0);
         // A record of nothing, or of a version that knew less.
-        assert_eq!(serde_json::from_str::<Record>("{}").unwrap(), Record::default());
+        assert_eq!(serde_json::from_str::<PendingRecord>("{}").unwrap(), PendingRecord::default());
     }
 }
