@@ -59,9 +59,84 @@ pub fn step(plan: &Plan, replicas: &[Candidate], end: Option<Offset>, now: i64) 
     }
 }
 
+/// How long a replica that takes over waits for what its master has sent and it has not applied, in milliseconds.
+const REST_MS: i64 = 2000;
+
+/// A replica that takes over as soon as it has applied what its master has sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TakeOver {
+    /// What the master has; nothing if it does not say.
+    offset: Option<Offset>,
+    deadline: i64,
+}
+
+/// What becomes of a master's wish to be relieved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TakeOverStep {
+    /// Whoever asked has gone, or has been told before. Who has gone asks again.
+    Forget,
+    /// What the master has sent is still being applied.
+    Wait,
+    /// This replica is the master from now on.
+    TakeOver,
+}
+
+/// How a replica is that is to take over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Successor {
+    /// The master's connection, by which it asked, is still there.
+    pub is_asked_for: bool,
+    /// It is a replica.
+    pub is_replica: bool,
+    /// The link to the master is there, by which more may come.
+    pub is_linked: bool,
+    /// Where its log ends.
+    pub end: Option<Offset>,
+}
+
+impl TakeOver {
+    /// As a master asks for it, which names the next byte that it wants.
+    #[must_use]
+    pub fn new(next: Option<&[u8]>, now: i64) -> Self {
+        let offset = next.and_then(resp::parse_integer).and_then(|next| u64::try_from(next.checked_sub(1)?).ok());
+        Self { offset: offset.map(Offset), deadline: now.saturating_add(REST_MS) }
+    }
+
+    /// What is to be done now.
+    #[must_use]
+    pub fn step(&self, successor: Successor, now: i64) -> TakeOverStep {
+        if !successor.is_asked_for || !successor.is_replica {
+            return TakeOverStep::Forget;
+        }
+        let has_all = self.offset.zip(successor.end).is_none_or(|(offset, end)| end >= offset);
+        if !has_all && successor.is_linked && now < self.deadline { TakeOverStep::Wait } else { TakeOverStep::TakeOver }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_replica_takes_over_when_it_has_all_that_its_master_sent() {
+        let take_over = TakeOver::new(Some(b"101"), 0);
+        let ready = Successor { is_asked_for: true, is_replica: true, is_linked: true, end: Some(Offset(100)) };
+        let lacks = Successor { end: Some(Offset(99)), ..ready };
+        for (successor, now, expected) in [
+            (ready, 0, TakeOverStep::TakeOver),
+            (lacks, 0, TakeOverStep::Wait),
+            (lacks, REST_MS - 1, TakeOverStep::Wait),
+            (lacks, REST_MS, TakeOverStep::TakeOver),
+            // Nothing more comes.
+            (Successor { is_linked: false, ..lacks }, 0, TakeOverStep::TakeOver),
+            (Successor { is_asked_for: false, ..ready }, 0, TakeOverStep::Forget),
+            (Successor { is_replica: false, ..ready }, 0, TakeOverStep::Forget),
+        ] {
+            assert_eq!(take_over.step(successor, now), expected, "{successor:?} {now}");
+        }
+        assert_eq!(TakeOver::new(None, 0).step(lacks, 0), TakeOverStep::TakeOver, "it does not say what it has");
+        assert_eq!(TakeOver::new(Some(b"0"), 0).step(lacks, 0), TakeOverStep::TakeOver);
+    }
 
     fn replica(port: u16, acknowledged: u64) -> Candidate {
         Candidate { address: ("host".into(), port), acknowledged: Offset(acknowledged) }

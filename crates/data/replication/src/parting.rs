@@ -72,10 +72,52 @@ pub fn parted_at(own: &Histories, other: &Histories) -> Option<Offset> {
     })
 }
 
+/// What the own data have that a master's have not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parting {
+    /// Nothing.
+    Nowhere,
+    /// What stands in the log from there on.
+    At(Offset),
+    /// Everything, as far as anybody can tell: both have no history in common.
+    Unrelated,
+}
+
+impl Parting {
+    /// Of a log that a copy of the other one is to replace.
+    #[must_use]
+    pub fn between(own: &Histories, other: &Histories) -> Self {
+        match parted_at(own, other) {
+            None => Self::Unrelated,
+            Some(parted) if parted < own.end => Self::At(parted),
+            Some(_) => Self::Nowhere,
+        }
+    }
+
+    /// What is set aside of it: data that have nothing in common with the master's are only if there are keys, and a setting wants that.
+    #[must_use]
+    pub fn set_aside(self, has_keys: bool, is_wanted: bool) -> Self {
+        if self == Self::Unrelated && !(has_keys && is_wanted) { Self::Nowhere } else { self }
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_copy_replaces_is_set_aside_as_far_as_the_master_lacks_it() {
+        let own = log(&[(1, 0)], 700);
+        assert_eq!(Parting::between(&own, &log(&[(1, 0), (2, 500)], 900)), Parting::At(Offset(500)));
+        assert_eq!(Parting::between(&own, &log(&[(1, 0), (2, 800)], 900)), Parting::Nowhere);
+        let unrelated = Parting::between(&own, &log(&[(2, 0)], 900));
+        assert_eq!(unrelated, Parting::Unrelated);
+        assert_eq!(unrelated.set_aside(true, true), Parting::Unrelated);
+        assert_eq!(unrelated.set_aside(false, true), Parting::Nowhere, "there is nothing");
+        assert_eq!(unrelated.set_aside(true, false), Parting::Nowhere);
+        assert_eq!(Parting::At(Offset(500)).set_aside(true, false), Parting::At(Offset(500)));
+    }
 
     fn id(byte: u8) -> ReplicationId {
         ReplicationId::from_random([byte; 20])
