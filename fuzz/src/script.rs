@@ -22,11 +22,7 @@ impl Shard {
         let clock = Cell::new(0_u64);
         let stopwatch = move || clock.replace(clock.get() + 60_000_000);
         let mut server = Server::new(Settings::default(), 7, 7, NOW, None, Rc::new(stopwatch));
-        server.shared.scripting.while_busy = Some(Rc::new(|server: &mut Server| {
-            if let Some(running) = &mut server.shared.scripting.running {
-                running.killed = true;
-            }
-        }));
+        server.set_while_busy(Rc::new(Server::kill_script));
         let session = server.connect(String::new(), String::new(), NOW);
         let mut shard = Self { server, session, untouched: Vec::new() };
         shard.untouched = shard.ask(&[b"EVAL", CANARY.as_bytes(), b"0"]);

@@ -20,7 +20,7 @@ fn server(from: usize, tables: Option<&support::Shared>) -> Server {
     let settings = Settings { enable_debug_command: Allowed::Yes, ..Settings::default() };
     let records = tables.map(|tables| Box::new(tables.clone()) as Box<dyn Records>);
     let mut server = Server::new(settings, support::SEED, 7, NOW, records, std::rc::Rc::new(|| 0));
-    server.shared.step_limits = StepLimits { from, keys_from: from, step_max: 512, steps: 1, ..StepLimits::default() };
+    *server.step_limits_mut() = StepLimits { from, keys_from: from, step_max: 512, steps: 1, ..StepLimits::default() };
     server.keyspace.set_complete();
     server
 }

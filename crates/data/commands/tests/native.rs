@@ -43,7 +43,7 @@ impl Peer {
         if let Some(tables) = tables {
             support::answer_loads(&mut self.server, tables);
         }
-        assert_eq!(self.server.shared.condition.broken, None);
+        assert_eq!(self.server.condition().broken, None);
         let reply = std::mem::take(self.server.output(self.client).unwrap().0);
         String::from_utf8(reply).unwrap()
     }

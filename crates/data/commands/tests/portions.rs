@@ -18,7 +18,7 @@ fn spread(tables: &support::Shared) -> Server {
     let settings = Settings { collection_max_whole_entries: Integer(2), ..settings() };
     let records = Some(Box::new(tables.clone()) as Box<dyn keyspace::Records>);
     let mut server = Server::new(settings, support::SEED, 7, NOW, records, std::rc::Rc::new(|| 0));
-    server.shared.step_limits.portion_min = 2;
+    server.step_limits_mut().portion_min = 2;
     server.keyspace.set_complete();
     server
 }
@@ -41,7 +41,7 @@ fn taken(server: &mut Server, id: SessionId) -> String {
 }
 
 fn is_done(server: &mut Server, id: SessionId) -> bool {
-    server.shared.session_mut(id).unwrap().portions.is_none()
+    !server.gives_portions(id)
 }
 
 /// A reply without the order of what has none.
@@ -158,7 +158,7 @@ fn a_reply_is_of_one_moment() {
     }
     assert!(given > 500, "{given}");
     ours.finish_replies();
-    assert_eq!((tables.0.pinned.borrow().len(), ours.shared.condition.broken), (0, None));
+    assert_eq!((tables.0.pinned.borrow().len(), &ours.condition().broken), (0, &None));
 }
 
 fn filled(tables: &support::Shared) -> (Server, SessionId) {
@@ -248,8 +248,8 @@ fn a_reply_that_cannot_be_completed_ends_the_connection() {
     while server.can_go_on() {
         server.go_on(NOW);
     }
-    assert_eq!((server.output(id).unwrap().1, &server.shared.condition.broken), (Close::Now, &None));
-    let said = &server.shared.log.lines.last().unwrap().text;
+    assert_eq!((server.output(id).unwrap().1, &server.condition().broken), (Close::Now, &None));
+    let said = server.take_log_lines().last().unwrap().text;
     assert!(said.contains("is closed in the middle of a reply: the rest of its reply cannot be read: ERR"), "{said}");
 }
 

@@ -53,7 +53,7 @@ impl Ours {
         let records = tables.clone().map(|tables| Box::new(tables) as Box<dyn keyspace::Records>);
         let mut server = Server::new(settings, support::SEED, 7, now, records, std::rc::Rc::new(|| 0));
         if tables.is_some() {
-            server.shared.step_limits.portion_min = 1;
+            server.step_limits_mut().portion_min = 1;
         }
         let session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), now);
         Self { server, session, now, tables, forgets_after, commands: 0 }
@@ -73,7 +73,7 @@ impl Peer for Ours {
                 None => {}
             }
         }
-        assert_eq!(self.server.shared.condition.broken, None);
+        assert_eq!(self.server.condition().broken, None);
         std::mem::take(self.server.output(self.session).unwrap().0)
     }
 

@@ -175,8 +175,10 @@ fn searches_are_killed_too() {
     let stopwatch = move || ticks.replace(ticks.get() + 10_000_000);
     let mut server = Server::new(Settings::default(), 7, 7, NOW, None, std::rc::Rc::new(stopwatch));
     shard.session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), NOW);
-    server.shared.scripting.while_busy = Some(std::rc::Rc::new(|server: &mut Server| {
-        server.shared.scripting.running.as_mut().unwrap().killed = true;
+    let other = server.connect("127.0.0.1:3".into(), "127.0.0.1:2".into(), NOW);
+    server.set_while_busy(std::rc::Rc::new(move |server: &mut Server| {
+        server.input(other).unwrap().extend_from_slice(b"SCRIPT KILL\r\n");
+        server.run(other, NOW);
     }));
     shard.server = server;
     for script in ENDLESS {

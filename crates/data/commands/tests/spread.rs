@@ -168,7 +168,7 @@ fn a_command_that_cannot_read_changes_nothing() {
         store.0.tables.0.fails_after.set(Some(0));
         store.check(command, refused);
         store.0.tables.0.fails_after.set(None);
-        assert_eq!(store.0.server.shared.condition.broken, None, "{command}");
+        assert_eq!(store.0.server.condition().broken, None, "{command}");
         assert_eq!(store.ask("DEBUG DIGEST"), digest, "{command}");
     }
     store.0.server.effects().clear();
@@ -186,7 +186,7 @@ fn a_command_that_cannot_read_after_a_change_stops_the_store() {
         store.check("ZRANK zset m1", ":1");
         store.0.tables.0.fails_after.set(Some(reads));
         assert!(store.ask(command).starts_with("-ERR cannot read from disk"), "{command}");
-        assert!(store.0.server.shared.condition.broken.is_some(), "{command}");
+        assert!(store.0.server.condition().broken.is_some(), "{command}");
     }
 }
 

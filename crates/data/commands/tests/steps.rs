@@ -31,7 +31,7 @@ fn settings() -> Settings {
 /// A server that does nothing in steps.
 fn plain() -> Server {
     let mut server = Server::new(settings(), support::SEED, 7, NOW, None, std::rc::Rc::new(|| 0));
-    server.shared.step_limits.from = usize::MAX;
+    server.step_limits_mut().from = usize::MAX;
     server
 }
 
@@ -41,8 +41,8 @@ fn stepping(tables: Option<&support::Shared>) -> Server {
     let settings = Settings { collection_max_whole_entries: whole, ..settings() };
     let records = tables.map(|tables| Box::new(tables.clone()) as Box<dyn keyspace::Records>);
     let mut server = Server::new(settings, support::SEED, 7, NOW, records, std::rc::Rc::new(|| 0));
-    server.shared.step_limits = StepLimits { from: 2, keys_from: 2, step_max: 2, steps: 1, ..StepLimits::default() };
-    server.shared.step_limits.portion_min = 2;
+    *server.step_limits_mut() = StepLimits { from: 2, keys_from: 2, step_max: 2, steps: 1, ..StepLimits::default() };
+    server.step_limits_mut().portion_min = 2;
     server.keyspace.set_complete();
     server
 }
@@ -423,7 +423,7 @@ fn commands_in_steps_are_as_those_in_one_go() {
             log.extend_from_slice(effects.bytes());
             since.extend_from_slice(effects.bytes());
             effects.clear();
-            assert_eq!(pair.ours.shared.condition.broken, None);
+            assert_eq!(pair.ours.condition().broken, None);
             if with_tables && (is_due || random.below(30) == 0) {
                 let is_changing = pair.ours.is_changing();
                 is_due = is_changing;
@@ -487,9 +487,9 @@ fn filled() -> (Server, SessionId, SessionId) {
 
 /// Has something done in one go.
 fn at_once(server: &mut Server, id: SessionId, commands: &str) -> String {
-    let from = std::mem::replace(&mut server.shared.step_limits.from, usize::MAX);
+    let from = std::mem::replace(&mut server.step_limits_mut().from, usize::MAX);
     let reply = ask(server, id, commands);
-    server.shared.step_limits.from = from;
+    server.step_limits_mut().from = from;
     reply
 }
 
@@ -602,9 +602,9 @@ fn streams_with_much_pending_and_long_strings_in_steps() {
         ("DUMP y", 0),
         ("XINFO STREAM y FULL", 0),
     ] {
-        let from = std::mem::replace(&mut server.shared.step_limits.from, usize::MAX);
+        let from = std::mem::replace(&mut server.step_limits_mut().from, usize::MAX);
         send(&mut server, one, command);
-        server.shared.step_limits.from = from;
+        server.step_limits_mut().from = from;
         let expected = raw(&mut server, one);
         assert!(expected.len() > 30, "{command}");
         send(&mut server, one, command);
@@ -823,14 +823,14 @@ fn what_takes_memory_waits_for_room() {
             server.set_no_room(false);
             effects(&mut server);
             server.go_on(NOW);
-            server.shared.condition.memory_full = is_full;
+            server.condition_mut().memory_full = is_full;
             finish(&mut server);
             if is_full && may_fail {
                 let refused = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
                 assert_eq!(taken(&mut server, one), refused, "{command}");
                 assert_eq!(effects(&mut server), [""; 0], "{command}");
                 assert_eq!(ask(&mut server, other, "EXISTS to"), ":0\r\n");
-                server.shared.condition.memory_full = false;
+                server.condition_mut().memory_full = false;
                 assert_eq!(at_once(&mut server, other, "SADD s new"), ":1\r\n", "the keys are free");
             } else if waits {
                 assert!(!taken(&mut server, one).starts_with('-'), "{command}");
@@ -943,10 +943,10 @@ fn a_disk_that_fails() {
             server.go_on(NOW);
         }
         tables.0.fails_after.set(Some(0));
-        while server.can_go_on() && server.shared.condition.broken.is_none() {
+        while server.can_go_on() && server.condition().broken.is_none() {
             server.go_on(NOW);
         }
-        assert_eq!(server.shared.condition.broken.is_some(), has_begun);
+        assert_eq!(server.condition().broken.is_some(), has_begun);
         assert!(taken(&mut server, id).starts_with("-ERR cannot read from disk"), "{has_begun}");
     }
 }

@@ -28,7 +28,7 @@ impl Side {
         };
         let records = tables.clone().map(|tables| Box::new(tables) as Box<dyn keyspace::Records>);
         let mut server = Server::new(settings, support::SEED, 7, NOW, records, std::rc::Rc::new(|| 0));
-        server.shared.step_limits.portion_min = 2;
+        server.step_limits_mut().portion_min = 2;
         let session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), NOW);
         Self { server, session, tables }
     }
@@ -117,7 +117,7 @@ fn they_do_what_streams_in_memory_do() {
             spread = spread.max(tables.0.collections().len());
             spilled = spilled.max(tables.0.count(b'p'));
         }
-        assert_eq!(ours.server.shared.condition.broken, None);
+        assert_eq!(ours.server.condition().broken, None);
         assert!(spread >= 2);
         assert_eq!(tables.0.warmed.1.get() > 100, is_cold);
         assert!(spilled >= 10, "{spilled} entries spilled at most");
@@ -164,7 +164,7 @@ fn a_command_that_cannot_read_changes_nothing() {
         let reply = store.ask(command, NOW);
         tables.0.fails_after.set(None);
         assert!(reply.starts_with("-ERR cannot read"), "{command}: {reply}");
-        assert_eq!(store.server.shared.condition.broken, None, "{command}");
+        assert_eq!(store.server.condition().broken, None, "{command}");
         assert_eq!((store.ask("DEBUG DIGEST", NOW), store.ask("XINFO STREAM s FULL", NOW)), before, "{command}");
     }
 }

@@ -76,8 +76,8 @@ impl Shard {
         line.parse().unwrap()
     }
 
-    fn said(&self) -> String {
-        self.server.shared.log.lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n")
+    fn said(&mut self) -> String {
+        self.server.take_log_lines().map(|line| line.text).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -131,10 +131,10 @@ fn commands_that_are_longer_than_their_replies_run() {
 fn less_may_be_unread_while_memory_is_short_and_any_amount_if_so_set() {
     let mut shard = Shard::new(Settings::default());
     shard.aside(&format!("SET key {}", "x".repeat(10_000)));
-    shard.server.shared.condition.memory_short = true;
+    shard.server.condition_mut().memory_short = true;
     shard.send(&"GET key\r\n".repeat(500));
     assert!((64 * KB..90 * KB).contains(&shard.unread()), "{}", shard.unread());
-    shard.server.shared.condition.memory_short = false;
+    shard.server.condition_mut().memory_short = false;
     shard.go_on();
     assert!(shard.unread() > 1000 * KB, "there is memory again: {}", shard.unread());
     shard.aside("CONFIG SET client-unread-max 0");

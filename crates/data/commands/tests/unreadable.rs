@@ -93,7 +93,7 @@ impl Store {
     }
 
     fn is_broken(&self) -> bool {
-        self.0.server.shared.condition.broken.is_some()
+        self.0.server.condition().broken.is_some()
     }
 
     /// Another store with what the tables of this one have.

@@ -117,8 +117,8 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         let mut server = Server::new(settings, key_seed, seed, now, Some(Box::new(tables)), stopwatch);
         let count = persistence.recover(&mut server)?;
         server.set_now(now);
-        server.shared.replication_id = persistence.replication_id().to_string();
-        server.shared.persistence = persistence.figures();
+        server.set_history(persistence.replication_id().to_string());
+        server.set_persistence_figures(persistence.figures());
         Ok((Self::of(server, Some(persistence), memory, world), count))
     }
 
@@ -280,9 +280,9 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     /// Does what is due.
     pub fn tick(&mut self, now: Millis) {
         self.next_tick = now + TICK_MS;
-        if !self.server.shared.debug.periodic_paused {
+        if !self.server.is_periodic_paused() {
             self.server.tick(now);
-            self.server.shared.shutdown.is_asked |= self.server.shared.shutdown.waits;
+            self.server.shutdown_mut().is_asked |= self.server.shutdown().waits;
         }
     }
 
@@ -301,7 +301,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     /// It has.
     #[inline]
     pub fn check_broken(&mut self) -> Result<(), ShardError> {
-        self.server.shared.condition.broken.take().map_or(Ok(()), |reason| Err(ShardError::Halved(reason)))
+        self.server.condition_mut().broken.take().map_or(Ok(()), |reason| Err(ShardError::Halved(reason)))
     }
 
     /// What commands ask of whoever owns this. What they ask of the shard itself is taken note of, and done by
@@ -367,12 +367,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     pub fn tell_figures(&mut self) {
         let Some(persistence) = &self.persistence else { return };
         let figures = persistence.figures();
-        let changes = self.server.changes();
-        let shared = &mut self.server.shared;
-        if figures.checkpoints != shared.persistence.checkpoints {
-            shared.changes_at_checkpoint = changes;
-        }
-        shared.persistence = figures;
+        self.server.set_persistence_figures(figures);
     }
 
     /// Ends a turn: commands go on that waited for a disk or for the next turn, memory is made room in, and what took effect goes to
@@ -401,7 +396,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         let is_busy = persistence.advance(&mut self.server, now)? || persistence.waits_for_more();
         let is_busy = is_busy || self.has_requests();
         let Some(persistence) = &mut self.persistence else { return Ok(TurnEnd { wait_for, is_busy }) };
-        let figures = &mut self.server.shared.persistence;
+        let figures = self.server.persistence_figures_mut();
         (figures.log.1, figures.durable) = (persistence.log().end().0, persistence.log().durable().0);
         figures.applied = persistence.checkpoints.applied.0;
         self.server.settle_slot_pauses();
@@ -461,7 +456,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         // What waited to be told of the former log waits no more.
         self.held.let_all_go();
         if let Some(persistence) = &self.persistence {
-            self.server.shared.replication_id = persistence.replication_id().to_string();
+            self.server.set_history(persistence.replication_id().to_string());
         }
         Ok(())
     }
@@ -472,7 +467,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         open: impl FnOnce(&Settings) -> Result<Persistence<D, W>, E>,
     ) -> Result<(), E> {
         self.server.forget_data();
-        let mut persistence = open(&self.server.shared.settings)?;
+        let mut persistence = open(self.server.settings())?;
         let tables = persistence.tables();
         self.server.take_records(tables.key_seed(), Box::new(tables));
         persistence.recover(&mut self.server)?;
@@ -495,7 +490,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     pub fn close(mut self) -> Result<(), ShardError> {
         let now = self.world.now();
         match self.persistence {
-            Some(persistence) if self.server.shared.shutdown.without_checkpoint => {
+            Some(persistence) if self.server.shutdown().without_checkpoint => {
                 persistence.close_without_checkpoint(&mut self.server, now)
             }
             Some(persistence) => persistence.close(&mut self.server, now),

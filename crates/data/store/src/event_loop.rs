@@ -11,7 +11,7 @@ mod requests;
 
 use std::{cell::RefCell, io, path::Path, rc::Rc, sync::Arc, time::Duration};
 
-use commands::{Server, SessionId, secrets::Secrets};
+use commands::{Server, SessionId};
 use mio::{Events, Interest, Poll, Waker};
 use shard::{ShardOptions, TICK_MS};
 
@@ -122,12 +122,12 @@ impl EventLoop {
         server.load_users(users).map_err(|reason| StoreError::Settings(vec![reason]))?;
         let mut secret = [0; 32];
         rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty()).map_err(io::Error::from)?;
-        server.shared.secrets = Secrets::new(secret);
-        server.shared.set_host(Box::new(process));
+        server.set_secret(secret);
+        server.set_host(Box::new(process));
         let sockets = Sockets::new(poll, listeners, signals, lanes, settled)?;
         let sockets = Rc::new(RefCell::new(sockets));
         let others = Rc::clone(&sockets);
-        server.shared.scripting.while_busy = Some(Rc::new(move |server: &mut Server| {
+        server.set_while_busy(Rc::new(move |server: &mut Server| {
             if let Ok(mut sockets) = others.try_borrow_mut() {
                 sockets.serve_while_busy(server);
             }
@@ -159,7 +159,7 @@ impl EventLoop {
     /// Says in the folder where the store can be reached.
     fn tell_place(&self) {
         if let Some(folder) = &self.store_folder {
-            let socket = &self.shard.server.shared.settings.unixsocket.0;
+            let socket = &self.shard.server.settings().unixsocket.0;
             let page = self.page.as_ref().map(Page::address);
             folder.tell_place(&Running::here(&self.listening.borrow().open, socket, page));
         }
@@ -187,7 +187,7 @@ impl EventLoop {
         self.watch.serving();
         messages::notice("Ready to accept connections");
         self.life.serving();
-        while !self.shard.server.shared.shutdown.is_asked {
+        while !self.shard.server.shutdown().is_asked {
             let patience = self.patience(busy);
             match self.sockets.borrow_mut().poll.poll(&mut events, Some(patience)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -226,7 +226,7 @@ impl EventLoop {
                 self.look_around(now);
             }
             self.shard.plan_tick(now);
-            let sleep_us = std::mem::take(&mut self.shard.server.shared.debug.sleep_us);
+            let sleep_us = self.shard.server.take_sleep_us();
             if sleep_us > 0 {
                 std::thread::sleep(Duration::from_micros(sleep_us));
             }

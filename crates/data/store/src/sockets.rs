@@ -123,7 +123,7 @@ impl Sockets {
                 Ok(accepted) => {
                     let mut stream = accepted.stream;
                     if let Some(refusal) = self.refusal(server, accepted.is_local) {
-                        server.shared.statistics.refused_connections += 1;
+                        server.statistics_mut().refused_connections += 1;
                         // What does not fit into the socket's buffer is of no use to anybody.
                         let _ = io::Write::write(&mut stream, refusal.as_bytes());
                         continue;
@@ -190,12 +190,12 @@ impl Sockets {
 
     /// Why a client is not let in.
     fn refusal(&self, server: &Server, is_local: bool) -> Option<&'static str> {
-        let settings = &server.shared.settings;
+        let settings = server.settings();
         let count = self.connections.len() + self.lanes.as_ref().map_or(0, |lanes| lanes.len());
         if count as i64 >= settings.maxclients.0 {
             return Some("-ERR max number of clients reached\r\n");
         }
-        let is_open = server.shared.acl.default_user().nopass && settings.protected_mode.0;
+        let is_open = server.lets_anybody_in() && settings.protected_mode.0;
         (is_open && !is_local).then_some(
             "-DENIED Tidegate is running in protected mode because protected mode is enabled and no password is set for the \
              default user. In this mode connections are only accepted from the loopback interface. Set a password \
@@ -221,7 +221,7 @@ impl Sockets {
         let alive = close != Close::Now && (connection.write_blocked || connection.write(output));
         let (sent, is_empty) = (before - output.len(), output.is_empty());
         if sent > 0 {
-            let statistics = &mut server.shared.statistics;
+            let statistics = server.statistics_mut();
             statistics.writes += 1;
             statistics.output_bytes += sent as u64;
         }
@@ -287,8 +287,8 @@ impl Sockets {
                 SIGNALS => {
                     if self.signals.received().is_some() {
                         messages::warn("a script is busy: the store ends without it, and without a checkpoint");
-                        server.shared.shutdown.without_checkpoint = true;
-                        server.shared.shutdown.is_asked = true;
+                        server.shutdown_mut().without_checkpoint = true;
+                        server.shutdown_mut().is_asked = true;
                     }
                 }
                 Token(token) if token >= FIRST_LISTENER => self.accept(token - FIRST_LISTENER, server, now),
@@ -354,7 +354,7 @@ impl Sockets {
     /// Has clients of lanes get the replies of the turn that the script runs in. What the script's own client sends waits.
     fn look_at_lanes(&mut self, server: &mut Server) {
         let Some(lanes) = &mut self.lanes else { return };
-        if let Some(running) = &server.shared.scripting.running {
+        if let Some(running) = &server.scripting().running {
             lanes.stop(running.session);
             self.later_remote.push(running.session);
         }
@@ -426,7 +426,7 @@ impl Sockets {
 
 /// Has the kernel probe a connection that is silent (`tcp-keepalive`).
 fn keep_alive(server: &Server, stream: &TcpStream) {
-    let seconds = server.shared.settings.tcp_keepalive.0.unsigned_abs();
+    let seconds = server.settings().tcp_keepalive.0.unsigned_abs();
     if seconds == 0 {
         return;
     }

@@ -74,7 +74,7 @@ fn setuser(context: &mut Context<'_>) -> Result<(), Failure> {
     }
     let shared = &mut *context.shared;
     let all_channels = shared.new_users_have_channels();
-    let mut user = match shared.acl.user(name) {
+    let mut user = match shared.sessions.acl.user(name) {
         Some(user) => User::clone(user),
         None => User::new(name, all_channels),
     };
@@ -97,7 +97,7 @@ fn deluser(context: &mut Context<'_>) -> Result<(), Failure> {
     if names.contains(&acl::DEFAULT) {
         return Err(Failure::text("ERR The 'default' user cannot be removed"));
     }
-    let removed: Vec<&[u8]> = names.iter().copied().filter(|name| context.shared.acl.remove(name)).collect();
+    let removed: Vec<&[u8]> = names.iter().copied().filter(|name| context.shared.sessions.acl.remove(name)).collect();
     if !removed.is_empty() {
         context.shared.close_users(context.session, |user| removed.contains(&user.name.as_slice()));
     }
@@ -118,7 +118,7 @@ fn describe_selector(reply: &mut Reply<'_>, selector: &Selector, table: &Table) 
 }
 
 fn getuser(context: &mut Context<'_>) -> Result<(), Failure> {
-    let Some(user) = context.shared.acl.user(context.words.at(2)) else {
+    let Some(user) = context.shared.sessions.acl.user(context.words.at(2)) else {
         context.reply.null();
         return Ok(());
     };
@@ -147,7 +147,7 @@ fn getuser(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn list(context: &mut Context<'_>) -> Result<(), Failure> {
     let (reply, shared) = (&mut context.reply, &context.shared);
-    let lines = shared.acl.lines(&shared.table);
+    let lines = shared.sessions.acl.lines(&shared.table);
     let lines: Vec<&[u8]> = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
     reply.array(lines.len());
     lines.iter().for_each(|line| reply.bulk(line));
@@ -155,7 +155,7 @@ fn list(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn users(context: &mut Context<'_>) -> Result<(), Failure> {
-    let (reply, acl) = (&mut context.reply, &context.shared.acl);
+    let (reply, acl) = (&mut context.reply, &context.shared.sessions.acl);
     reply.array(acl.users().len());
     acl.users().for_each(|user| reply.bulk(&user.name));
     Ok(())
@@ -208,7 +208,7 @@ fn genpass(context: &mut Context<'_>) -> Result<(), Failure> {
     let digits = usize::try_from(bits).unwrap_or_default().div_ceil(4);
     let mut password = String::new();
     while password.len() < digits {
-        for byte in context.shared.secrets.draw() {
+        for byte in context.shared.sessions.secrets.draw() {
             let _ = write!(password, "{byte:02x}");
         }
     }
@@ -225,14 +225,14 @@ fn log(context: &mut Context<'_>) -> Result<(), Failure> {
     }
     let mut count = SHOWN;
     if words.is(2, "RESET") {
-        context.shared.acl.log.clear();
+        context.shared.sessions.acl.log.clear();
         context.reply.ok();
         return Ok(());
     } else if words.len() == 3 {
         count = usize::try_from(words.integer(2)?).unwrap_or(0);
     }
     let now = context.now();
-    let (reply, log) = (&mut context.reply, &context.shared.acl.log);
+    let (reply, log) = (&mut context.reply, &context.shared.sessions.acl.log);
     let entries = log.entries().take(count);
     reply.array(entries.len());
     for entry in entries {
@@ -259,7 +259,7 @@ fn log(context: &mut Context<'_>) -> Result<(), Failure> {
 fn dryrun(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = context.words;
     let command = words.from(3);
-    let Some(user) = context.shared.acl.user(words.at(2)) else {
+    let Some(user) = context.shared.sessions.acl.user(words.at(2)) else {
         return Err(Failure::quoting(&[b"ERR User '", words.at(2), b"' not found"]));
     };
     let found = context.shared.table.find(command).filter(|found| {
@@ -288,7 +288,7 @@ fn dryrun(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn check_file(context: &Context<'_>) -> Result<(), Failure> {
-    if context.shared.acl.file.is_none() {
+    if context.shared.sessions.acl.file.is_none() {
         return Err(Failure::text(
             "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL \
              SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order \
@@ -307,8 +307,8 @@ fn load(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn save(context: &mut Context<'_>) -> Result<(), Failure> {
     check_file(context)?;
-    let lines = context.shared.acl.lines(&context.shared.table);
-    let written = context.shared.acl.file.as_ref().map_or(Ok(()), |file| file.write(&lines));
+    let lines = context.shared.sessions.acl.lines(&context.shared.table);
+    let written = context.shared.sessions.acl.file.as_ref().map_or(Ok(()), |file| file.write(&lines));
     written.map_err(|reason| Failure::owned(format!("ERR There was an error trying to save the ACLs: {reason}")))?;
     context.reply.ok();
     Ok(())

@@ -232,7 +232,7 @@ fn rewrite(context: &mut Context<'_>) -> Result<(), Failure> {
         return Err(Failure::text("ERR The server is running without a config file"));
     };
     let shared = &mut context.shared;
-    let users = shared.acl.config_lines(&shared.settings, &shared.table, shared.new_users_have_channels());
+    let users = shared.sessions.acl.config_lines(&shared.settings, &shared.table, shared.new_users_have_channels());
     let new = config::rewrite(&old, &shared.settings, users.as_ref().map(|(lines, _)| lines.as_slice()));
     shared.host.write_config(&new).map_err(failed)?;
     if let Some((_, words)) = users {

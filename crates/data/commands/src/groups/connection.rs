@@ -117,7 +117,7 @@ fn auth(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = context.words;
     match words.len() {
         2 => {
-            if context.shared.acl.default_user().nopass {
+            if context.shared.sessions.acl.default_user().nopass {
                 return Err(Failure::text(
                     "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
                      configuration is correct?",
@@ -203,7 +203,7 @@ fn hello(context: &mut Context<'_>) -> Result<(), Failure> {
 fn reset(context: &mut Context<'_>) -> Result<(), Failure> {
     let session = &mut *context.session;
     context.shared.unwatch(session);
-    context.shared.unsubscribe_all(session);
+    context.shared.sessions.unsubscribe_all(session);
     context.shared.untrack(session);
     context.shared.end_monitoring(session);
     session.transaction = None;
@@ -215,7 +215,7 @@ fn reset(context: &mut Context<'_>) -> Result<(), Failure> {
     context.shared.promise_replicas(session, 0);
     context.shared.set_imports(session, false);
     session.reply_mode = ReplyMode::On;
-    context.shared.become_default(session);
+    context.shared.sessions.become_default(session);
     context.reply.set_protocol(Protocol::Resp2);
     context.reply.simple("RESET");
     Ok(())

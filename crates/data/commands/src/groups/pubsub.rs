@@ -130,7 +130,7 @@ fn subscribe(context: &mut Context<'_>, medium: Medium, kind: &[u8]) -> Result<(
         return Err(Failure::owned(format!("ERR {name} isn't allowed for a DENY BLOCKING client")));
     }
     for name in context.words.from(1) {
-        context.shared.subscribe(context.session, medium, name);
+        context.shared.sessions.subscribe(context.session, medium, name);
         let count = count(context, medium);
         context.reply.push(3);
         context.reply.bulk(kind);
@@ -147,7 +147,7 @@ fn unsubscribe(context: &mut Context<'_>, medium: Medium, kind: &[u8]) -> Result
         names.sort_unstable();
     }
     for name in &names {
-        context.shared.unsubscribe(context.session, medium, name);
+        context.shared.sessions.unsubscribe(context.session, medium, name);
         let count = count(context, medium);
         context.reply.push(3);
         context.reply.bulk(kind);
@@ -173,7 +173,7 @@ fn publish(context: &mut Context<'_>, medium: Medium) -> Result<(), Failure> {
     // A message that a replica of a cluster hands on comes back to it by its master.
     let comes_back = medium == Medium::Channel && context.shared.hands_on(context.session, channel, text);
     let receivers = if comes_back {
-        context.shared.listeners(channel)
+        context.shared.sessions.listeners(channel)
     } else {
         context.shared.publish(medium, channel, text, &mut own)
     };
@@ -199,20 +199,20 @@ fn one_pattern(context: &Context<'_>) -> Result<(), Failure> {
 
 fn channels(context: &mut Context<'_>) -> Result<(), Failure> {
     one_pattern(context)?;
-    let names = context.shared.pubsub.channels.keys().cloned().collect();
+    let names = context.shared.sessions.pubsub.channels.keys().cloned().collect();
     reply_names(context, names);
     Ok(())
 }
 
 fn shard_channels(context: &mut Context<'_>) -> Result<(), Failure> {
     one_pattern(context)?;
-    let names = context.shared.pubsub.shards.keys().cloned().collect();
+    let names = context.shared.sessions.pubsub.shards.keys().cloned().collect();
     reply_names(context, names);
     Ok(())
 }
 
 fn numpat(context: &mut Context<'_>) -> Result<(), Failure> {
-    let count = context.shared.pubsub.patterns.len();
+    let count = context.shared.sessions.pubsub.patterns.len();
     context.reply.count(count);
     Ok(())
 }
@@ -222,7 +222,7 @@ fn numsub(context: &mut Context<'_>) -> Result<(), Failure> {
     context.reply.array(names.len() * 2);
     for name in names {
         context.reply.bulk(name);
-        context.reply.count(context.shared.pubsub.channels.get(*name).map_or(0, Vec::len));
+        context.reply.count(context.shared.sessions.pubsub.channels.get(*name).map_or(0, Vec::len));
     }
     Ok(())
 }
@@ -232,7 +232,7 @@ fn shard_numsub(context: &mut Context<'_>) -> Result<(), Failure> {
     context.reply.array(names.len() * 2);
     for name in names {
         context.reply.bulk(name);
-        context.reply.count(context.shared.pubsub.shards.get(*name).map_or(0, Vec::len));
+        context.reply.count(context.shared.sessions.pubsub.shards.get(*name).map_or(0, Vec::len));
     }
     Ok(())
 }

@@ -74,7 +74,8 @@ fn check_mode(context: &Context<'_>) -> Result<(), Failure> {
 
 /// Tells who watches or waits for a key of emptied databases.
 fn touch_all(context: &mut Context<'_>, dbs: Range<usize>) -> Result<(), Failure> {
-    for (db, key) in context.shared.watches.by_key.keys().chain(context.shared.blocked.queues.keys()) {
+    for (db, key) in context.shared.sessions.watches.by_key.keys().chain(context.shared.sessions.blocked.queues.keys())
+    {
         if dbs.contains(db) && context.keys.on(*db).contains(key)? {
             context.keys.on(*db).touched(key);
         }

@@ -13,16 +13,9 @@ use crate::{
     table::Flags,
 };
 
-use super::{Found, Server, Shared};
+use super::{Found, Server, Shared, sessions::Sessions};
 
-impl Shared {
-    /// Gives a session the user that all are at first.
-    pub(crate) fn become_default(&self, session: &mut Session) {
-        session.access.authenticated = !self.acl.requires_authentication();
-        session.access.user = Some(Rc::clone(self.acl.default_user()));
-        self.refresh_rights(session);
-    }
-
+impl Sessions {
     /// Looks again at what a session may do without being asked each time.
     pub(crate) fn refresh_rights(&self, session: &mut Session) {
         let Some(user) = &session.access.user else { return };
@@ -30,37 +23,46 @@ impl Shared {
         session.access.restricted = session.access.auth_required || session.listening.monitors || !user.may_do_all();
     }
 
+    /// Gives a session the user that all are at first.
+    pub(crate) fn become_default(&self, session: &mut Session) {
+        session.access.authenticated = !self.acl.requires_authentication();
+        session.access.user = Some(Rc::clone(self.acl.default_user()));
+        self.refresh_rights(session);
+    }
+
     /// The same for all sessions but the one whose command runs.
     fn refresh_all(&mut self, own: &mut Session) {
-        let mut sessions = std::mem::take(&mut self.sessions);
+        let mut sessions = std::mem::take(&mut self.by_id);
         for session in sessions.values_mut().filter_map(Option::as_deref_mut) {
             self.refresh_rights(session);
         }
-        self.sessions = sessions;
+        self.by_id = sessions;
         self.refresh_rights(own);
     }
+}
 
+impl Shared {
     /// Makes a session the user of a name and a password. That it is none of them is logged.
     pub(crate) fn authenticate(&mut self, session: &mut Session, name: &[u8], password: &[u8], command: &[u8]) -> bool {
-        let Some(user) = self.acl.authenticate(name, password) else {
+        let Some(user) = self.sessions.acl.authenticate(name, password) else {
             let place = if session.transaction.is_some() { Place::Multi } else { Place::Top };
             self.log_denied(session, Reason::Auth, place, command, name);
             return false;
         };
         session.access.user = Some(Rc::clone(user));
         session.access.authenticated = true;
-        self.refresh_rights(session);
+        self.sessions.refresh_rights(session);
         true
     }
 
     /// Puts a user into the place of the one of its name, and gives it to all sessions that are this user.
     pub(crate) fn replace_user(&mut self, own: &mut Session, user: User) {
-        if let Some(former) = self.acl.user(&user.name).cloned() {
+        if let Some(former) = self.sessions.acl.user(&user.name).cloned() {
             self.close_listeners(own, &former, &user);
         }
-        let user = self.acl.put(user);
+        let user = self.sessions.acl.put(user);
         let is_same = |session: &Session| session.access.user.as_ref().is_some_and(|known| known.name == user.name);
-        for session in self.sessions.values_mut().filter_map(Option::as_deref_mut) {
+        for session in self.sessions.by_id.values_mut().filter_map(Option::as_deref_mut) {
             if is_same(session) {
                 session.access.user = Some(Rc::clone(&user));
             }
@@ -68,7 +70,7 @@ impl Shared {
         if is_same(own) {
             own.access.user = Some(Rc::clone(&user));
         }
-        self.refresh_all(own);
+        self.sessions.refresh_all(own);
     }
 
     /// Closes the sessions that listen to what their user may no longer.
@@ -97,6 +99,7 @@ impl Shared {
         };
         let wrong: Vec<SessionId> = self
             .sessions
+            .by_id
             .values()
             .filter_map(Option::as_deref)
             .filter(|session| is_wrong(session))
@@ -111,28 +114,34 @@ impl Shared {
     /// Closes all sessions of users that are gone.
     pub(crate) fn close_users(&mut self, own: &mut Session, is_gone: impl Fn(&User) -> bool) {
         let gone = |session: &Session| session.access.user.as_ref().is_some_and(|user| is_gone(user));
-        let ids: Vec<SessionId> =
-            self.sessions.values().filter_map(Option::as_deref).filter(|one| gone(one)).map(|one| one.id).collect();
+        let ids: Vec<SessionId> = self
+            .sessions
+            .by_id
+            .values()
+            .filter_map(Option::as_deref)
+            .filter(|one| gone(one))
+            .map(|one| one.id)
+            .collect();
         ids.into_iter().for_each(|id| self.kill(id));
         if gone(own) {
-            self.become_default(own);
+            self.sessions.become_default(own);
             own.access.authenticated = false;
             own.close = Close::AfterOutput;
         }
-        self.refresh_all(own);
+        self.sessions.refresh_all(own);
     }
 
     /// Takes all users from their file.
     pub(crate) fn load_users(&mut self, own: &mut Session) -> Result<(), String> {
         let all_channels = self.new_users_have_channels();
-        self.acl.load_file(&self.table, all_channels)?;
+        self.sessions.acl.load_file(&self.table, all_channels)?;
         self.close_users(own, |user| user.name.as_slice() != acl::DEFAULT);
-        let default = Rc::clone(self.acl.default_user());
-        for session in self.sessions.values_mut().filter_map(Option::as_deref_mut) {
+        let default = Rc::clone(self.sessions.acl.default_user());
+        for session in self.sessions.by_id.values_mut().filter_map(Option::as_deref_mut) {
             session.access.user = session.access.user.as_ref().map(|_| Rc::clone(&default));
         }
         own.access.user = own.access.user.as_ref().map(|_| default);
-        self.refresh_all(own);
+        self.sessions.refresh_all(own);
         Ok(())
     }
 
@@ -143,19 +152,19 @@ impl Shared {
 
     /// `requirepass` was set: the password of the default user.
     pub(crate) fn set_default_password(&mut self, own: &mut Session) {
-        let mut user = User::clone(self.acl.default_user());
+        let mut user = User::clone(self.sessions.acl.default_user());
         acl::set_password(&mut user, &self.settings.requirepass.0, &self.table);
         self.replace_user(own, user);
     }
 
     /// Closes a session that is not the one whose command runs, at once: it gets nothing any more, and waits for nothing.
     pub(crate) fn kill(&mut self, id: SessionId) {
-        let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { return };
+        let Some(mut session) = self.sessions.by_id.get_mut(&id).and_then(Option::take) else { return };
         self.release(&mut session);
         session.close = Close::Now;
         session.output.bytes = Vec::new();
         session.drop_query();
-        self.sessions.insert(id, Some(session));
+        self.sessions.by_id.insert(id, Some(session));
         self.send(id, b"");
     }
 
@@ -163,11 +172,11 @@ impl Shared {
     pub(super) fn release(&mut self, session: &mut Session) {
         self.unblock(session);
         self.unwatch(session);
-        self.unsubscribe_all(session);
+        self.sessions.unsubscribe_all(session);
         self.untrack(session);
         self.end_monitoring(session);
         self.forget_postponed(session);
-        self.forget_memory(session);
+        self.sessions.forget_memory(session);
         self.replication.note_promise(session.output.promise.replicas(), 0);
         session.output.promise.set_replicas(0);
     }
@@ -183,7 +192,7 @@ impl Shared {
             at: session.last_interaction,
             client: client_info::describe(session, session.last_interaction, 0),
         };
-        self.acl.log.add(entry, at_most);
+        self.sessions.acl.log.add(entry, at_most);
     }
 
     /// Whether a session's user may run a command; if not, that is logged.
@@ -283,10 +292,10 @@ impl Server {
         if has_lines && file.is_some() {
             return Err("users are defined by `user` lines or in the file that `aclfile` names, not in both".into());
         }
-        shared.acl.load_lines(&shared.settings.users, &shared.table, all_channels)?;
-        shared.acl.file = file;
-        if shared.acl.file.is_some() {
-            shared.acl.load_file(&shared.table, all_channels)?;
+        shared.sessions.acl.load_lines(&shared.settings.users, &shared.table, all_channels)?;
+        shared.sessions.acl.file = file;
+        if shared.sessions.acl.file.is_some() {
+            shared.sessions.acl.load_file(&shared.table, all_channels)?;
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ impl Shared {
         if let Some(blocked) = &mut session.blocked {
             blocked.migration = request.number;
         }
-        self.agent.waiting.push((request.number, session.id));
+        self.sessions.agent.waiting.push((request.number, session.id));
         self.outbox.push(Request::AskAgent(request));
     }
 
@@ -91,12 +91,14 @@ impl Shared {
 impl Server {
     /// Answers the client of a command that was handed over.
     pub fn finish_agent_request(&mut self, number: u64, answer: AgentAnswer) {
-        let Some(place) = self.shared.agent.waiting.iter().position(|(waiting, _)| *waiting == number) else { return };
-        let (_, id) = self.shared.agent.waiting.swap_remove(place);
+        let Some(place) = self.shared.sessions.agent.waiting.iter().position(|(waiting, _)| *waiting == number) else {
+            return;
+        };
+        let (_, id) = self.shared.sessions.agent.waiting.swap_remove(place);
         if answer == AgentAnswer::Reset {
             self.shared.leave_cluster();
         }
-        let Some(session) = self.shared.session_mut(id) else { return };
+        let Some(session) = self.shared.sessions.get_mut(id) else { return };
         let Some(blocked) = session.blocked.as_mut().filter(|blocked| blocked.migration == number) else { return };
         match answer {
             AgentAnswer::Done(reply) => blocked.on_timeout = format!("+{reply}\r\n").into_bytes(),

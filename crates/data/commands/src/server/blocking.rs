@@ -108,11 +108,11 @@ impl Shared {
         let Some(blocked) = &mut session.blocked else { return };
         let deadline = session.calling.as_ref().and_then(|calling| calling.deadline);
         blocked.deadline = [blocked.deadline, deadline].into_iter().flatten().min();
-        self.blocked.order += 1;
-        blocked.order = self.blocked.order;
+        self.sessions.blocked.order += 1;
+        blocked.order = self.sessions.blocked.order;
         let awaited = awaited_by(&self.table, &blocked.words);
         for key in &blocked.keys {
-            let queue = self.blocked.queues.entry((blocked.db, key.clone())).or_default();
+            let queue = self.sessions.blocked.queues.entry((blocked.db, key.clone())).or_default();
             queue.insert(blocked.order, session.id, awaited);
         }
         let words = blocked.words.iter().chain(blocked.sent.iter().flatten());
@@ -120,7 +120,7 @@ impl Shared {
             + blocked.keys.iter().map(|key| QUEUE_BYTES + 2 * heap_bytes(key)).sum::<usize>();
         self.statistics.blocked += 1;
         if let Some(deadline) = blocked.deadline {
-            self.blocked.deadlines.insert((deadline, session.id));
+            self.sessions.blocked.deadlines.insert((deadline, session.id));
         }
     }
 
@@ -129,23 +129,23 @@ impl Shared {
         let Some(blocked) = session.blocked.take() else { return };
         for key in blocked.keys {
             let name = (blocked.db, key);
-            if let Some(queue) = self.blocked.queues.get_mut(&name) {
+            if let Some(queue) = self.sessions.blocked.queues.get_mut(&name) {
                 queue.remove(blocked.order);
                 if queue.waiters.is_empty() {
-                    self.blocked.queues.remove(&name);
-                    fit(&mut self.blocked.queues);
+                    self.sessions.blocked.queues.remove(&name);
+                    fit(&mut self.sessions.blocked.queues);
                 }
             }
         }
         if let Some(deadline) = blocked.deadline {
-            self.blocked.deadlines.remove(&(deadline, session.id));
+            self.sessions.blocked.deadlines.remove(&(deadline, session.id));
         }
         self.statistics.blocked -= 1;
     }
 
     /// Ends a session's waiting: with an error, or as if its time were over. Returns whether it waited.
     pub fn end_blocking(&mut self, id: SessionId, error: Option<&str>) -> bool {
-        let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { return false };
+        let Some(mut session) = self.sessions.by_id.get_mut(&id).and_then(Option::take) else { return false };
         let waited = session.blocked.is_some();
         if let Some(blocked) = &session.blocked {
             if !blocked.muted {
@@ -166,9 +166,9 @@ impl Shared {
                 }
             }
             self.unblock(&mut session);
-            self.schedule.runnable.push_back(id);
+            self.sessions.schedule.runnable.push_back(id);
         }
-        self.sessions.insert(id, Some(session));
+        self.sessions.by_id.insert(id, Some(session));
         self.send(id, b"");
         waited
     }
@@ -178,7 +178,7 @@ impl Server {
     /// Runs the commands again that wait for a key, as long as they find something.
     pub(super) fn serve_waiting(&mut self, db: usize, key: &Bytes) {
         let name = (db, key.clone());
-        if !self.shared.blocked.queues.contains_key(&name) {
+        if !self.shared.sessions.blocked.queues.contains_key(&name) {
             return;
         }
         // What ran until now may have taken long enough for the key to expire.
@@ -198,14 +198,15 @@ impl Server {
     fn serve_those_who_wait(&mut self, name: &(usize, Bytes)) {
         let (db, key) = (name.0, &name.1);
         let mut after = 0;
-        while self.shared.blocked.queues.contains_key(name) {
+        while self.shared.sessions.blocked.queues.contains_key(name) {
             let now = self.now;
             // One that cannot be read is left to the command that asks for it next.
             let mut keys = self.keys(db, now);
             let Ok(entry) = keys.peek(key) else { return keys.space.forgive() };
             let value = entry.and_then(|entry| entry.value.as_ref()).map(Awaited::of);
             self.flush_expired();
-            let Some(next) = self.shared.blocked.queues.get(name).and_then(|queue| queue.next(after, value)) else {
+            let Some(next) = self.shared.sessions.blocked.queues.get(name).and_then(|queue| queue.next(after, value))
+            else {
                 return;
             };
             after = next.0;
@@ -214,7 +215,7 @@ impl Server {
     }
 
     fn retry(&mut self, id: SessionId, key: &Bytes) {
-        let Some(mut session) = self.shared.sessions.get_mut(&id).and_then(Option::take) else { return };
+        let Some(mut session) = self.shared.sessions.by_id.get_mut(&id).and_then(Option::take) else { return };
         // One whose connection is about to be closed would take elements with it.
         if session.close == Close::No
             && let Some(mut blocked) = session.blocked.take()
@@ -236,25 +237,25 @@ impl Server {
             session.blocked = Some(blocked);
             if !still {
                 self.shared.unblock(&mut session);
-                self.shared.schedule.runnable.push_back(id);
+                self.shared.sessions.schedule.runnable.push_back(id);
                 self.list_output(&mut session);
             }
         }
-        self.shared.sessions.insert(id, Some(session));
+        self.shared.sessions.by_id.insert(id, Some(session));
     }
 
     /// Answers those whose time is over.
     pub(super) fn time_out_blocked(&mut self, now: Millis) {
-        while let Some((deadline, id)) = self.shared.blocked.deadlines.first().copied() {
+        while let Some((deadline, id)) = self.shared.sessions.blocked.deadlines.first().copied() {
             if deadline > now {
                 break;
             }
-            self.shared.blocked.deadlines.remove(&(deadline, id));
+            self.shared.sessions.blocked.deadlines.remove(&(deadline, id));
             self.shared.end_blocking(id, None);
         }
     }
 
     pub(super) fn blocked_deadline(&self) -> Option<Millis> {
-        self.shared.blocked.deadlines.first().map(|(deadline, _)| *deadline)
+        self.shared.sessions.blocked.deadlines.first().map(|(deadline, _)| *deadline)
     }
 }

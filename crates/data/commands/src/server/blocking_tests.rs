@@ -83,7 +83,7 @@ fn who_waits_longest_is_served_first() {
     world.check(3, "LRANGE a 0 -1", "*1 $1 w");
     assert_eq!(world.effects(), "RPUSH b x, LPOP b, RPUSH a y z w, LPOP a, LPOP a");
     assert_eq!(world.server.shared.statistics.blocked, 0);
-    assert!(world.server.shared.blocked.queues.is_empty());
+    assert!(world.server.shared.sessions.blocked.queues.is_empty());
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn waiting_may_be_ended_by_another() {
     world.expect(0, "*-1");
     world.expect(1, "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
     world.server.disconnect(ids[2]);
-    assert!(world.server.shared.blocked.queues.is_empty());
+    assert!(world.server.shared.sessions.blocked.queues.is_empty());
     assert_eq!((world.server.shared.statistics.blocked, world.server.next_deadline()), (0, None));
     world.check(0, "RPUSH a x\nLLEN a", ":1 :1");
 }
@@ -376,7 +376,7 @@ fn who_is_about_to_go_takes_nothing() {
     world.check(0, "BLPOP a 0", "");
     world.check(1, "BLPOP a 0", "");
     let gone = world.clients[0];
-    world.server.shared.session_mut(gone).expect("it is connected").close = crate::session::Close::Now;
+    world.server.shared.sessions.get_mut(gone).expect("it is connected").close = crate::session::Close::Now;
     world.check(2, "RPUSH a x", ":1");
     world.expect(1, "*2 $1 a $1 x");
     world.server.disconnect(gone);

@@ -63,15 +63,15 @@ impl Server {
         if db >= self.keyspace.len() {
             return Err(NotAdmitted::Database(db));
         }
-        let found = self.shared.acl.user(&user).filter(|user| user.enabled).map(Rc::clone);
+        let found = self.shared.sessions.acl.user(&user).filter(|user| user.enabled).map(Rc::clone);
         let found = found.ok_or_else(|| NotAdmitted::User(String::from_utf8_lossy(&user).into_owned()))?;
         let id = self.connect(name, String::new(), now);
-        if let Some(mut session) = self.shared.sessions.get_mut(&id).and_then(Option::take) {
+        if let Some(mut session) = self.shared.sessions.by_id.get_mut(&id).and_then(Option::take) {
             (session.access.user, session.access.authenticated) = (Some(found), true);
             (session.db, session.protocol) = (db, protocol);
             session.calling = Some(Box::default());
-            self.shared.refresh_rights(&mut session);
-            self.shared.sessions.insert(id, Some(session));
+            self.shared.sessions.refresh_rights(&mut session);
+            self.shared.sessions.by_id.insert(id, Some(session));
         }
         Ok(id)
     }
@@ -79,7 +79,7 @@ impl Server {
     /// Has a caller's command run, or begin. The next one is asked for when this one is answered. One that waits does so until `deadline`
     /// at most.
     pub fn ask<A: AsRef<[u8]>>(&mut self, caller: SessionId, words: &[A], deadline: Option<Millis>, now: Millis) {
-        let Some(session) = self.shared.session_mut(caller) else { return };
+        let Some(session) = self.shared.sessions.get_mut(caller) else { return };
         if let Some(calling) = &mut session.calling {
             calling.deadline = deadline;
         }
@@ -91,7 +91,7 @@ impl Server {
     /// What has become of a caller's command. Nothing: it waits, for a key, for a disk, for its turn.
     pub fn answer(&mut self, caller: SessionId) -> Option<Answer> {
         let goes_on = self.has_more_to_run(caller);
-        let Some(session) = self.shared.session_mut(caller) else { return Some(Answer::Closed) };
+        let Some(session) = self.shared.sessions.get_mut(caller) else { return Some(Answer::Closed) };
         if session.close == Close::Now {
             return Some(Answer::Closed);
         }
@@ -113,7 +113,7 @@ impl Server {
 
     /// Whether the end of a turn has not yet been told what a session is to be sent.
     pub fn is_output_listed(&mut self, id: SessionId) -> bool {
-        self.shared.session_mut(id).is_some_and(|session| session.output.is_listed)
+        self.shared.sessions.get_mut(id).is_some_and(|session| session.output.is_listed)
     }
 
     /// A caller asks for nothing any more. A command that waits is given up, a transaction too.

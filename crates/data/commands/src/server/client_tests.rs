@@ -33,12 +33,12 @@ fn a_key_that_was_read_is_told_once() {
     shard.ask(writer, "SET a 3");
     assert_eq!(shard.output(reader), "");
     shard.ask(reader, "MGET a b");
-    assert_eq!(shard.0.shared.tracking_counts(), TrackingCounts { clients: 1, keys: 2, items: 2, prefixes: 0 });
+    assert_eq!(shard.0.shared.sessions.tracking_counts(), TrackingCounts { clients: 1, keys: 2, items: 2, prefixes: 0 });
     shard.ask(writer, "DEL a");
     shard.ask(writer, "RPUSH b x");
     assert_eq!(shard.output(reader), ">2 $10 invalidate *1 $1 a >2 $10 invalidate *1 $1 b ");
     assert_eq!(shard.ask(reader, "CLIENT TRACKING OFF"), "+OK ");
-    assert_eq!(shard.0.shared.tracking_counts(), TrackingCounts::default());
+    assert_eq!(shard.0.shared.sessions.tracking_counts(), TrackingCounts::default());
 }
 
 #[test]
@@ -91,9 +91,9 @@ fn prefixes_are_told_at_the_end_of_a_turn() {
     shard.ask(writer, "SET a:2 y");
     turn(&mut shard);
     assert_eq!(shard.output(some), ">2 $10 invalidate *1 $3 a:2 ");
-    assert_eq!(shard.0.shared.tracking_counts().prefixes, 3);
+    assert_eq!(shard.0.shared.sessions.tracking_counts().prefixes, 3);
     shard.0.disconnect(some);
-    assert_eq!(shard.0.shared.tracking_counts().prefixes, 1);
+    assert_eq!(shard.0.shared.sessions.tracking_counts().prefixes, 1);
 }
 
 #[test]
@@ -278,16 +278,16 @@ fn what_is_remembered_is_bounded() {
     shard.ask(reader, "CONFIG SET tracking-table-max-keys 10");
     for number in 0..50 {
         shard.ask(reader, &format!("GET {number}"));
-        assert!(shard.0.shared.tracking_counts().keys <= 10);
+        assert!(shard.0.shared.sessions.tracking_counts().keys <= 10);
     }
-    assert_eq!(shard.0.shared.tracking_counts().items, 10);
+    assert_eq!(shard.0.shared.sessions.tracking_counts().items, 10);
     // One turn does not do for many; the clock goes on with it.
     shard.ask(reader, "CONFIG SET tracking-table-max-keys 1000");
     (0..500).for_each(|number| drop(shard.ask(reader, &format!("GET {number}"))));
     shard.ask(reader, "CONFIG SET tracking-table-max-keys 10");
-    assert!(shard.0.shared.tracking_counts().keys > 10);
+    assert!(shard.0.shared.sessions.tracking_counts().keys > 10);
     (0..5).for_each(|turn| shard.0.tick(1000 + turn));
-    assert_eq!(shard.0.shared.tracking_counts().keys, 10);
+    assert_eq!(shard.0.shared.sessions.tracking_counts().keys, 10);
     assert!(shard.ask(reader, "GET last").contains("invalidate"), "what is forgotten is told to all");
 }
 

@@ -16,9 +16,9 @@ impl Server {
         shared.clock.now = moved(shared.clock.now);
         shared.clock.set_by = moved(shared.clock.set_by);
         shared.log.http_told_at = shared.log.http_told_at.map(moved);
-        shared.blocked.deadlines =
-            shared.blocked.deadlines.iter().map(|(deadline, id)| (moved(*deadline), *id)).collect();
-        for session in shared.sessions.values_mut().filter_map(Option::as_deref_mut) {
+        shared.sessions.blocked.deadlines =
+            shared.sessions.blocked.deadlines.iter().map(|(deadline, id)| (moved(*deadline), *id)).collect();
+        for session in shared.sessions.by_id.values_mut().filter_map(Option::as_deref_mut) {
             session.connection.created = moved(session.connection.created);
             session.last_interaction = moved(session.last_interaction);
             session.output.soft_limit_since = session.output.soft_limit_since.map(moved);
@@ -26,8 +26,8 @@ impl Server {
                 blocked.deadline = blocked.deadline.map(moved);
             }
         }
-        shared.postponing.pause = shared.postponing.pause.map(|pause| pause.moved(by));
-        shared.limits.clock_was_set(by);
+        shared.sessions.postponing.pause = shared.sessions.postponing.pause.map(|pause| pause.moved(by));
+        shared.sessions.limits.clock_was_set(by);
         shared.statistics.clock_was_set(by);
     }
 }

@@ -179,7 +179,7 @@ impl Shared {
             let keys = blocked.keys.iter().map(Bytes::as_slice);
             membership.route(keys, Flags::WRITE, session.standing, now).err()
         };
-        let all = self.sessions.iter().filter_map(|(id, session)| Some((*id, redirected(session.as_deref()?)?)));
+        let all = self.sessions.by_id.iter().filter_map(|(id, session)| Some((*id, redirected(session.as_deref()?)?)));
         let all: Vec<(SessionId, Redirect)> = all.collect();
         for (id, redirect) in all {
             let text = String::from_utf8_lossy(&redirect.failure().bytes()).into_owned();
@@ -191,7 +191,7 @@ impl Shared {
 impl Shared {
     /// Notes whether a connection imports (`CLIENT IMPORT-SOURCE`).
     pub(crate) fn set_imports(&mut self, session: &mut Session, imports: bool) {
-        self.importing = self.importing + usize::from(imports) - usize::from(session.imports);
+        self.sessions.importing = self.sessions.importing + usize::from(imports) - usize::from(session.imports);
         session.imports = imports;
     }
 }
@@ -208,7 +208,7 @@ impl Server {
     /// Whether keys go by themselves when their time has come: not while keys are copied here, for which their owner says so.
     pub fn expires_by_itself(&self) -> bool {
         let is_being_filled = self.shared.cluster.as_ref().is_some_and(|membership| membership.is_being_filled());
-        !self.keyspace.is_following && !is_being_filled && self.shared.importing == 0
+        !self.keyspace.is_following && !is_being_filled && self.shared.sessions.importing == 0
     }
 
     /// Ends pauses of slots whose time is over.

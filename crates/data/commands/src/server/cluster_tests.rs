@@ -236,7 +236,7 @@ fn what_a_replica_is_read_for_is_told_without_a_lease() {
     assert_eq!(shard.ask(client, "GET b"), "-MOVED 3300 10.0.0.2:6379 ");
     assert_eq!(shard.ask(client, "READONLY"), "+OK ");
     assert_eq!(shard.ask(client, "GET b"), "$1 1 ");
-    assert!(!shard.0.shared.session_mut(client).unwrap().output.promise.is_under_lease);
+    assert!(!shard.0.shared.sessions.get_mut(client).unwrap().output.promise.is_under_lease);
     assert_eq!(shard.ask(client, "READWRITE"), "+OK ");
     assert_eq!(shard.ask(client, "GET b"), "-MOVED 3300 10.0.0.2:6379 ");
 }
@@ -286,7 +286,7 @@ fn left(shard: &Shard) -> Vec<SessionId> {
 
 /// Answers what was passed on last.
 fn answered(shard: &mut Shard, answer: &str, is_bound: bool) {
-    let number = shard.0.shared.forwards.waiting.last().unwrap().0;
+    let number = shard.0.shared.sessions.forwards.waiting.last().unwrap().0;
     shard.0.finish_passed_on(number, answer.as_bytes().to_vec(), is_bound);
 }
 
@@ -420,7 +420,7 @@ fn who_waits_for_a_key_is_sent_elsewhere_without_a_lease() {
     let (client, mover) = (shard.client(), shard.client());
     assert_eq!(shard.ask(mover, &format!("{} LEASE 1000", told(1, TWO))), "+OK ");
     assert_eq!(shard.ask(client, "BLPOP b 0"), "");
-    let is_under_lease = |shard: &mut Shard| shard.0.shared.session_mut(client).unwrap().output.promise.is_under_lease;
+    let is_under_lease = |shard: &mut Shard| shard.0.shared.sessions.get_mut(client).unwrap().output.promise.is_under_lease;
     assert!(is_under_lease(&mut shard));
     let replica = TWO.replace("myself,master - ", "myself,slave o ").replace(" 0-9999", "").replace("10000-", "0-");
     assert_eq!(shard.ask(mover, &format!("{} LEASE 0", told(2, &replica))), "+OK ");

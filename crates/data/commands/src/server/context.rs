@@ -47,7 +47,8 @@ impl Context<'_> {
 
     /// The memory that all clients take, the one whose command runs too.
     pub fn memory_of_clients(&self) -> u64 {
-        let others: usize = self.shared.sessions.values().flatten().map(|session| client_info::memory(session)).sum();
+        let others: usize =
+            self.shared.sessions.by_id.values().flatten().map(|session| client_info::memory(session)).sum();
         (others + client_info::memory(self.session)) as u64
     }
 

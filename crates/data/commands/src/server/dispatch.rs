@@ -60,21 +60,21 @@ impl Server {
     }
 
     pub(super) fn run_runnable(&mut self) {
-        while let Some(id) = self.shared.schedule.runnable.pop_front() {
+        while let Some(id) = self.shared.sessions.schedule.runnable.pop_front() {
             self.run_one(id);
         }
     }
 
     fn run_one(&mut self, id: SessionId) {
-        let Some(mut session) = self.shared.sessions.get_mut(&id).and_then(Option::take) else { return };
+        let Some(mut session) = self.shared.sessions.by_id.get_mut(&id).and_then(Option::take) else { return };
         if session.postponed {
             self.bound_query(&mut session);
-            self.shared.sessions.insert(id, Some(session));
+            self.shared.sessions.by_id.insert(id, Some(session));
             return;
         }
         // Not the first while a script is busy.
-        let current = std::mem::replace(&mut self.shared.current.session, id);
-        let replicas = std::mem::replace(&mut self.shared.current.replicas, session.output.promise.replicas());
+        let current = std::mem::replace(&mut self.shared.sessions.current.session, id);
+        let replicas = std::mem::replace(&mut self.shared.sessions.current.replicas, session.output.promise.replicas());
         let mut run = QueryRun::begin(&mut session, self.keyspace.accesses());
         let mut output = std::mem::take(&mut session.output.bytes);
         while run.goes_on(&session) {
@@ -82,11 +82,11 @@ impl Server {
             if answered > COUNTED_FROM && self.shared.is_to_read_first(&mut session, answered) {
                 break;
             }
-            if self.shared.limits.made_at_once > MADE_AT_ONCE
-                && self.shared.limits.made_at_once > self.shared.answered_at_once_max()
+            if self.shared.sessions.limits.made_at_once > MADE_AT_ONCE
+                && self.shared.sessions.limits.made_at_once > self.shared.answered_at_once_max()
             {
                 // Memory is looked at before more is made.
-                self.shared.schedule.to_go_on.push(id);
+                self.shared.sessions.schedule.to_go_on.push(id);
                 break;
             }
             let limits = Limits {
@@ -111,15 +111,15 @@ impl Server {
                     let has_done_much = run.commands >= COMMANDS_MAX
                         || self.keyspace.accesses().wrapping_sub(run.accesses) > ACCESSES_MAX;
                     if has_done_much && run.at < run.query.len() && flow == Flow::Done {
-                        self.shared.schedule.to_go_on.push(id);
+                        self.shared.sessions.schedule.to_go_on.push(id);
                         break;
                     }
                     if flow == Flow::Told {
                         // What is told of this command's changes follows its reply, as any other session's output.
                         session.output.bytes = std::mem::take(&mut output);
-                        self.shared.sessions.insert(id, Some(session));
+                        self.shared.sessions.by_id.insert(id, Some(session));
                         self.shared.deliver_invalidations();
-                        match self.shared.sessions.get_mut(&id).and_then(Option::take) {
+                        match self.shared.sessions.by_id.get_mut(&id).and_then(Option::take) {
                             Some(own) => session = own,
                             None => return,
                         }
@@ -139,11 +139,11 @@ impl Server {
         if session.output.bytes.len() >= COUNTED_FROM {
             self.shared.count_unread(&mut session, unread);
         }
-        (self.shared.current.session, self.shared.current.replicas) = (current, replicas);
+        (self.shared.sessions.current.session, self.shared.sessions.current.replicas) = (current, replicas);
         self.bound_query(&mut session);
-        self.shared.account(&mut session);
+        self.shared.sessions.account(&mut session);
         self.list_output(&mut session);
-        self.shared.sessions.insert(id, Some(session));
+        self.shared.sessions.by_id.insert(id, Some(session));
     }
 
     /// Runs the command that has been parsed, of so many bytes, and goes behind it unless it was postponed. A long one keeps its words
@@ -175,13 +175,13 @@ impl Server {
     /// Sees to a reply that is long: more than may be there at once has its client closed, or is given over turns.
     #[inline(always)]
     fn bound_reply(&mut self, session: &mut Session, output: &mut Vec<u8>, answered: usize) {
-        if output.len() > self.shared.limits.output_watched {
+        if output.len() > self.shared.sessions.limits.output_watched {
             session.output.bytes = std::mem::take(output);
             self.shared.bound_output(session);
             *output = std::mem::take(&mut session.output.bytes);
         }
         if output.len().saturating_sub(answered) > MADE_AT_ONCE {
-            self.shared.limits.made_at_once += output.len() - answered;
+            self.shared.sessions.limits.made_at_once += output.len() - answered;
         }
         if output.len().saturating_sub(answered) > LONG_OUTPUT
             && session.loading == 0
@@ -208,7 +208,7 @@ impl Server {
         words: &mut [&[u8]],
         is_asked: bool,
     ) -> Flow {
-        self.shared.current.is_unknown = !self.name_command(words);
+        self.shared.sessions.current.is_unknown = !self.name_command(words);
         if !is_asked && self.ask_for_keys(session, words) {
             session.asked = true;
             return Flow::Postponed;
@@ -232,7 +232,7 @@ impl Server {
     pub(super) fn list_output(&mut self, session: &mut Session) {
         if !session.output.is_listed && (!session.output.bytes.is_empty() || session.close != Close::No) {
             session.output.is_listed = true;
-            self.shared.schedule.with_output.push(session.id);
+            self.shared.sessions.schedule.with_output.push(session.id);
         }
     }
 
@@ -276,15 +276,19 @@ impl Server {
             }
         }
         session.output.promise.note_command(tells_no_keys, start, output.len());
-        self.shared.current.protocol = session.protocol;
+        self.shared.sessions.current.protocol = session.protocol;
         self.after_command();
-        session.portions.as_mut().map_or(output, |portions| &mut portions.later).append(&mut self.shared.current.aside);
-        if self.shared.watches.own_failed.take() == Some(session.id) {
+        session
+            .portions
+            .as_mut()
+            .map_or(output, |portions| &mut portions.later)
+            .append(&mut self.shared.sessions.current.aside);
+        if self.shared.sessions.watches.own_failed.take() == Some(session.id) {
             session.watch.has_failed = true;
         }
-        if self.shared.observers.any {
+        if self.shared.sessions.observers.any {
             self.end_tracked(session);
-            if self.shared.has_pending_invalidations() {
+            if self.shared.sessions.has_pending_invalidations() {
                 return Flow::Told;
             }
         }
@@ -298,7 +302,7 @@ impl Server {
             Err((Some(found), failure)) if failure == FORWARDED => (found, true, false),
             Err((Some(found), failure)) if failure == PASSED_ON => (found, false, true),
             Err((_, failure)) if failure == AWAITS_MASTER => {
-                self.shared.forwards.is_awaited = true;
+                self.shared.sessions.forwards.is_awaited = true;
                 self.put_off(session);
                 return (Flow::Postponed, false);
             }
@@ -335,7 +339,7 @@ impl Server {
                 return (Flow::Done, true);
             }
         };
-        if self.shared.observers.any && self.postpone(session, found, words) {
+        if self.shared.sessions.observers.any && self.postpone(session, found, words) {
             return (Flow::Postponed, false);
         }
         if let Some(transaction) = &mut session.transaction
@@ -356,7 +360,7 @@ impl Server {
 
     /// Whether a client may run a command, and which one it is.
     pub(super) fn check(&mut self, session: &mut Session, words: &[&[u8]]) -> Result<Found, (Option<Found>, Failure)> {
-        let Some(found) = self.shared.table.find(words).filter(|_| !self.shared.current.is_unknown) else {
+        let Some(found) = self.shared.table.find(words).filter(|_| !self.shared.sessions.current.is_unknown) else {
             return Err((None, unknown_command(words)));
         };
         session.last_command = Some(found.name());

@@ -163,7 +163,7 @@ impl Server {
         }
         let Some(found) = self.shared.table.find(&head) else { return false };
         let wide = self.is_wide(session, found, &head, sent.word_count()).filter(|wide| wide.of_keys);
-        self.shared.current.is_unknown = false;
+        self.shared.sessions.current.is_unknown = false;
         let Some(wide) = wide.filter(|_| self.check(session, &head).is_ok()) else { return false };
         session.last_interaction = self.now;
         session.asked = false;
@@ -221,7 +221,7 @@ impl Server {
             }
             Reply::new(output, session.protocol).error(text);
         }
-        if self.shared.observers.any {
+        if self.shared.sessions.observers.any {
             // One that has waited was shown when it came.
             if !monitor::is_script(found) && is_new {
                 self.show(session, output, words, found);
@@ -274,9 +274,9 @@ impl Server {
     pub(super) fn watch_changes(&mut self) {
         let shared = &self.shared;
         self.changes.flushed = false;
-        self.changes.watched = !shared.watches.by_key.is_empty()
-            || !shared.blocked.queues.is_empty()
-            || shared.observers.tracking.is_some();
+        self.changes.watched = !shared.sessions.watches.by_key.is_empty()
+            || !shared.sessions.blocked.queues.is_empty()
+            || shared.sessions.observers.tracking.is_some();
     }
 
     /// The error of a command that met what cannot be read, whatever it has made of that itself. Nothing of it is propagated.
@@ -317,7 +317,7 @@ impl Server {
             if self.changes.modified.is_empty() {
                 return;
             }
-            if self.shared.observers.any {
+            if self.shared.sessions.observers.any {
                 self.invalidate_modified();
                 self.restart_tracking();
             }

@@ -13,7 +13,7 @@ impl Server {
 
     /// All keys are about to be others: whoever watches one is told that it has changed, and functions are to be read anew.
     pub fn data_is_replaced(&mut self) {
-        let watched: Vec<_> = self.shared.watches.by_key.keys().cloned().collect();
+        let watched: Vec<_> = self.shared.sessions.watches.by_key.keys().cloned().collect();
         for (db, key) in watched {
             self.fail_watchers(db, &key);
         }

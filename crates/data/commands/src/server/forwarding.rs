@@ -96,7 +96,7 @@ impl Shared {
         } else {
             self.outbox.push(Request::AskMaster(forward));
         }
-        self.forwards.waiting.push((number, session.id));
+        self.sessions.forwards.waiting.push((number, session.id));
     }
 }
 
@@ -104,10 +104,10 @@ impl Server {
     /// Has commands that wait for the master go on if it is there, or has been away for too long.
     pub fn look_for_master(&mut self) {
         let shared = &mut self.shared;
-        if shared.forwards.is_awaited
+        if shared.sessions.forwards.is_awaited
             && !shared.replication.master().is_some_and(|master| !master.is_up() && shared.awaits(master))
         {
-            shared.forwards.is_awaited = false;
+            shared.sessions.forwards.is_awaited = false;
             shared.let_postponed_go();
             self.run_runnable();
         }
@@ -115,11 +115,12 @@ impl Server {
 
     /// What the master has answered, as bytes of the client's protocol, or why there is no answer.
     pub fn finish_forward(&mut self, number: u64, answer: Result<Vec<u8>, String>) {
-        let Some(place) = self.shared.forwards.waiting.iter().position(|(waiting, _)| *waiting == number) else {
+        let Some(place) = self.shared.sessions.forwards.waiting.iter().position(|(waiting, _)| *waiting == number)
+        else {
             return;
         };
-        let (_, id) = self.shared.forwards.waiting.swap_remove(place);
-        let Some(session) = self.shared.session_mut(id) else { return };
+        let (_, id) = self.shared.sessions.forwards.waiting.swap_remove(place);
+        let Some(session) = self.shared.sessions.get_mut(id) else { return };
         // It may have been told of a change of roles meanwhile.
         let Some(blocked) = session.blocked.as_mut().filter(|blocked| blocked.migration == number) else { return };
         match answer {

@@ -63,7 +63,7 @@ fn what_a_client_listens_to_watches_and_waits_for_counts_and_is_given_back() {
     };
     // But for what it has sent and not read.
     let taken = |shard: &mut Shard, id| {
-        let session = shard.0.shared.session_mut(id).unwrap();
+        let session = shard.0.shared.sessions.get_mut(id).unwrap();
         (session.output.bytes, session.query.bytes) = Default::default();
         client_info::memory(session)
     };
@@ -86,10 +86,10 @@ fn what_a_client_listens_to_watches_and_waits_for_counts_and_is_given_back() {
         shard.0.shared.kill(client);
         let shared = &shard.0.shared;
         let kept = [
-            shared.pubsub.channels.capacity(),
-            shared.pubsub.shards.capacity(),
-            shared.watches.by_key.capacity(),
-            shared.blocked.queues.capacity(),
+            shared.sessions.pubsub.channels.capacity(),
+            shared.sessions.pubsub.shards.capacity(),
+            shared.sessions.watches.by_key.capacity(),
+            shared.sessions.blocked.queues.capacity(),
         ];
         assert!(kept.iter().all(|places| *places < 2_000), "{verb}: {kept:?}");
     }
@@ -115,13 +115,13 @@ fn while_memory_is_short_few_commands_make_long_replies_and_what_they_make_count
         shard.0.input(*client).unwrap().extend_from_slice(b"LRANGE l 0 -1\r\n");
         shard.0.run(*client, 1000);
     }
-    let making = |shard: &mut Shard, id| shard.0.shared.session_mut(id).map_or(0, |session| session.making);
+    let making = |shard: &mut Shard, id| shard.0.shared.sessions.get_mut(id).map_or(0, |session| session.making);
     let which = |shard: &mut Shard| clients.iter().map(|id| making(shard, *id) > 0).collect::<Vec<_>>();
     (shard.0.shared.step_limits.steps, shard.0.shared.step_limits.step_max) = (12, 128);
     shard.0.shared.condition.memory_short = true;
     shard.0.go_on(1000);
     assert_eq!(which(&mut shard), [true, true, false, false, false, false]);
-    let session = shard.0.shared.session_mut(clients[0]).unwrap();
+    let session = shard.0.shared.sessions.get_mut(clients[0]).unwrap();
     assert!(client_info::memory(session) > session.making && session.making > 1_000);
     // Who is closed keeps nothing, and the next ones begin.
     shard.0.shared.kill(clients[0]);
@@ -213,7 +213,7 @@ fn what_is_answered_in_one_go_leaves_room_in_memory_for_others() {
     let clients: Vec<_> = (0..6).map(|_| shard.client()).collect();
     clients.iter().for_each(|id| send(&mut shard, *id, &gets));
     let answered = |shard: &mut Shard| {
-        clients.iter().filter(|id| shard.0.shared.session_mut(**id).unwrap().portions.is_some()).count()
+        clients.iter().filter(|id| shard.0.shared.sessions.get_mut(**id).unwrap().portions.is_some()).count()
     };
     assert_eq!(answered(&mut shard), 2);
     shard.0.go_on(1000);

@@ -10,7 +10,7 @@ use crate::{
     session::Close,
 };
 
-use super::{Server, Shared};
+use super::{Server, Shared, sessions::Sessions};
 
 /// Room that a client's query and output keep while it is used.
 const BUFFER_KEPT: usize = 16 * 1024;
@@ -71,24 +71,10 @@ fn length(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-impl Shared {
-    /// Looks again at the settings.
-    pub(crate) fn refresh_limits(&mut self) {
-        let limits = &self.settings.client_output_buffer_limit;
-        let all = [limits.normal, limits.pubsub].into_iter().flat_map(|limit| [limit.hard, limit.soft]);
-        let least = all.filter(|bytes| *bytes > 0).min();
-        let bound = length(self.settings.maxmemory_clients.bytes(self.settings.maxmemory.0));
-        let had_bound = self.limits.clients_bound > 0;
-        self.limits.clients_bound = bound;
-        self.limits.output_watched = least.map_or(usize::MAX, length).min(if bound > 0 { bound } else { usize::MAX });
-        if bound > 0 && !had_bound {
-            self.count_clients_memory();
-        }
-    }
-
+impl Sessions {
     fn count_clients_memory(&mut self) {
         let mut sum = 0;
-        for session in self.sessions.values_mut().filter_map(Option::as_deref_mut) {
+        for session in self.by_id.values_mut().filter_map(Option::as_deref_mut) {
             session.memory = memory_kept(session);
             sum += session.memory;
         }
@@ -110,22 +96,45 @@ impl Shared {
         self.limits.clients_memory = self.limits.clients_memory.saturating_sub(former);
     }
 
+    /// The client that takes the most of those that may be closed for it.
+    fn largest_client(&self, at_least: usize) -> Option<SessionId> {
+        let sessions = self.by_id.values().filter_map(Option::as_deref);
+        let may_go = sessions.filter(|session| session.may_be_closed(at_least));
+        may_go.max_by_key(|session| (session.memory, session.id)).map(|session| session.id)
+    }
+}
+
+impl Shared {
+    /// Looks again at the settings.
+    pub(crate) fn refresh_limits(&mut self) {
+        let limits = &self.settings.client_output_buffer_limit;
+        let all = [limits.normal, limits.pubsub].into_iter().flat_map(|limit| [limit.hard, limit.soft]);
+        let least = all.filter(|bytes| *bytes > 0).min();
+        let bound = length(self.settings.maxmemory_clients.bytes(self.settings.maxmemory.0));
+        let had_bound = self.sessions.limits.clients_bound > 0;
+        self.sessions.limits.clients_bound = bound;
+        self.sessions.limits.output_watched = least.map_or(usize::MAX, length).min(if bound > 0 { bound } else { usize::MAX });
+        if bound > 0 && !had_bound {
+            self.sessions.count_clients_memory();
+        }
+    }
+
     /// Closes a client that is not in run, if it has more output than it may.
     #[cold]
     pub(super) fn check_output(&mut self, id: SessionId) {
-        let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { return };
+        let Some(mut session) = self.sessions.by_id.get_mut(&id).and_then(Option::take) else { return };
         let len = session.unsent();
         if self.is_output_over(&mut session, len) {
             self.close_for_output(&mut session);
         }
-        self.account(&mut session);
-        self.sessions.insert(id, Some(session));
+        self.sessions.account(&mut session);
+        self.sessions.by_id.insert(id, Some(session));
     }
 
     /// Closes a client that has more output than it may.
     pub(super) fn bound_output(&mut self, session: &mut Session) {
         let len = session.unsent();
-        if len > self.limits.output_watched && self.is_output_over(session, len) {
+        if len > self.sessions.limits.output_watched && self.is_output_over(session, len) {
             self.close_for_output(session);
         }
     }
@@ -146,7 +155,7 @@ impl Shared {
     pub(super) fn bounds_output(&self, session: &Session) -> bool {
         let limits = &self.settings.client_output_buffer_limit;
         let limit = if ClientType::of(session) == ClientType::Pubsub { limits.pubsub } else { limits.normal };
-        limit.hard > 0 || limit.soft > 0 || self.limits.clients_bound > 0
+        limit.hard > 0 || limit.soft > 0 || self.sessions.limits.clients_bound > 0
     }
 
     /// Whether a client has so much output that it is to be closed: more than the hard limit, or more than the soft one for
@@ -157,7 +166,7 @@ impl Shared {
             ClientType::Pubsub => limits.pubsub,
             _ => limits.normal,
         };
-        let bound = self.limits.clients_bound;
+        let bound = self.sessions.limits.clients_bound;
         let excess = client_info::excess(len) as u64;
         if limit.hard > 0 && excess >= limit.hard || bound > 0 && len > bound && !session.no_evict {
             return true;
@@ -214,7 +223,7 @@ impl Shared {
         if session.close == Close::Now {
             output.truncate(start);
         }
-        if output.len() > self.limits.output_watched && self.is_output_over(session, output.len()) {
+        if output.len() > self.sessions.limits.output_watched && self.is_output_over(session, output.len()) {
             self.close_for_output(session);
             *output = Vec::new();
             return;
@@ -232,17 +241,10 @@ impl Shared {
         }
     }
 
-    /// The client that takes the most of those that may be closed for it.
-    fn largest_client(&self, at_least: usize) -> Option<SessionId> {
-        let sessions = self.sessions.values().filter_map(Option::as_deref);
-        let may_go = sessions.filter(|session| session.may_be_closed(at_least));
-        may_go.max_by_key(|session| (session.memory, session.id)).map(|session| session.id)
-    }
-
     fn evict_client(&mut self, id: SessionId, why: &str) {
         self.statistics.evicted_clients += 1;
         let now = self.clock.now;
-        if let Some(client) = self.session_mut(id).map(|session| client_info::describe(session, now, 0)) {
+        if let Some(client) = self.sessions.get_mut(id).map(|session| client_info::describe(session, now, 0)) {
             self.say(LogLevel::Notice, format!("Evicting client: {client} ({why})"));
         }
         self.kill(id);
@@ -250,12 +252,12 @@ impl Shared {
 
     /// Closes clients while all of them take more than `maxmemory-clients`, those that take the most first.
     pub(super) fn evict_clients(&mut self) {
-        if self.limits.clients_bound == 0 || self.limits.clients_memory <= self.limits.clients_bound {
+        if self.sessions.limits.clients_bound == 0 || self.sessions.limits.clients_memory <= self.sessions.limits.clients_bound {
             return;
         }
-        self.count_clients_memory();
-        while self.limits.clients_memory > self.limits.clients_bound {
-            let Some(id) = self.largest_client(1) else { return };
+        self.sessions.count_clients_memory();
+        while self.sessions.limits.clients_memory > self.sessions.limits.clients_bound {
+            let Some(id) = self.sessions.largest_client(1) else { return };
             self.evict_client(id, "clients take more than maxmemory-clients");
         }
     }
@@ -268,16 +270,16 @@ impl Server {
     pub fn relieve(&mut self, at_least: u64, excess: u64) -> bool {
         const WHY: &str = "memory is over maxmemory, and what clients take is all that could leave it";
         let shared = &mut self.shared;
-        shared.count_clients_memory();
-        if let Some(id) = shared.largest_client(WORTH_CLOSING.max(length(at_least))) {
+        shared.sessions.count_clients_memory();
+        if let Some(id) = shared.sessions.largest_client(WORTH_CLOSING.max(length(at_least))) {
             shared.evict_client(id, WHY);
             return true;
         }
-        let together = shared.limits.clients_memory as u64;
+        let together = shared.sessions.limits.clients_memory as u64;
         if together < at_least.max(shared.settings.maxmemory.0 / MANY_SHARE) {
             return false;
         }
-        let sessions = shared.sessions.values().filter_map(Option::as_deref);
+        let sessions = shared.sessions.by_id.values().filter_map(Option::as_deref);
         let may_go = sessions.filter(|session| session.may_be_closed(WORTH_CLOSING_OF_MANY));
         let mut largest: Vec<_> = may_go.map(|session| (session.memory, session.id)).collect();
         largest.sort_unstable_by(|a, b| b.cmp(a));
@@ -300,19 +302,19 @@ impl Server {
     /// Looks at all clients each second: gives back the room that they do not need, and closes those whose output has been
     /// over its soft limit for too long.
     pub(super) fn sweep_clients(&mut self, now: Millis) {
-        if now < self.shared.limits.next_sweep {
+        if now < self.shared.sessions.limits.next_sweep {
             return;
         }
-        self.shared.limits.next_sweep = now + SWEEP_MS;
+        self.shared.sessions.limits.next_sweep = now + SWEEP_MS;
         let mut watched = Vec::new();
-        for session in self.shared.sessions.values_mut().filter_map(Option::as_deref_mut) {
+        for session in self.shared.sessions.by_id.values_mut().filter_map(Option::as_deref_mut) {
             let kept = if now - session.last_interaction > IDLE_MS { 0 } else { BUFFER_KEPT };
             for buffer in [&mut session.query.bytes, &mut session.output.bytes] {
                 if buffer.is_empty() && buffer.capacity() > kept {
                     buffer.shrink_to(kept);
                 }
             }
-            if session.unsent() > self.shared.limits.output_watched {
+            if session.unsent() > self.shared.sessions.limits.output_watched {
                 watched.push(session.id);
             }
         }

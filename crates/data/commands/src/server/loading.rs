@@ -112,10 +112,10 @@ impl Server {
             if self.shared.tasks.loaded(id) {
                 continue;
             }
-            let Some(session) = self.shared.session_mut(id) else { continue };
+            let Some(session) = self.shared.sessions.get_mut(id) else { continue };
             session.loading = session.loading.saturating_sub(1);
             if session.loading == 0 {
-                self.shared.schedule.runnable.push_back(id);
+                self.shared.sessions.schedule.runnable.push_back(id);
             }
         }
     }

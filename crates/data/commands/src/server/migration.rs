@@ -172,7 +172,7 @@ impl Server {
     }
 
     fn answer_migration(&mut self, id: SessionId, number: u64, error: Option<String>) {
-        let Some(session) = self.shared.sessions.get_mut(&id).and_then(Option::as_deref_mut) else { return };
+        let Some(session) = self.shared.sessions.by_id.get_mut(&id).and_then(Option::as_deref_mut) else { return };
         let Some(blocked) = session.blocked.as_mut().filter(|blocked| blocked.migration == number) else { return };
         if let Some(error) = error {
             self.shared.end_blocking(id, Some(&error));

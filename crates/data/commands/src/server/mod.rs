@@ -38,6 +38,7 @@ mod loading;
 mod migration;
 pub(crate) mod monitor;
 mod outbox;
+mod outside;
 mod passing_on;
 mod pause;
 #[cfg(test)]
@@ -51,6 +52,7 @@ mod rename_tests;
 mod replication;
 pub mod scripts;
 mod sent;
+mod sessions;
 mod shared;
 mod slowlog;
 mod statistics;
@@ -118,7 +120,7 @@ pub struct Server {
     pub(crate) changes: Changes,
     effects: Effects,
     /// All else.
-    pub shared: Shared,
+    pub(crate) shared: Shared,
     /// The time of what runs now.
     now: Millis,
 }
@@ -143,22 +145,22 @@ impl Server {
 
     /// A client has come.
     pub fn connect(&mut self, address: String, local_address: String, now: Millis) -> SessionId {
-        let id = SessionId(self.shared.next_session);
-        self.shared.next_session += 1;
+        let id = SessionId(self.shared.sessions.next_id);
+        self.shared.sessions.next_id += 1;
         self.shared.statistics.connections += 1;
         let mut session = Session::new(id, now);
         session.connection.address = address;
         session.connection.local_address = local_address;
-        self.shared.become_default(&mut session);
-        self.shared.sessions.insert(id, Some(Box::new(session)));
+        self.shared.sessions.become_default(&mut session);
+        self.shared.sessions.by_id.insert(id, Some(Box::new(session)));
         id
     }
 
     /// The link to the master is there, from one address to another and by this socket; or it is there no more.
     pub fn set_master_client(&mut self, link: Option<(String, String, i32)>, now: Millis) {
         self.shared.replication.master_client = link.map(|(address, local_address, descriptor)| {
-            let mut session = Session::new(SessionId(self.shared.next_session), now);
-            self.shared.next_session += 1;
+            let mut session = Session::new(SessionId(self.shared.sessions.next_id), now);
+            self.shared.sessions.next_id += 1;
             session.is_master = true;
             session.connection.address = address;
             session.connection.local_address = local_address;
@@ -169,14 +171,14 @@ impl Server {
 
     /// The number of a client's socket, as `CLIENT LIST` shows it.
     pub fn set_descriptor(&mut self, id: SessionId, descriptor: i32) {
-        if let Some(session) = self.shared.session_mut(id) {
+        if let Some(session) = self.shared.sessions.get_mut(id) {
             session.connection.descriptor = descriptor;
         }
     }
 
     /// A client has gone.
     pub fn disconnect(&mut self, id: SessionId) {
-        let Some(Some(mut session)) = self.shared.sessions.remove(&id) else { return };
+        let Some(Some(mut session)) = self.shared.sessions.by_id.remove(&id) else { return };
         self.shared.forget_passed_on(&mut session);
         self.shared.set_imports(&mut session, false);
         self.shared.release(&mut session);
@@ -184,12 +186,12 @@ impl Server {
 
     /// Where to put what a client sent.
     pub fn input(&mut self, id: SessionId) -> Option<&mut Vec<u8>> {
-        self.shared.session_mut(id).map(|session| &mut session.query.bytes)
+        self.shared.sessions.get_mut(id).map(|session| &mut session.query.bytes)
     }
 
     /// How much of a client's query has come, how much is known to be missing, and how much of that has its room already.
     pub fn query_lens(&mut self, id: SessionId) -> Option<QueryLens> {
-        self.shared.session_mut(id).map(|session| {
+        self.shared.sessions.get_mut(id).map(|session| {
             let room = session.query.bytes.capacity() - session.query.bytes.len();
             let missing = session.query.missing;
             QueryLens { came: session.query_len(), missing, has_room: missing.min(room) }
@@ -198,17 +200,17 @@ impl Server {
 
     /// What is to be sent to a client, and whether its connection is to be closed then.
     pub fn output(&mut self, id: SessionId) -> Option<(&mut Vec<u8>, Close)> {
-        self.shared.session_mut(id).map(|session| (&mut session.output.bytes, session.close))
+        self.shared.sessions.get_mut(id).map(|session| (&mut session.output.bytes, session.close))
     }
 
     /// Whether a client has sent more than was run in this turn.
     pub fn has_more_to_run(&self, id: SessionId) -> bool {
-        self.shared.schedule.to_go_on.contains(&id)
+        self.shared.sessions.schedule.to_go_on.contains(&id)
     }
 
     /// Whether a client has replies to come for what it has sent, without anybody else doing something.
     pub fn owes_replies(&self, id: SessionId) -> bool {
-        let session = self.shared.sessions.get(&id).and_then(Option::as_deref);
+        let session = self.shared.sessions.by_id.get(&id).and_then(Option::as_deref);
         let has_some = |session: &Session| {
             !session.output.bytes.is_empty() || session.loading > 0 || session.output.awaits_reading
         };
@@ -217,13 +219,13 @@ impl Server {
 
     /// The sessions that have output, or are to be closed, since this was asked last.
     pub fn sessions_with_output(&mut self, ids: &mut Vec<SessionId>) {
-        if self.shared.observers.any {
+        if self.shared.sessions.observers.any {
             self.shared.broadcast_invalidations();
         }
         self.shared.evict_clients();
-        ids.append(&mut self.shared.schedule.with_output);
+        ids.append(&mut self.shared.sessions.schedule.with_output);
         for id in ids {
-            if let Some(session) = self.shared.session_mut(*id) {
+            if let Some(session) = self.shared.sessions.get_mut(*id) {
                 session.output.is_listed = false;
                 let len = session.unsent();
                 session.output.promise.look(len);
@@ -315,8 +317,8 @@ impl Server {
         if limit_ms == 0 {
             return;
         }
-        let listed = &mut self.shared.schedule.with_output;
-        for session in self.shared.sessions.values_mut().filter_map(Option::as_deref_mut) {
+        let listed = &mut self.shared.sessions.schedule.with_output;
+        for session in self.shared.sessions.by_id.values_mut().filter_map(Option::as_deref_mut) {
             let is_replica = session.replica.as_ref().is_some_and(|replica| replica.is_attached);
             let is_waiting = session.blocked.is_some() || session.postponed || session.is_subscriber() || is_replica;
             if !is_waiting && !session.listening.monitors && now - session.last_interaction > limit_ms {
@@ -348,7 +350,7 @@ impl Server {
 
     /// When [`tick`](Self::tick) has something to do next.
     pub fn next_deadline(&self) -> Option<Millis> {
-        let is_paused = self.shared.postponing.is_on() || !self.expires_by_itself();
+        let is_paused = self.shared.sessions.postponing.is_on() || !self.expires_by_itself();
         let mut expiring = None;
         for db in 0..if is_paused { 0 } else { self.keyspace.len() } {
             let first = self.keyspace.database(db).and_then(|database| database.expiring.first());
@@ -357,7 +359,7 @@ impl Server {
             }
         }
         let freeing = (!self.keyspace.graveyard.is_empty()).then_some(self.now);
-        let pause = self.shared.postponing.pause.map(pause::Pause::over_at);
+        let pause = self.shared.sessions.postponing.pause.map(pause::Pause::over_at);
         [expiring, pause, self.blocked_deadline(), freeing].into_iter().flatten().min()
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{Session, table::Flags};
 
-use super::{Found, Server, Shared};
+use super::{Found, Server, Shared, sessions::Sessions};
 
 /// What stands in the place of a secret.
 const REDACTED: &[u8] = b"(redacted)";
@@ -42,13 +42,20 @@ pub(crate) fn quote(text: &mut Vec<u8>, bytes: &[u8]) {
     text.push(b'"');
 }
 
+impl Sessions {
+    /// Whether somebody wants to know of all words of a command.
+    pub(super) fn sees_words(&self) -> bool {
+        !self.observers.monitors.is_empty() || self.observers.tracking.is_some()
+    }
+}
+
 impl Shared {
     /// Shows a session all commands from now on.
     pub(crate) fn monitor(&mut self, session: &mut Session) {
         if !session.listening.monitors {
             session.listening.monitors = true;
-            self.observers.monitors.push(session.id);
-            self.refresh_rights(session);
+            self.sessions.observers.monitors.push(session.id);
+            self.sessions.refresh_rights(session);
             self.refresh_onlookers();
         }
     }
@@ -57,27 +64,22 @@ impl Shared {
     pub(crate) fn end_monitoring(&mut self, session: &mut Session) {
         if session.listening.monitors {
             session.listening.monitors = false;
-            self.observers.monitors.retain(|id| *id != session.id);
-            self.refresh_rights(session);
+            self.sessions.observers.monitors.retain(|id| *id != session.id);
+            self.sessions.refresh_rights(session);
             self.refresh_onlookers();
         }
     }
 
     /// Looks again whether there is anything to be done around commands but to run them.
     pub(super) fn refresh_onlookers(&mut self) {
-        self.observers.any = self.is_looked_on() || !self.tasks.is_empty();
+        self.sessions.observers.any = self.is_looked_on() || !self.tasks.is_empty();
     }
 
     /// The same but for commands that are under way.
     pub(super) fn is_looked_on(&self) -> bool {
-        self.sees_words()
-            || self.postponing.is_on()
+        self.sessions.sees_words()
+            || self.sessions.postponing.is_on()
             || self.cluster.as_ref().is_some_and(|membership| !membership.pauses.is_empty())
-    }
-
-    /// Whether somebody wants to know of all words of a command.
-    pub(super) fn sees_words(&self) -> bool {
-        !self.observers.monitors.is_empty() || self.observers.tracking.is_some()
     }
 }
 
@@ -87,7 +89,7 @@ impl Server {
         // What administrators do is not shown: it may say too much.
         let is_script = is_script(found);
         let hidden = found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN);
-        if self.shared.observers.monitors.is_empty() || hidden && !is_script {
+        if self.shared.sessions.observers.monitors.is_empty() || hidden && !is_script {
             return;
         }
         let now_us = self.shared.host.time_us().unwrap_or(self.now.unsigned_abs() * 1000);
@@ -99,7 +101,7 @@ impl Server {
             quote(&mut line, &word);
         }
         line.extend_from_slice(b"\r\n");
-        for id in self.shared.observers.monitors.clone() {
+        for id in self.shared.sessions.observers.monitors.clone() {
             if id == session.id {
                 output.extend_from_slice(&line);
             } else {

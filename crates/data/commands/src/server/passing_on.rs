@@ -12,7 +12,7 @@ use crate::{
     table::Flags,
 };
 
-use super::{Found, Request, Server, Shared, shared::Forwards};
+use super::{Found, Request, Server, Shared, sessions::Forwards};
 
 /// A command that is passed on to other nodes: not an answer to anybody.
 pub(super) const PASSED_ON: Failure = Failure::text("TRYAGAIN the command goes to another node");
@@ -147,8 +147,8 @@ impl Forwards {
 impl Server {
     /// What other nodes have answered, and whether the session's next commands have to go there too.
     pub fn finish_passed_on(&mut self, number: u64, answer: Vec<u8>, is_bound: bool) {
-        let waiting = self.shared.forwards.waiting.iter().find(|(waiting, _)| *waiting == number);
-        if let Some(session) = waiting.copied().and_then(|(_, id)| self.shared.session_mut(id)) {
+        let waiting = self.shared.sessions.forwards.waiting.iter().find(|(waiting, _)| *waiting == number);
+        if let Some(session) = waiting.copied().and_then(|(_, id)| self.shared.sessions.get_mut(id)) {
             session.standing.is_bound = is_bound;
         }
         self.finish_forward(number, Ok(answer));

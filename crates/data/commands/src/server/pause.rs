@@ -27,32 +27,32 @@ pub(crate) struct Pause {
 impl Shared {
     /// Begins a pause, or makes the one that there is longer and stricter.
     pub(crate) fn begin_pause(&mut self, all: bool, until: Millis) {
-        let former = self.postponing.pause.unwrap_or(Pause { all, until });
-        self.postponing.pause = Some(Pause { all: all || former.all, until: until.max(former.until) });
+        let former = self.sessions.postponing.pause.unwrap_or(Pause { all, until });
+        self.sessions.postponing.pause = Some(Pause { all: all || former.all, until: until.max(former.until) });
         self.refresh_onlookers();
     }
 
     /// Ends the pause: those who waited go on.
     pub(crate) fn end_pause(&mut self) {
-        self.postponing.pause = None;
+        self.sessions.postponing.pause = None;
         self.let_postponed_go();
     }
 
     /// Has commands that write wait until the master has handed over.
     pub(crate) fn begin_failover(&mut self, failover: Failover) {
         self.replication.failover = Some(failover);
-        self.postponing.is_handing_over = true;
+        self.sessions.postponing.is_handing_over = true;
         self.refresh_onlookers();
     }
 
     pub(crate) fn let_postponed_go(&mut self) {
         self.refresh_onlookers();
-        for id in std::mem::take(&mut self.postponing.sessions) {
-            if let Some(session) = self.session_mut(id)
+        for id in std::mem::take(&mut self.sessions.postponing.sessions) {
+            if let Some(session) = self.sessions.get_mut(id)
                 && std::mem::take(&mut session.postponed)
             {
                 self.statistics.blocked -= 1;
-                self.schedule.runnable.push_back(id);
+                self.sessions.schedule.runnable.push_back(id);
             }
         }
     }
@@ -60,7 +60,7 @@ impl Shared {
     /// A session that goes waits no more.
     pub(super) fn forget_postponed(&mut self, session: &mut Session) {
         if std::mem::take(&mut session.postponed) {
-            self.postponing.sessions.retain(|id| *id != session.id);
+            self.sessions.postponing.sessions.retain(|id| *id != session.id);
             self.statistics.blocked -= 1;
         }
     }
@@ -120,12 +120,12 @@ impl Server {
         if self.shared.waits_for_slots(session, found, words) {
             return self.put_off(session);
         }
-        if !self.shared.postponing.is_on() {
+        if !self.shared.sessions.postponing.is_on() {
             return false;
         }
         // A transaction that began the pause is over by now.
         self.keyspace.expiry_paused = true;
-        let do_all_wait = self.shared.postponing.pause.is_some_and(|pause| pause.all);
+        let do_all_wait = self.shared.sessions.postponing.pause.is_some_and(|pause| pause.all);
         if session.listening.monitors || !do_all_wait && !self.shared.may_write(session, found, words) {
             return false;
         }
@@ -134,7 +134,7 @@ impl Server {
 
     pub(super) fn put_off(&mut self, session: &mut Session) -> bool {
         session.postponed = true;
-        self.shared.postponing.sessions.push(session.id);
+        self.shared.sessions.postponing.sessions.push(session.id);
         self.shared.statistics.blocked += 1;
         true
     }
@@ -142,7 +142,7 @@ impl Server {
     /// The master has handed over, or takes writes again: commands that waited run, or are refused.
     pub fn end_failover(&mut self) {
         self.shared.replication.failover = None;
-        if std::mem::take(&mut self.shared.postponing.is_handing_over) {
+        if std::mem::take(&mut self.shared.sessions.postponing.is_handing_over) {
             self.shared.let_postponed_go();
         }
     }
@@ -154,10 +154,10 @@ impl Server {
 
     /// Says whether there is room for more: commands that write wait until there is.
     pub fn set_no_room(&mut self, has_no_room: bool) {
-        if std::mem::replace(&mut self.shared.postponing.has_no_room, has_no_room) == has_no_room {
+        if std::mem::replace(&mut self.shared.sessions.postponing.has_no_room, has_no_room) == has_no_room {
             return;
         }
-        self.keyspace.expiry_paused = self.shared.postponing.is_on();
+        self.keyspace.expiry_paused = self.shared.sessions.postponing.is_on();
         if !self.keyspace.expiry_paused {
             self.shared.let_postponed_go();
         }
@@ -166,22 +166,22 @@ impl Server {
 
     /// Whether nothing of what a session has sent can run for now: for what its command waits, others or a disk must do something.
     pub fn is_waiting(&mut self, id: SessionId) -> bool {
-        let session = self.shared.session_mut(id);
+        let session = self.shared.sessions.get_mut(id);
         session.is_some_and(|session| session.postponed || session.loading > 0 || session.blocked.is_some())
     }
 
     /// Whether a command of a session waits for the end of a pause.
     pub fn is_postponed(&mut self, id: SessionId) -> bool {
-        self.shared.session_mut(id).is_some_and(|session| session.postponed)
+        self.shared.sessions.get_mut(id).is_some_and(|session| session.postponed)
     }
 
     /// Whether there is a pause; one whose time is over ends.
     pub(super) fn is_paused(&mut self) -> bool {
-        if self.shared.postponing.pause.is_some_and(|pause| pause.until < self.now) {
+        if self.shared.sessions.postponing.pause.is_some_and(|pause| pause.until < self.now) {
             self.shared.end_pause();
         }
         self.end_slot_pause_in_time();
-        self.keyspace.expiry_paused = self.shared.postponing.is_on();
+        self.keyspace.expiry_paused = self.shared.sessions.postponing.is_on();
         self.keyspace.expiry_paused
     }
 }

@@ -41,18 +41,18 @@ impl Session {
     pub fn go_on_with(&mut self, rest: Rest, shared: &mut Shared) {
         self.portions = Some(Box::new(Unfinished::new(rest)));
         self.loading += 1;
-        shared.schedule.portioned.push_back(self.id);
+        shared.sessions.schedule.portioned.push_back(self.id);
     }
 }
 
 impl Shared {
     /// Gives a client a long reply that is made. It waits for it already.
     pub(super) fn go_on_answering(&mut self, id: SessionId, reply: Pieces) {
-        let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { return };
+        let Some(mut session) = self.sessions.by_id.get_mut(&id).and_then(Option::take) else { return };
         session.portions = Some(Box::new(Unfinished::new(Rest::Made(reply))));
-        self.schedule.portioned.push_back(id);
+        self.sessions.schedule.portioned.push_back(id);
         self.bound_output(&mut session);
-        self.sessions.insert(id, Some(session));
+        self.sessions.by_id.insert(id, Some(session));
         self.send(id, b"");
     }
 
@@ -76,24 +76,36 @@ impl Shared {
 impl Server {
     /// Whether [`go_on`](Self::go_on) has something to do at once.
     pub fn can_go_on(&self) -> bool {
-        if self.has_steps() || !self.shared.schedule.runnable.is_empty() || !self.shared.schedule.to_go_on.is_empty() {
+        if self.has_steps()
+            || !self.shared.sessions.schedule.runnable.is_empty()
+            || !self.shared.sessions.schedule.to_go_on.is_empty()
+        {
             return true;
         }
         if self.has_readers() {
             return true;
         }
-        let sessions = self.shared.schedule.portioned.iter().filter_map(|id| self.shared.sessions.get(id)?.as_deref());
+        let sessions = self
+            .shared
+            .sessions
+            .schedule
+            .portioned
+            .iter()
+            .filter_map(|id| self.shared.sessions.by_id.get(id)?.as_deref());
         sessions.into_iter().any(|session| session.output.bytes.len() < OUTPUT_MAX)
     }
 
     /// Goes on with what takes several turns: replies that are given in portions, and commands in steps, for about a millisecond
     /// each.
     pub fn go_on(&mut self, now: Millis) {
-        self.shared.limits.made_at_once = 0;
+        self.shared.sessions.limits.made_at_once = 0;
         self.let_readers_go_on();
         let shared = &mut self.shared;
-        shared.schedule.runnable.extend(shared.schedule.to_go_on.drain(..));
-        if shared.schedule.portioned.is_empty() && shared.tasks.is_empty() && shared.schedule.runnable.is_empty() {
+        shared.sessions.schedule.runnable.extend(shared.sessions.schedule.to_go_on.drain(..));
+        if shared.sessions.schedule.portioned.is_empty()
+            && shared.tasks.is_empty()
+            && shared.sessions.schedule.runnable.is_empty()
+        {
             return;
         }
         self.now = now;
@@ -102,10 +114,10 @@ impl Server {
             self.go_on_with_tasks();
         }
         let end = (self.shared.clock.stopwatch)() + TURN_US;
-        for _ in 0..self.shared.schedule.portioned.len() {
-            let Some(id) = self.shared.schedule.portioned.pop_front() else { break };
+        for _ in 0..self.shared.sessions.schedule.portioned.len() {
+            let Some(id) = self.shared.sessions.schedule.portioned.pop_front() else { break };
             if self.give_portion(id, OUTPUT_MAX, end) {
-                self.shared.schedule.portioned.push_back(id);
+                self.shared.sessions.schedule.portioned.push_back(id);
             }
             if (self.shared.clock.stopwatch)() > end {
                 break;
@@ -121,7 +133,7 @@ impl Server {
         self.after_command();
         // Those who waited may not begin others.
         let from = std::mem::replace(&mut self.shared.step_limits.from, usize::MAX);
-        while let Some(id) = self.shared.schedule.portioned.pop_front() {
+        while let Some(id) = self.shared.sessions.schedule.portioned.pop_front() {
             while self.give_portion(id, usize::MAX, u64::MAX) {}
         }
         self.run_runnable();
@@ -130,11 +142,11 @@ impl Server {
 
     /// Gives a client a portion. Returns whether there is more.
     fn give_portion(&mut self, id: SessionId, output_max: usize, end: u64) -> bool {
-        let Some(mut session) = self.shared.sessions.get_mut(&id).and_then(Option::take) else { return false };
+        let Some(mut session) = self.shared.sessions.by_id.get_mut(&id).and_then(Option::take) else { return false };
         let has_more = self.give_portion_to(&mut session, output_max, end);
-        self.shared.account(&mut session);
+        self.shared.sessions.account(&mut session);
         self.list_output(&mut session);
-        self.shared.sessions.insert(id, Some(session));
+        self.shared.sessions.by_id.insert(id, Some(session));
         has_more
     }
 
@@ -178,7 +190,7 @@ impl Server {
             Ok(true) => {
                 session.output.bytes.append(&mut unfinished.later);
                 session.loading -= 1;
-                self.shared.schedule.runnable.push_back(session.id);
+                self.shared.sessions.schedule.runnable.push_back(session.id);
             }
             // An error in the middle of a reply would be taken for an element.
             Err(ref reason) => {

@@ -33,7 +33,7 @@ impl Shared {
     pub(crate) fn promise_replicas(&mut self, session: &mut Session, replicas: usize) {
         self.replication.note_promise(session.output.promise.replicas(), replicas);
         session.output.promise.set_replicas(replicas);
-        self.current.replicas = replicas;
+        self.sessions.current.replicas = replicas;
     }
 }
 
@@ -42,14 +42,14 @@ impl Server {
     /// something is safe.
     #[inline]
     pub fn is_output_plain(&self, id: SessionId) -> bool {
-        let session = self.shared.sessions.get(&id).and_then(Option::as_deref);
+        let session = self.shared.sessions.by_id.get(&id).and_then(Option::as_deref);
         session.is_some_and(|session| session.output.promise.is_plain)
     }
 
     /// How many replicas are to have what the output of a session tells of, as its client has asked for (`CLIENT REPLICA-ACK`).
     #[inline]
     pub fn take_promised_replicas(&mut self, id: SessionId) -> usize {
-        self.shared.session_mut(id).map_or(0, |session| session.output.promise.take_replicas())
+        self.shared.sessions.get_mut(id).map_or(0, |session| session.output.promise.take_replicas())
     }
 
     /// For how long the output of a session may still be sent: a node of a cluster must not acknowledge anything, nor tell of a key,
@@ -57,7 +57,7 @@ impl Server {
     #[inline]
     pub fn lease_left(&self, id: SessionId) -> Option<Duration> {
         let until = self.shared.cluster.as_ref()?.lease?;
-        let session = self.shared.sessions.get(&id)?.as_deref()?;
+        let session = self.shared.sessions.by_id.get(&id)?.as_deref()?;
         let left = || Duration::from_micros(until.saturating_sub(self.shared.stopwatch()));
         session.output.promise.is_under_lease.then(left)
     }

@@ -11,7 +11,7 @@ use resp::Reply;
 
 use crate::{Session, SessionId, pubsub::Medium, session::Close};
 
-use super::{Server, Shared};
+use super::{Server, Shared, sessions::Sessions};
 
 /// What a name takes that a session listens to, in its own table and in that of all: each has a copy of it.
 fn name_bytes(len: usize) -> usize {
@@ -19,9 +19,9 @@ fn name_bytes(len: usize) -> usize {
     ENTRIES + 2 * len
 }
 
-impl Shared {
+impl Sessions {
     /// Has a session listen. Returns whether it did not before.
-    pub fn subscribe(&mut self, session: &mut Session, medium: Medium, name: &[u8]) -> bool {
+    pub(crate) fn subscribe(&mut self, session: &mut Session, medium: Medium, name: &[u8]) -> bool {
         let new = session.listening(medium).insert(Bytes::from_slice(name));
         if new {
             session.listening.bytes += name_bytes(name.len());
@@ -31,7 +31,7 @@ impl Shared {
     }
 
     /// Has a session listen no more. Returns whether it did.
-    pub fn unsubscribe(&mut self, session: &mut Session, medium: Medium, name: &Bytes) -> bool {
+    pub(crate) fn unsubscribe(&mut self, session: &mut Session, medium: Medium, name: &Bytes) -> bool {
         let names = session.listening(medium);
         let was = names.remove(name);
         if was {
@@ -45,7 +45,7 @@ impl Shared {
     }
 
     /// Has a session listen to nothing any more.
-    pub fn unsubscribe_all(&mut self, session: &mut Session) {
+    pub(crate) fn unsubscribe_all(&mut self, session: &mut Session) {
         for medium in [Medium::Channel, Medium::Pattern, Medium::Shard] {
             for name in std::mem::take(session.listening(medium)) {
                 self.pubsub.remove(medium, &name, session.id);
@@ -54,15 +54,24 @@ impl Shared {
         session.listening.bytes = 0;
     }
 
+    /// How many listen to a channel.
+    pub(crate) fn listeners(&self, channel: &[u8]) -> usize {
+        let matching = self.pubsub.patterns.iter().filter(|(pattern, _)| glob::matches(pattern, channel));
+        let by_pattern: usize = matching.map(|(_, ids)| ids.len()).sum();
+        self.pubsub.channels.get(channel).map_or(0, |ids| ids.len()) + by_pattern
+    }
+}
+
+impl Shared {
     /// Gives a message to all who listen, and says how many they were. The session whose command runs is not among
     /// `sessions`: it gets its copy by `own`.
     pub fn publish(&mut self, medium: Medium, channel: &[u8], text: &[u8], own: &mut Own<'_, '_>) -> usize {
         let kind: &[u8] = if medium == Medium::Shard { b"smessage" } else { b"message" };
-        let direct = if medium == Medium::Shard { &self.pubsub.shards } else { &self.pubsub.channels };
+        let direct = if medium == Medium::Shard { &self.sessions.pubsub.shards } else { &self.sessions.pubsub.channels };
         let mut receivers: Vec<(SessionId, Option<Bytes>)> =
             direct.get(channel).into_iter().flatten().map(|id| (*id, None)).collect();
         if medium == Medium::Channel {
-            let matching = self.pubsub.patterns.iter().filter(|(pattern, _)| glob::matches(pattern, channel));
+            let matching = self.sessions.pubsub.patterns.iter().filter(|(pattern, _)| glob::matches(pattern, channel));
             receivers.extend(matching.flat_map(|(pattern, ids)| ids.iter().map(|id| (*id, Some(pattern.clone())))));
         }
         for (id, pattern) in &receivers {
@@ -89,13 +98,6 @@ impl Shared {
         receivers.len()
     }
 
-    /// How many listen to a channel.
-    pub fn listeners(&self, channel: &[u8]) -> usize {
-        let matching = self.pubsub.patterns.iter().filter(|(pattern, _)| glob::matches(pattern, channel));
-        let by_pattern: usize = matching.map(|(_, ids)| ids.len()).sum();
-        self.pubsub.channels.get(channel).map_or(0, |ids| ids.len()) + by_pattern
-    }
-
     /// Puts something into the output of a session, in its protocol. The one whose command runs gets it after the reply; if
     /// that is a script, before it.
     pub fn send_with(&mut self, id: SessionId, write: impl FnOnce(&mut Reply<'_>)) {
@@ -105,10 +107,10 @@ impl Shared {
             }
             return;
         }
-        if id == self.current.session && matches!(self.sessions.get(&id), Some(None)) {
-            return write(&mut Reply::new(&mut self.current.aside, self.current.protocol));
+        if id == self.sessions.current.session && matches!(self.sessions.by_id.get(&id), Some(None)) {
+            return write(&mut Reply::new(&mut self.sessions.current.aside, self.sessions.current.protocol));
         }
-        let Some(session) = self.session_mut(id).filter(|session| session.close != Close::Now) else { return };
+        let Some(session) = self.sessions.get_mut(id).filter(|session| session.close != Close::Now) else { return };
         let protocol = session.protocol;
         write(&mut Reply::new(session.output_for_others(), protocol));
         self.send(id, b"");

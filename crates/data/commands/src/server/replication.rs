@@ -46,7 +46,7 @@ impl Shared {
     /// How many replicas are to have what the client is told of whose command runs.
     #[inline]
     fn promised_replicas(&self) -> i64 {
-        self.settings.replica_ack.0.max(self.current.replicas as i64)
+        self.settings.replica_ack.0.max(self.sessions.current.replicas as i64)
     }
 
     #[cold]
@@ -107,7 +107,7 @@ impl Server {
                 None => format!(":{count}\r\n"),
                 Some(_) => format!("*2\r\n:{here}\r\n:{count}\r\n"),
             };
-            if let Some(session) = self.shared.session_mut(id)
+            if let Some(session) = self.shared.sessions.get_mut(id)
                 && let Some(blocked) = &mut session.blocked
             {
                 blocked.on_timeout = answer.into_bytes();
@@ -123,11 +123,11 @@ impl Server {
 
     /// Where a client comes from.
     pub fn session_address(&self, id: SessionId) -> Option<String> {
-        Some(self.shared.sessions.get(&id)?.as_deref()?.connection.address.clone())
+        Some(self.shared.sessions.by_id.get(&id)?.as_deref()?.connection.address.clone())
     }
 
     fn awaited_mut(&mut self, id: SessionId) -> Option<&mut AwaitedReplicas> {
-        self.shared.session_mut(id)?.blocked.as_mut()?.replicas.as_mut()
+        self.shared.sessions.get_mut(id)?.blocked.as_mut()?.replicas.as_mut()
     }
 
     /// Clients that wait for keys, or for replicas, wait in vain: the server is no master any more.
@@ -136,10 +136,10 @@ impl Server {
         let is_blocked = |session: &Session| {
             session.blocked.is_some()
                 && session.close == Close::No
-                && !self.shared.agent.is_awaited_by(session.id)
-                && !self.shared.forwards.is_passed_on_for(session)
+                && !self.shared.sessions.agent.is_awaited_by(session.id)
+                && !self.shared.sessions.forwards.is_passed_on_for(session)
         };
-        let sessions = self.shared.sessions.iter();
+        let sessions = self.shared.sessions.by_id.iter();
         let ids: Vec<SessionId> =
             sessions.filter(|(_, session)| session.as_deref().is_some_and(is_blocked)).map(|(id, _)| *id).collect();
         for id in ids {

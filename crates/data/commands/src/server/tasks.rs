@@ -491,10 +491,10 @@ impl Server {
 
     /// Makes a step of a task. Returns whether that was the last.
     fn step(&mut self, task: &mut Task, budget: usize) -> bool {
-        let own = self.shared.sessions.get_mut(&task.session).and_then(Option::take);
+        let own = self.shared.sessions.by_id.get_mut(&task.session).and_then(Option::take);
         let is_there = own.is_some();
         let mut session = own.unwrap_or_else(|| Box::new(Session::new(task.session, task.now)));
-        let is_gone = session.close == Close::Now || !self.shared.sessions.contains_key(&task.session);
+        let is_gone = session.close == Close::Now || !self.shared.sessions.by_id.contains_key(&task.session);
         let is_over = if is_gone && !task.found.command.flags.contains(Flags::WRITE) {
             // Nobody waits for what it would find.
             true
@@ -509,8 +509,8 @@ impl Server {
         };
         if is_there {
             session.making = if is_over { 0 } else { task.made_len() };
-            self.shared.account(&mut session);
-            self.shared.sessions.insert(task.session, Some(session));
+            self.shared.sessions.account(&mut session);
+            self.shared.sessions.by_id.insert(task.session, Some(session));
         }
         is_over
     }
@@ -570,7 +570,7 @@ impl Server {
             Some(window) => task.words.some(window.head, window.part.clone()),
             None => task.words.all(),
         };
-        let current = std::mem::replace(&mut self.shared.current.session, task.session);
+        let current = std::mem::replace(&mut self.shared.sessions.current.session, task.session);
         self.changes.classes = self.shared.settings.notify_keyspace_events.0;
         self.watch_changes();
         let dirty = self.changes.dirty;
@@ -600,7 +600,7 @@ impl Server {
             }
             let is_logged_so = self.changes.instead.is_none() && self.changes.dirty != dirty;
             if window.is_some() {
-                let is_head = !is_logged_so && !self.shared.sees_words();
+                let is_head = !is_logged_so && !self.shared.sessions.sees_words();
                 words = if is_head { task.words.some(HEAD, 0..0) } else { task.words.all() };
             }
             let (outcome, words_len) = (progress.map(|_| ()), task.words.len());
@@ -611,7 +611,7 @@ impl Server {
         } else if task.output.len() >= PIECE_FROM && task.work.appends() {
             task.pieces.push(std::mem::take(&mut task.output));
         }
-        self.shared.current.session = current;
+        self.shared.sessions.current.session = current;
         is_over
     }
 
@@ -662,13 +662,13 @@ impl Server {
     }
 
     fn release_waiting(&mut self, id: SessionId) {
-        let Some(session) = self.shared.session_mut(id) else { return };
+        let Some(session) = self.shared.sessions.get_mut(id) else { return };
         session.loading = session.loading.saturating_sub(1);
-        self.shared.schedule.runnable.push_back(id);
+        self.shared.sessions.schedule.runnable.push_back(id);
     }
 
     fn answer_task(&mut self, id: SessionId, mut reply: Pieces) {
-        match self.shared.sessions.get_mut(&id) {
+        match self.shared.sessions.by_id.get_mut(&id) {
             None => {}
             Some(None) => self.shared.tasks.replies.push((id, reply)),
             Some(Some(session)) => {

@@ -22,7 +22,7 @@ use crate::{
     table::Flags,
 };
 
-use super::{Found, Server, Shared};
+use super::{Found, Server, Shared, sessions::Sessions};
 
 /// The channel by which clients of the older protocol are told, if they listen to it.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
@@ -153,9 +153,9 @@ impl Tracking {
     }
 }
 
-impl Shared {
+impl Sessions {
     /// How much is remembered for clients' caches.
-    pub fn tracking_counts(&self) -> TrackingCounts {
+    pub(crate) fn tracking_counts(&self) -> TrackingCounts {
         self.observers.tracking.as_ref().map_or_else(TrackingCounts::default, |tracking| TrackingCounts {
             clients: tracking.clients,
             keys: tracking.keys.len(),
@@ -164,10 +164,36 @@ impl Shared {
         })
     }
 
+    fn tell_later(&mut self, id: SessionId, stale: Stale) {
+        if let Some(tracking) = &mut self.observers.tracking {
+            tracking.pending.push((id, stale));
+        }
+    }
+
+    /// Whether there are messages for sessions that were not in their places.
+    pub(super) fn has_pending_invalidations(&self) -> bool {
+        self.observers.tracking.as_ref().is_some_and(|tracking| !tracking.pending.is_empty())
+    }
+
+    /// Remembers what a client has read by a command.
+    fn remember_keys(&mut self, session: &Session, found: Found, words: &[&[u8]]) {
+        let Some(tracking) = self.observers.tracking.as_mut().filter(|_| session.caches()) else { return };
+        if found.command.flags.contains(Flags::PUBSUB) {
+            return;
+        }
+        for place in found.command.key_places_of(words) {
+            if let Some(key) = words.get(place) {
+                tracking.remember(key, session.id);
+            }
+        }
+    }
+}
+
+impl Shared {
     /// Has a session told of stale keys, as `options` say; prefixes are added to those that it has.
     pub(crate) fn track(&mut self, session: &mut Session, options: ClientTracking) {
         let seed = self.random.draw();
-        let tracking = self.observers.tracking.get_or_insert_with(|| Box::new(Tracking::new(seed)));
+        let tracking = self.sessions.observers.tracking.get_or_insert_with(|| Box::new(Tracking::new(seed)));
         let former = session.tracking.take();
         tracking.clients += usize::from(former.is_none());
         let mut prefixes = former.map(|former| former.prefixes).unwrap_or_default();
@@ -190,7 +216,7 @@ impl Shared {
 
     /// Has a session told of nothing any more. Where it is remembered is found out when the key changes.
     pub(crate) fn untrack(&mut self, session: &mut Session) {
-        let (Some(former), Some(tracking)) = (session.tracking.take(), &mut self.observers.tracking) else { return };
+        let (Some(former), Some(tracking)) = (session.tracking.take(), &mut self.sessions.observers.tracking) else { return };
         for prefix in former.prefixes {
             if let Some(state) = tracking.prefixes.get_mut(&prefix) {
                 state.clients.remove(&session.id);
@@ -202,15 +228,15 @@ impl Shared {
         tracking.silent.remove(&session.id);
         tracking.clients -= 1;
         if tracking.clients == 0 {
-            self.observers.tracking = None;
+            self.sessions.observers.tracking = None;
         }
         self.refresh_onlookers();
     }
 
     /// A key has changed: tells those who have it. If `by_itself`, who wants to hear nothing of its own changes hears nothing.
     fn invalidate(&mut self, key: &Bytes, by_itself: bool) {
-        let Some(tracking) = &mut self.observers.tracking else { return };
-        let silent = Some(self.current.session).filter(|id| by_itself && tracking.silent.contains(id));
+        let Some(tracking) = &mut self.sessions.observers.tracking else { return };
+        let silent = Some(self.sessions.current.session).filter(|id| by_itself && tracking.silent.contains(id));
         for id in tracking.forget(key) {
             if silent != Some(id) {
                 self.tell(id, Stale::Key(key.clone()));
@@ -220,9 +246,9 @@ impl Shared {
 
     /// Tells a client that something is stale. If a session that it takes is not in its place, that waits.
     fn tell(&mut self, id: SessionId, stale: Stale) {
-        let client = match self.sessions.get(&id) {
+        let client = match self.sessions.by_id.get(&id) {
             Some(Some(client)) => client,
-            Some(None) => return self.tell_later(id, stale),
+            Some(None) => return self.sessions.tell_later(id, stale),
             None => return,
         };
         let Some(tracking) = &client.tracking else { return };
@@ -232,11 +258,11 @@ impl Shared {
         }
         let protocol = client.protocol;
         let receiver = if tracking.redirect == 0 { id } else { SessionId(tracking.redirect) };
-        let (is_newer, is_listening) = match self.sessions.get(&receiver) {
+        let (is_newer, is_listening) = match self.sessions.by_id.get(&receiver) {
             Some(Some(other)) if other.close == Close::No => {
                 (other.protocol == Protocol::Resp3, receiver != id && other.is_subscriber())
             }
-            Some(None) => return self.tell_later(id, stale),
+            Some(None) => return self.sessions.tell_later(id, stale),
             _ => return self.tell_broken(id),
         };
         if !is_newer && !is_listening {
@@ -255,15 +281,9 @@ impl Shared {
         });
     }
 
-    fn tell_later(&mut self, id: SessionId, stale: Stale) {
-        if let Some(tracking) = &mut self.observers.tracking {
-            tracking.pending.push((id, stale));
-        }
-    }
-
     /// Tells a client that whoever was to be told instead of it has gone.
     fn tell_broken(&mut self, id: SessionId) {
-        let Some(client) = self.session_mut(id) else { return };
+        let Some(client) = self.sessions.get_mut(id) else { return };
         let Some(tracking) = &mut client.tracking else { return };
         tracking.broken = true;
         let redirect = i64::try_from(tracking.redirect).unwrap_or(i64::MAX);
@@ -276,14 +296,9 @@ impl Shared {
         }
     }
 
-    /// Whether there are messages for sessions that were not in their places.
-    pub(super) fn has_pending_invalidations(&self) -> bool {
-        self.observers.tracking.as_ref().is_some_and(|tracking| !tracking.pending.is_empty())
-    }
-
     /// Tells what waited until its session is in its place.
     pub(super) fn deliver_invalidations(&mut self) {
-        let Some(tracking) = &mut self.observers.tracking else { return };
+        let Some(tracking) = &mut self.sessions.observers.tracking else { return };
         for (id, stale) in std::mem::take(&mut tracking.pending) {
             self.tell(id, stale);
         }
@@ -291,11 +306,12 @@ impl Shared {
 
     /// Everything is stale.
     pub(super) fn invalidate_all(&mut self) {
-        let Some(tracking) = &mut self.observers.tracking else { return };
+        let Some(tracking) = &mut self.sessions.observers.tracking else { return };
         tracking.keys = HashIndex::new(tracking.keys.seed());
         tracking.items = 0;
         let mut ids: Vec<SessionId> = self
             .sessions
+            .by_id
             .iter()
             .filter(|(_, session)| session.as_ref().is_none_or(|session| session.tracking.is_some()))
             .map(|(id, _)| *id)
@@ -307,7 +323,7 @@ impl Shared {
     /// At the end of a turn: tells who named prefixes which of their keys have changed.
     pub(super) fn broadcast_invalidations(&mut self) {
         self.deliver_invalidations();
-        let Some(tracking) = &mut self.observers.tracking else { return };
+        let Some(tracking) = &mut self.sessions.observers.tracking else { return };
         if !std::mem::take(&mut tracking.has_changed) {
             return;
         }
@@ -319,7 +335,7 @@ impl Shared {
             }
             let all: std::rc::Rc<[u8]> = keys_array(changed.keys()).into();
             for id in &prefix.clients {
-                let session = self.sessions.get(id).and_then(Option::as_deref);
+                let session = self.sessions.by_id.get(id).and_then(Option::as_deref);
                 let is_silent =
                     session.and_then(|session| session.tracking.as_ref()).is_some_and(|tracking| tracking.no_loop);
                 if !is_silent {
@@ -336,7 +352,7 @@ impl Shared {
     /// Forgets keys, which counts as a change of each, while more are remembered than `tracking-table-max-keys` says.
     pub(super) fn limit_tracking(&mut self) {
         let most = usize::try_from(self.settings.tracking_table_max_keys.0).unwrap_or(usize::MAX);
-        let Some(tracking) = &mut self.observers.tracking else { return };
+        let Some(tracking) = &mut self.sessions.observers.tracking else { return };
         if most == 0 || tracking.keys.len() <= most {
             tracking.overruns = 0;
             return;
@@ -345,24 +361,11 @@ impl Shared {
         let effort = FORGET_AT_ONCE.saturating_mul(tracking.overruns);
         for _ in 0..effort {
             let random = self.random.draw();
-            let Some(tracking) = self.observers.tracking.as_ref().filter(|tracking| tracking.keys.len() > most) else {
+            let Some(tracking) = self.sessions.observers.tracking.as_ref().filter(|tracking| tracking.keys.len() > most) else {
                 break;
             };
             let Some(key) = tracking.keys.random(random).map(|tracked| tracked.key.clone()) else { break };
             self.invalidate(&key, false);
-        }
-    }
-
-    /// Remembers what a client has read by a command.
-    fn remember_keys(&mut self, session: &Session, found: Found, words: &[&[u8]]) {
-        let Some(tracking) = self.observers.tracking.as_mut().filter(|_| session.caches()) else { return };
-        if found.command.flags.contains(Flags::PUBSUB) {
-            return;
-        }
-        for place in found.command.key_places_of(words) {
-            if let Some(key) = words.get(place) {
-                tracking.remember(key, session.id);
-            }
         }
     }
 }
@@ -391,7 +394,7 @@ impl Server {
     pub(super) fn track_command(&mut self, session: &mut Session, found: Found, words: &[&[u8]]) {
         self.invalidate_modified();
         let reads = found.command.flags.contains(Flags::READONLY);
-        let Some(tracking) = &mut self.shared.observers.tracking else { return };
+        let Some(tracking) = &mut self.shared.sessions.observers.tracking else { return };
         if !reads || found.command.flags.contains(Flags::RUNS_SCRIPT) {
             return;
         }
@@ -400,23 +403,23 @@ impl Server {
             Some(running) if session.internal => {
                 running.cached.iter().for_each(|key| tracking.remember(key, running.session));
             }
-            _ => self.shared.remember_keys(session, found, words),
+            _ => self.shared.sessions.remember_keys(session, found, words),
         }
     }
 
     /// Tells of the keys that have changed since this was asked last.
     pub(super) fn invalidate_modified(&mut self) {
-        let Some(tracking) = &mut self.shared.observers.tracking else { return };
+        let Some(tracking) = &mut self.shared.sessions.observers.tracking else { return };
         if std::mem::take(&mut self.changes.flushed) {
             // That the keys are gone which somebody watches is said with it.
             tracking.seen = self.changes.modified.len();
             self.shared.invalidate_all();
             return;
         }
-        let current = self.shared.current.session;
+        let current = self.shared.sessions.current.session;
         let from = std::mem::replace(&mut tracking.seen, self.changes.modified.len());
         for (_, key) in self.changes.modified.get(from..).unwrap_or_default() {
-            if let Some(tracking) = &mut self.shared.observers.tracking {
+            if let Some(tracking) = &mut self.shared.sessions.observers.tracking {
                 tracking.note_change(key, current);
             }
             self.shared.invalidate(key, true);
@@ -425,7 +428,7 @@ impl Server {
 
     /// The keys that have changed are forgotten: others follow.
     pub(super) fn restart_tracking(&mut self) {
-        if let Some(tracking) = &mut self.shared.observers.tracking {
+        if let Some(tracking) = &mut self.shared.sessions.observers.tracking {
             tracking.seen = 0;
         }
     }

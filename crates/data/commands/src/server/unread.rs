@@ -14,7 +14,7 @@
 
 use crate::{Session, SessionId, session::Close};
 
-use super::{Server, Shared};
+use super::{Server, Shared, sessions::Sessions};
 
 /// How much may be left unread while memory is short.
 const UNREAD_MAX_SHORT: usize = 64 * 1024;
@@ -40,6 +40,14 @@ impl Unread {
     }
 }
 
+impl Sessions {
+    fn list_unread(&mut self, session: &mut Session) {
+        if !std::mem::replace(&mut session.output.unread_listed, true) {
+            self.unread.clients.push(session.id);
+        }
+    }
+}
+
 impl Shared {
     /// How much a client may have to read, besides as much as it has sent, when its next command begins.
     fn unread_max(&self, session: &Session) -> usize {
@@ -53,23 +61,17 @@ impl Shared {
             bound => length(bound / MEMORY_SHARE),
         };
         match most.min(UNREAD_MAX_SHORT) {
-            _ if self.unread.bytes > of_all => 0,
+            _ if self.sessions.unread.bytes > of_all => 0,
             least if self.condition.memory_short => least,
-            least => most.min(of_all / self.unread.clients.len().max(1)).max(least),
+            least => most.min(of_all / self.sessions.unread.clients.len().max(1)).max(least),
         }
     }
 
     /// Takes note of what a client has been given to read, of which it had some before.
     #[cold]
     pub(super) fn count_unread(&mut self, session: &mut Session, before: usize) {
-        self.unread.bytes = self.unread.bytes.saturating_add(session.output.bytes.len().saturating_sub(before));
-        self.list_unread(session);
-    }
-
-    fn list_unread(&mut self, session: &mut Session) {
-        if !std::mem::replace(&mut session.output.unread_listed, true) {
-            self.unread.clients.push(session.id);
-        }
+        self.sessions.unread.bytes = self.sessions.unread.bytes.saturating_add(session.output.bytes.len().saturating_sub(before));
+        self.sessions.list_unread(session);
     }
 
     /// Whether a client that has so much to read is to do so before its next command runs. It goes on then.
@@ -79,10 +81,10 @@ impl Shared {
             return false;
         }
         if !std::mem::replace(&mut session.output.awaits_reading, true) {
-            self.unread.waiting += 1;
+            self.sessions.unread.waiting += 1;
             self.statistics.unread_pauses += 1;
         }
-        self.list_unread(session);
+        self.sessions.list_unread(session);
         true
     }
 
@@ -96,43 +98,44 @@ impl Shared {
 impl Server {
     /// How much clients have to read that have much, together.
     pub fn unread_bytes(&self) -> usize {
-        self.shared.unread.bytes
+        self.shared.sessions.unread.bytes
     }
 
     /// Whether a client that had much to read can go on.
     pub(super) fn has_readers(&self) -> bool {
         let shared = &self.shared;
-        let sessions = shared.unread.clients.iter().filter_map(|id| shared.sessions.get(id)?.as_deref());
-        shared.unread.waiting > 0 && sessions.into_iter().any(|session| shared.has_read(session))
+        let sessions = shared.sessions.unread.clients.iter().filter_map(|id| shared.sessions.by_id.get(id)?.as_deref());
+        shared.sessions.unread.waiting > 0 && sessions.into_iter().any(|session| shared.has_read(session))
     }
 
     /// Has those go on that have read, and counts what the others have to read.
     pub(super) fn let_readers_go_on(&mut self) {
         let shared = &mut self.shared;
-        (shared.unread.bytes, shared.unread.waiting) = (0, 0);
-        let mut clients = std::mem::take(&mut shared.unread.clients);
+        (shared.sessions.unread.bytes, shared.sessions.unread.waiting) = (0, 0);
+        let mut clients = std::mem::take(&mut shared.sessions.unread.clients);
         clients.retain(|id| {
-            let Some(session) = shared.session_mut(*id) else { return false };
+            let Some(session) = shared.sessions.get_mut(*id) else { return false };
             let (len, waits) = (session.output.bytes.len(), session.output.awaits_reading);
             let stays = waits || len >= COUNTED_FROM;
             session.output.unread_listed = stays;
-            shared.unread.bytes = shared.unread.bytes.saturating_add(len);
-            shared.unread.waiting += usize::from(waits);
+            shared.sessions.unread.bytes = shared.sessions.unread.bytes.saturating_add(len);
+            shared.sessions.unread.waiting += usize::from(waits);
             stays
         });
-        shared.unread.clients = clients;
-        if shared.unread.waiting == 0 {
+        shared.sessions.unread.clients = clients;
+        if shared.sessions.unread.waiting == 0 {
             return;
         }
-        for at in 0..shared.unread.clients.len() {
-            let Some(id) = shared.unread.clients.get(at).copied() else { break };
-            let goes_on = shared.sessions.get(&id).and_then(Option::as_deref).is_some_and(|one| shared.has_read(one));
+        for at in 0..shared.sessions.unread.clients.len() {
+            let Some(id) = shared.sessions.unread.clients.get(at).copied() else { break };
+            let goes_on =
+                shared.sessions.by_id.get(&id).and_then(Option::as_deref).is_some_and(|one| shared.has_read(one));
             let now = self.now;
-            if let Some(session) = shared.session_mut(id).filter(|_| goes_on) {
+            if let Some(session) = shared.sessions.get_mut(id).filter(|_| goes_on) {
                 session.output.awaits_reading = false;
                 session.last_interaction = now;
-                shared.unread.waiting -= 1;
-                shared.schedule.runnable.push_back(id);
+                shared.sessions.unread.waiting -= 1;
+                shared.sessions.schedule.runnable.push_back(id);
             }
         }
     }

@@ -37,7 +37,7 @@ impl Server {
     ///
     /// The visitor may not see one of them.
     pub fn visit(&mut self, visitor: &Visitor, questions: &[&[&[u8]]]) -> Result<Vec<Vec<u8>>, Refusal> {
-        let acl = &self.shared.acl;
+        let acl = &self.shared.sessions.acl;
         let user = match &visitor.credentials {
             Some((name, password)) => {
                 let name = if name.is_empty() { b"default".as_slice() } else { name };

@@ -77,10 +77,10 @@ impl Server {
 
     /// Elements were read that a client waits for, or cannot be: its command finds out.
     pub fn warmed(&mut self, id: SessionId) {
-        let Some(session) = self.shared.session_mut(id) else { return };
+        let Some(session) = self.shared.sessions.get_mut(id) else { return };
         session.loading = session.loading.saturating_sub(1);
         if session.loading == 0 {
-            self.shared.schedule.runnable.push_back(id);
+            self.shared.sessions.schedule.runnable.push_back(id);
         }
     }
 }

@@ -16,15 +16,15 @@ impl Server {
 
     /// Fails the transactions of all that watch a key.
     pub(super) fn fail_watchers(&mut self, db: usize, key: &Bytes) {
-        if self.shared.watches.by_key.is_empty() {
+        if self.shared.sessions.watches.by_key.is_empty() {
             return;
         }
-        let Some(ids) = self.shared.watches.by_key.get(&(db, key.clone())) else { return };
+        let Some(ids) = self.shared.sessions.watches.by_key.get(&(db, key.clone())) else { return };
         for id in ids.clone() {
-            match self.shared.session_mut(id) {
+            match self.shared.sessions.get_mut(id) {
                 Some(session) => session.watch.has_failed = true,
                 // The session whose command runs is out of its place: it learns of it when it comes back.
-                None => self.shared.watches.own_failed = Some(id),
+                None => self.shared.sessions.watches.own_failed = Some(id),
             }
         }
     }
@@ -34,7 +34,7 @@ impl super::Shared {
     /// Watches a key for a session.
     pub fn watch(&mut self, session: &mut Session, key: &[u8]) {
         let watched = (session.db, Bytes::from_slice(key));
-        let ids = self.watches.by_key.entry(watched.clone()).or_default();
+        let ids = self.sessions.watches.by_key.entry(watched.clone()).or_default();
         // Either list may be long: of the keys of one session, and of the sessions of one key.
         let is_by_key = ids.len() < session.watch.keys.len();
         let is_known = if is_by_key { ids.contains(&session.id) } else { session.watch.keys.contains(&watched) };
@@ -50,11 +50,11 @@ impl super::Shared {
     pub fn unwatch(&mut self, session: &mut Session) {
         session.watch.bytes = 0;
         for watched in std::mem::take(&mut session.watch.keys) {
-            if let Some(ids) = self.watches.by_key.get_mut(&watched) {
+            if let Some(ids) = self.sessions.watches.by_key.get_mut(&watched) {
                 ids.retain(|id| *id != session.id);
                 if ids.is_empty() {
-                    self.watches.by_key.remove(&watched);
-                    fit(&mut self.watches.by_key);
+                    self.sessions.watches.by_key.remove(&watched);
+                    fit(&mut self.sessions.watches.by_key);
                 }
             }
         }

@@ -204,7 +204,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
         }
         self.ask_for_due(server, now);
         if now - self.checkpoints.synced.1 >= RETAIN_MS {
-            set_retention(&mut self.commit.log, &server.shared.settings);
+            set_retention(&mut self.commit.log, server.settings());
             self.retain(now);
         }
         match self.checkpoints.stage {
@@ -308,7 +308,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
 
     fn is_due(&self, server: &Server, now: Millis) -> bool {
         let behind = self.commit.log.end().0 - self.checkpoints.begun_offset.0;
-        let settings = &server.shared.settings;
+        let settings = server.settings();
         // A copy that is being made changes the tables before it is in the log.
         let dirty_bytes = self.tables.with(|tables| tables.dirty_bytes() as u64);
         let batch_bytes = if settings.maxmemory.0 > 0 {
@@ -345,7 +345,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
         self.tables.put_key_seed();
         self.tables.put_selected(self.selected);
         self.removals.mark(layout.dropped, self.tables.take_orphans());
-        if let Some(payload) = server.shared.scripting.functions.take_changed() {
+        if let Some(payload) = server.functions_mut().take_changed() {
             self.tables.put_functions(payload);
         }
         self.checkpoints.stage = Stage::Collecting;

@@ -71,7 +71,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
     /// Appends what took effect in this turn, and writes it if it is time. Returns the offset that replies of the turn, to so many
     /// `clients`, have to wait for; nothing if they need not.
     pub fn commit(&mut self, server: &mut Server, now: Millis, clients: usize) -> Result<Option<Offset>, ShardError> {
-        self.commit.promise.is_durable = server.shared.settings.appendfsync == Fsync::Always;
+        self.commit.promise.is_durable = server.settings().appendfsync == Fsync::Always;
         let had_trouble = self.commit.trouble.is_some();
         let has_changed = self.append(server, now)?;
         let is_all = self.commit.awaited > 0 && self.commit.awaited <= clients;
@@ -120,7 +120,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
     /// Refuses commands that write, for a reason that has nothing to do with the disk, or lets them be.
     pub(crate) fn refuse_writes(&mut self, server: &mut Server, refusal: Option<String>) {
         self.commit.refusal = refusal;
-        server.shared.condition.refuse_writes = self.commit.trouble.clone().or_else(|| self.commit.refusal.clone());
+        server.condition_mut().refuse_writes = self.commit.trouble.clone().or_else(|| self.commit.refusal.clone());
     }
 
     /// Replies wait from now on until so many replicas have acknowledged what they tell of; those of clients that have asked for more
@@ -183,7 +183,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
         match self.commit.log.write() {
             Ok(written) => {
                 if self.commit.trouble.take().is_some() {
-                    server.shared.condition.refuse_writes.clone_from(&self.commit.refusal);
+                    server.condition_mut().refuse_writes.clone_from(&self.commit.refusal);
                 }
                 let is_first = self.commit.idle_at.is_some_and(|idle_at| written.end > idle_at);
                 if is_first {
@@ -204,7 +204,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
             Err(oplog::LogError::SyncFailed) => Err(oplog::LogError::SyncFailed.into()),
             Err(error) => {
                 let reason = format!("MISCONF Errors writing to the log: {}", chain(&error));
-                server.shared.condition.refuse_writes = Some(reason.clone());
+                server.condition_mut().refuse_writes = Some(reason.clone());
                 self.commit.trouble = Some(reason);
                 Ok(())
             }

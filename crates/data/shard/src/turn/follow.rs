@@ -216,7 +216,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
             return Err(FollowError::Gap { offset: from, end });
         }
         persistence.set_history(history, now)?;
-        self.server.shared.replication_id = history.to_string();
+        self.server.set_history(history.to_string());
         Ok(())
     }
 
@@ -238,7 +238,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         if entry.offset != end {
             return Err(FollowError::Gap { offset: entry.offset, end });
         }
-        let known = (&self.server.shared.table, self.server.keyspace.len());
+        let known = (self.server.table(), self.server.keyspace.len());
         check_piece(&mut following.effects, known, entry)?;
         self.room.pace.spend(entry.commands.len() as u64);
         run(&mut self.server, following, entry, &*self.world)?;
@@ -255,7 +255,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     pub fn begin_history(&mut self, history: ReplicationId, now: Millis) -> Result<(), ShardError> {
         if let Some(persistence) = &mut self.persistence {
             persistence.set_history(history, now)?;
-            self.server.shared.replication_id = history.to_string();
+            self.server.set_history(history.to_string());
         }
         Ok(())
     }
@@ -273,7 +273,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         persistence.set_history(history, now)?;
         persistence.refuse_writes(&mut self.server, None);
         self.server.set_following(false);
-        self.server.shared.replication_id = history.to_string();
+        self.server.set_history(history.to_string());
         self.role = Role::Master;
         Ok(())
     }

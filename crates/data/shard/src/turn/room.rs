@@ -100,10 +100,10 @@ impl Room {
 impl<D: Disk, W: Workers> Shard<D, W> {
     /// Measures how much memory is used, each now and then.
     pub fn measure_memory(&mut self, now: Millis) {
-        let shared = &mut self.server.shared;
         let used = self.room.memory.used();
-        shared.statistics.peak_memory = shared.statistics.peak_memory.max(used);
-        self.room.memory.tick(now, used, shared.settings.maxmemory.0);
+        let peak = &mut self.server.statistics_mut().peak_memory;
+        *peak = used.max(*peak);
+        self.room.memory.tick(now, used, self.server.settings().maxmemory.0);
     }
 
     /// Says how fast clients that had to wait may go on now.
@@ -117,7 +117,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     pub(crate) fn make_room(&mut self, now: Millis, may_close_clients: bool) {
         let (short, bound) = self.memory_bounds();
         let mut used = self.room.memory.used();
-        let peak = &mut self.server.shared.statistics.peak_memory;
+        let peak = &mut self.server.statistics_mut().peak_memory;
         *peak = used.max(*peak);
         let lets_go = self.lets_go();
         if bound > 0 && used > short {
@@ -137,16 +137,15 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         }
         self.room.has_none_to_evict = false;
         if bound > 0 && used + owed > enough && !is_freeing {
-            let samples = self.server.shared.settings.maxmemory_samples.0.unsigned_abs() as usize;
+            let samples = self.server.settings().maxmemory_samples.0.unsigned_abs() as usize;
             // What is to be told of keys that went is gone when this turn is over.
             let (mut to_tell, mut misses) = (0, 0);
             for _ in 0..EVICT_MAX {
                 let (server, memory) = (&mut self.server, &self.room.memory);
-                let random = &mut server.shared.random;
                 let has_gone = match lets_go {
-                    false => server.keyspace.evict_clean(random, samples.max(SAMPLES_MIN)),
+                    false => server.evict_clean(samples.max(SAMPLES_MIN)),
                     true => {
-                        let took = match server.keyspace.evict_absent(random, samples) {
+                        let took = match server.evict_absent(samples) {
                             true => Some(0),
                             false => server.evict(&|| memory.used() as usize),
                         };
@@ -246,7 +245,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         if self.role.is_follower() {
             return false;
         }
-        let settings = &self.server.shared.settings;
+        let settings = self.server.settings();
         let by_policy = settings.maxmemory_policy != MaxmemoryPolicy::NoEviction && settings.tables_size_max.0 == 0;
         self.persistence.is_none() || by_policy
     }
@@ -259,10 +258,10 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         // What leaves a follower for good is what has left its master.
         let Some(persistence) = self.persistence.as_mut().filter(|_| !self.role.is_follower()) else { return };
         let server = &mut self.server;
-        if server.shared.settings.maxmemory_policy == MaxmemoryPolicy::NoEviction {
+        if server.settings().maxmemory_policy == MaxmemoryPolicy::NoEviction {
             return;
         }
-        if server.shared.settings.tables_size_max.0 == 0 {
+        if server.settings().tables_size_max.0 == 0 {
             if server.keyspace.is_partial() {
                 let (short, bound) = self.memory_bounds();
                 let is_short = bound > 0 && self.room.memory.used() > short;
@@ -270,7 +269,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
             }
             return;
         }
-        let bound = server.shared.settings.tables_size_max.0;
+        let bound = server.settings().tables_size_max.0;
         let keys = (0..server.keyspace.len()).filter_map(|db| server.keyspace.database(db)).map(Database::len).sum();
         let figures = persistence.figures();
         let tables =
@@ -289,7 +288,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     /// From where on memory is short, and its bound. With tables the room between them is for what they do not have yet.
     #[inline]
     pub(crate) fn memory_bounds(&self) -> (u64, u64) {
-        let settings = &self.server.shared.settings;
+        let settings = self.server.settings();
         let bound = settings.maxmemory.0;
         let can_give = self.persistence.is_some() || settings.maxmemory_policy != MaxmemoryPolicy::NoEviction;
         // Refusing commands would make nothing smaller but what is allocated.
@@ -324,7 +323,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
             }
             _ => None,
         };
-        let behind_max = self.server.shared.settings.tables_behind_max.0;
+        let behind_max = self.server.settings().tables_behind_max.0;
         let in_log =
             persistence.and_then(|persistence| LogAllowance::left(persistence.behind(), behind_max / 2, behind_max));
         let left = match (in_memory, in_log) {
@@ -332,19 +331,19 @@ impl<D: Disk, W: Workers> Shard<D, W> {
             (memory, log) => memory.or(log),
         };
         self.room.has_no_room = left.is_some_and(|left| left <= 0.0);
-        self.server.shared.condition.memory_short = is_short;
+        self.server.condition_mut().memory_short = is_short;
         // Who only reads goes on.
         self.server.set_no_room(self.room.has_no_room);
         self.room.pace.refill(now, left.filter(|_| !self.room.has_no_room));
         // What is gone makes room by itself, and more keys go at the end of the turn.
         let is_freeing = !self.server.keyspace.graveyard.is_empty() || self.lets_go() && !self.room.has_none_to_evict;
-        self.server.shared.condition.memory_full =
+        self.server.condition_mut().memory_full =
             bound > 0 && used > bound && !is_behind && !waits_for_files && !is_freeing || self.is_too_far_behind();
     }
 
     /// Whether the tables cannot be written, and have so much to take already that nothing more may come.
     fn is_too_far_behind(&self) -> bool {
-        let behind_max = self.server.shared.settings.tables_behind_max.0;
+        let behind_max = self.server.settings().tables_behind_max.0;
         let has_failed =
             |persistence: &&Persistence<D, W>| persistence.has_failed() && persistence.behind() > behind_max;
         behind_max > 0 && self.persistence.as_ref().filter(has_failed).is_some()

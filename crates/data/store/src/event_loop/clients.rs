@@ -200,7 +200,7 @@ impl EventLoop {
         let before = input.len();
         let outcome = connection.read(&mut sockets.scratch, input);
         let came = input.len() - before;
-        let statistics = &mut self.shard.server.shared.statistics;
+        let statistics = self.shard.server.statistics_mut();
         statistics.reads += 1;
         statistics.input_bytes += came as u64;
         // The end of what it sends is still to be met.
@@ -210,13 +210,13 @@ impl EventLoop {
             return;
         }
         drop(guard);
-        let before = self.shard.server.shared.statistics.processed;
+        let before = self.shard.server.statistics().processed;
         self.shard.run(session, now);
         if self.has_lanes
             && let Some(connection) = self.sockets.borrow_mut().connections.get_mut(token)
         {
             // They may have reset what is counted.
-            connection.note_commands(self.shard.server.shared.statistics.processed.saturating_sub(before));
+            connection.note_commands(self.shard.server.statistics().processed.saturating_sub(before));
         }
         if outcome == ReadOutcome::More || has_ended {
             self.resume.push(session);

@@ -26,25 +26,26 @@ impl EventLoop {
     /// What is looked at now and then: figures for those who ask, and settings that the process follows.
     pub(super) fn look_around(&mut self, now: Millis) {
         self.shard.measure_memory(now);
-        let shared = &mut self.shard.server.shared;
-        messages::set_level(shared.settings.loglevel);
-        for line in shared.log.lines.drain(..) {
+        let server = &mut self.shard.server;
+        messages::set_level(server.settings().loglevel);
+        for line in server.take_log_lines() {
             messages::say(line.level, &line.text);
         }
-        self.oom_score.apply(&shared.settings);
+        self.oom_score.apply(server.settings());
         self.shard.tell_figures();
     }
 
     /// Ends as the setting of the signal says; without a word of it with a checkpoint, which `nosave` leaves out.
     pub(super) fn end_by(&mut self, signal: Ending) {
-        let shared = &mut self.shard.server.shared;
+        let server = &mut self.shard.server;
         let words = match signal {
-            Ending::Interrupt => &shared.settings.shutdown_on_sigint,
-            Ending::Terminate => &shared.settings.shutdown_on_sigterm,
+            Ending::Interrupt => &server.settings().shutdown_on_sigint,
+            Ending::Terminate => &server.settings().shutdown_on_sigterm,
         };
-        shared.shutdown.without_checkpoint = words.has("nosave");
-        let waits =
-            if shared.debug.periodic_paused { &mut shared.shutdown.waits } else { &mut shared.shutdown.is_asked };
+        let (without_checkpoint, is_to_wait) = (words.has("nosave"), server.is_periodic_paused());
+        let shutdown = server.shutdown_mut();
+        shutdown.without_checkpoint = without_checkpoint;
+        let waits = if is_to_wait { &mut shutdown.waits } else { &mut shutdown.is_asked };
         *waits = true;
     }
 
@@ -72,7 +73,7 @@ impl EventLoop {
             },
             Request::AskAgent(request) => {
                 let link = self.agent_link.get_or_insert_with(|| AgentLink::new(waker()));
-                link.send(request, &self.shard.server.shared.settings);
+                link.send(request, self.shard.server.settings());
             }
             Request::AskMaster(forward) => self.ask_master(forward)?,
             Request::AskNodes(forward) => {
@@ -104,22 +105,22 @@ impl EventLoop {
     }
 
     fn follow_settings(&mut self) {
-        self.oom_score.apply(&self.shard.server.shared.settings);
+        self.oom_score.apply(self.shard.server.settings());
         if let Some(persistence) = self.shard.persistence() {
-            persistence.follow_settings(&self.shard.server.shared.settings);
-            opening::warn_of_little(&self.shard.server.shared.settings);
+            persistence.follow_settings(self.shard.server.settings());
+            opening::warn_of_little(self.shard.server.settings());
         }
     }
 
     /// Has a command sent to the master.
     fn ask_master(&mut self, forward: Forward) -> Result<(), StoreError> {
-        let shared = &self.shard.server.shared;
-        let Some(master) = shared.replication.master() else {
+        let server = &self.shard.server;
+        let Some(master) = server.replication().master() else {
             let reason = "TRYAGAIN this server has become a master: nothing has changed";
             self.shard.server.finish_forward(forward.number, Err(reason.into()));
             return Ok(());
         };
-        let upstream = Upstream::new((master.host.clone(), master.port), &shared.settings);
+        let upstream = Upstream::new((master.host.clone(), master.port), server.settings());
         let new = || Forwarder::new(upstream.clone(), Arc::clone(&self.waker));
         let forwarder = self.forwarder.get_or_insert_with(new);
         forwarder.set_upstream(upstream);
@@ -131,7 +132,7 @@ impl EventLoop {
         let server = &self.shard.server;
         let nodes = match &mut self.nodes {
             Some(nodes) => nodes,
-            none => none.insert(OtherNodes::start(&server.shared.settings, Arc::clone(&self.waker))?),
+            none => none.insert(OtherNodes::start(server.settings(), Arc::clone(&self.waker))?),
         };
         nodes.learn(server.known_cluster());
         Ok(nodes)
@@ -144,11 +145,11 @@ impl EventLoop {
             while let Some(migrated) = migrations.outcome() {
                 server.finish_migration(&migrated, now);
             }
-            server.shared.migrations.sockets = migrations.sockets();
+            server.set_migration_sockets(migrations.sockets());
         }
         server.look_for_master();
         if let Some(forwarder) = &mut self.forwarder {
-            if server.shared.replication.master().is_none() {
+            if server.replication().master().is_none() {
                 forwarder.close();
             }
             while let Some((number, answer)) = forwarder.outcome() {

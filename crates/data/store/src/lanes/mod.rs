@@ -302,7 +302,7 @@ impl Lanes {
             };
             if let Told::Input(len) = told {
                 let bytes = lane.inbox.take(len);
-                let statistics = &mut server.shared.statistics;
+                let statistics = server.statistics_mut();
                 statistics.reads += 1;
                 statistics.threaded_reads += 1;
                 statistics.input_bytes += len as u64;
@@ -373,7 +373,7 @@ impl Lanes {
             lane.outbox.push(session, Order::CloseAfterOutput, b"");
         }
         if sent > 0 {
-            let statistics = &mut server.shared.statistics;
+            let statistics = server.statistics_mut();
             statistics.writes += 1;
             statistics.threaded_writes += 1;
             statistics.output_bytes += sent as u64;

@@ -49,9 +49,7 @@ pub struct Sample {
 impl Sample {
     /// That of this moment.
     pub fn of(server: &Server, now: Millis, used: u64) -> Self {
-        let (shared, space) = (&server.shared, &server.keyspace);
-        let statistics = &shared.statistics;
-        let figures = &shared.persistence;
+        let (statistics, figures, space) = (server.statistics(), server.persistence_figures(), &server.keyspace);
         Self {
             at: now.div_euclid(STEP_MS),
             commands: statistics.processed,
@@ -64,7 +62,7 @@ impl Sample {
             expired: space.expired,
             evicted: space.evicted,
             log: figures.log.1,
-            clients: shared.sessions.len() as u64,
+            clients: server.sessions_len() as u64,
             memory: used,
             behind: figures.log.1.saturating_sub(figures.applied),
         }

@@ -26,7 +26,7 @@ use commands::{
 use engine::Batch;
 use mio::{Poll, Token, Waker};
 use oplog::{Log, disk::RealDisk};
-use replication::replica::Position;
+use replication::{parting::Parting, replica::Position};
 use shard::records::ShardTables;
 
 use crate::{
@@ -41,7 +41,7 @@ use crate::{
     messages, opening,
 };
 
-use super::set_aside::{self, Parting, Saved};
+use super::set_aside::{self, Saved};
 
 /// So many bytes of values are in memory before they are written to the tables.
 const PIECE_BYTES: usize = 64 << 20;

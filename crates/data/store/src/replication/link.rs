@@ -19,7 +19,7 @@ use mio::Waker;
 use oplog::{Offset, ReplicationId};
 use replication::{
     cut::Piece,
-    parting::{Histories, parted_at},
+    parting::{Histories, Parting},
     replica::{Event, Link, LinkError, LinkOptions, LinkState, Position},
 };
 use rustix::{
@@ -33,7 +33,6 @@ use crate::{clock, messages};
 use super::{
     ask,
     copy::{self, Copied},
-    set_aside::Parting,
 };
 
 /// How long is waited at most for something to come.
@@ -298,11 +297,7 @@ impl Driver<'_> {
                 return Parting::Unrelated;
             }
         };
-        match parted_at(own, &theirs) {
-            None => Parting::Unrelated,
-            Some(parted) if parted < own.end => Parting::At(parted),
-            Some(_) => Parting::Nowhere,
-        }
+        Parting::between(own, &theirs)
     }
 
     fn give_pending(&mut self) -> Result<(), Ended> {

@@ -16,7 +16,6 @@ mod copy;
 mod failover;
 mod feed;
 mod link;
-mod promises;
 mod replicas;
 mod set_aside;
 
@@ -24,16 +23,19 @@ use std::{io, sync::Arc};
 
 use commands::{
     config::{LogLevel, Settings},
-    replication::{MasterLink, Request, Role},
+    replication::{Attach, Replica, ReplicaState, Request},
 };
 use keyspace::Millis;
 use mio::Waker;
-use oplog::ReplicationId;
+use oplog::{Offset, ReplicationId};
 use replication::{
+    conductor::{Action, Conductor, Situation},
+    failover::{Candidate, Plan},
     parting::Histories,
+    promises::Promises,
     replica::{LinkOptions, LinkState, Position},
 };
-use shard::{chain, follow::Piece};
+use shard::{chain, follow::Piece, release::Acknowledged};
 
 use crate::{
     StoreError, clock,
@@ -46,17 +48,12 @@ use crate::{
 
 use self::{
     copy::Copied,
-    failover::TakeOver,
     link::{FromLink, LinkThread},
-    promises::Promises,
     replicas::Replicas,
-    set_aside::Parting,
 };
 
 pub use copy::finish as finish_copy;
 
-/// How long is waited before the master is tried again, in milliseconds.
-const RETRY_MS: Millis = 1000;
 /// So many bytes of the master's log are applied in a turn: clients are served in between.
 const APPLIED_MAX: usize = 4 << 20;
 
@@ -67,18 +64,12 @@ pub struct Replicator {
     asked: Vec<Request>,
     /// What follows the master; nothing on a master, or before the next try.
     link: Option<LinkThread>,
-    /// When the master is tried again.
-    retry_at: Millis,
-    /// What was said last of why the link is down: it is said once.
-    last_failure: Option<String>,
+    /// What decides when to do something.
+    conductor: Conductor,
     replicas: Replicas,
     promises: Promises,
-    /// Old data are being given up, and may be set aside in part: when it is looked for that next.
-    looks_for_files_at: Option<Millis>,
-    /// When those who follow the log by a name are looked for next.
-    looks_for_followers_at: Millis,
-    /// The master has asked to be relieved.
-    taking_over: Option<TakeOver>,
+    /// How the master has asked to be relieved.
+    taking_over: Option<Attach>,
 }
 
 impl Replicator {
@@ -89,18 +80,15 @@ impl Replicator {
             waker,
             asked: Vec::new(),
             link: None,
-            retry_at: 0,
-            last_failure: None,
+            conductor: Conductor::default(),
             promises: Promises::default(),
-            looks_for_files_at: Some(0),
-            looks_for_followers_at: 0,
             taking_over: None,
         }
     }
 
     /// Takes over the role that the folder or the settings say.
     pub fn begin(&mut self, shard: &mut Shard, folder: &StoreFolder) -> Result<(), StoreError> {
-        let configured = shard.server.shared.settings.replicaof.0.clone();
+        let configured = shard.server.settings().replicaof.0.clone();
         let begun = role::begin(folder.root(), configured);
         if begun.may_have_lost && begun.master.is_none() {
             // What this machine lost in a crash, replicas may have: they have parted from here on.
@@ -109,9 +97,7 @@ impl Replicator {
         }
         self.tell_histories(shard);
         if let Some((host, port)) = begun.master {
-            let shared = &mut shard.server.shared;
-            shared.settings.replicaof.0 = Some((host.clone(), port));
-            shared.replication.role = Role::Replica(Box::new(MasterLink::new(host, port)));
+            shard.server.set_master(host, port);
             self.asked.push(Request::Follow);
         }
         Ok(())
@@ -123,9 +109,9 @@ impl Replicator {
         let is_follower = shard.role().is_follower();
         let wanted = match is_follower {
             true => 0,
-            false => usize::try_from(shard.server.shared.settings.replica_ack.0).unwrap_or(usize::MAX),
+            false => usize::try_from(shard.server.settings().replica_ack.0).unwrap_or(usize::MAX),
         };
-        let replication = &mut shard.server.shared.replication;
+        let replication = shard.server.replication_mut();
         let more = replication.promised().filter(|_| !is_follower).max().unwrap_or(0);
         if wanted == 0 && more == 0 && self.promises.is_empty() {
             return;
@@ -133,12 +119,13 @@ impl Replicator {
         let asked: Vec<usize> = replication.promised().filter(|_| !is_follower).chain([wanted]).collect();
         let Some(end) = shard.persistence().map(|persistence| persistence.log().end()) else { return };
         self.promises.follow(&asked, end);
-        self.promises.note_acknowledged(&self.replicas.acknowledged(shard, wanted), end);
-        let replication = &mut shard.server.shared.replication;
+        self.promises.handle_acknowledged(&self.replicas.acknowledged(shard, wanted), end);
+        let replication = shard.server.replication_mut();
         replication.asks_for_acks |= replication.has_news && replication.waits_to_be_asked();
         if let Some(persistence) = shard.persistence_mut() {
             persistence.wait_for_replicas(wanted, more);
-            persistence.set_acknowledged(self.promises.kept());
+            let kept = self.promises.kept().map(|(replicas, offset)| Acknowledged { replicas, offset });
+            persistence.set_acknowledged(kept.collect());
         }
     }
 
@@ -166,24 +153,27 @@ impl Replicator {
                 }
                 Request::Promote => self.promote(shard, folder, now)?,
                 Request::Attach(attach) => self.replicas.attach(shard, sockets, folder, attach, now),
-                Request::TakeOver(attach) => self.taking_over = Some(TakeOver::new(attach, now)),
+                Request::TakeOver(attach) => {
+                    let next = attach.from.as_ref().map(|(_, next)| next.as_slice());
+                    self.conductor.handle_take_over(next, now);
+                    self.taking_over = Some(attach);
+                }
                 Request::Reconnect => self.reconnect(shard, now),
                 Request::AbortFailover => self.abort_failover(shard, folder, "Failover manually aborted", now)?,
             }
         }
-        self.look_for_files(shard, folder, now);
+        self.act(shard, sockets, folder, now)?;
         self.replicas.take_released(shard, sockets, folder, now);
         self.replicas.begin_those_behind(shard, folder, now);
         let is_busy = match shard.role().is_follower() {
             true => self.follow_on(shard, folder, now)?,
             false => false,
         };
-        self.take_over(shard, sockets, folder, now)?;
-        self.fail_over(shard, folder, now)?;
+        self.act(shard, sockets, folder, now)?;
         if let Some(end) = shard.persistence().map(|persistence| persistence.log().end()) {
             shard.server.tell_replicas(end.0, now);
         }
-        let replication = &shard.server.shared.replication;
+        let replication = shard.server.replication();
         let asks_next = !self.promises.is_empty() && replication.has_news && replication.waits_to_be_asked();
         Ok(is_busy || asks_next)
     }
@@ -196,41 +186,79 @@ impl Replicator {
             link.tell_progress(safe.min(written), durable);
         }
         self.replicas.tell_written(written);
-        let waiting = shard.server.shared.replication.waiting.len();
-        let is_failing_over = shard.server.shared.replication.failover.is_some();
+        let waiting = shard.server.replication().waiting.len();
+        let is_failing_over = shard.server.replication().failover.is_some();
         self.replicas.wants_acks(waiting > 0 || !self.promises.is_empty() || is_failing_over);
         if waiting > 0 {
             shard.server.serve_those_who_wait_for_replicas(durable.0);
         }
-        shard.server.shared.replication.waiting.len() < waiting
+        shard.server.replication().waiting.len() < waiting
     }
 
-    /// Has those who ask know what of old data is set aside, and the log be kept for those who follow it.
-    fn look_for_files(&mut self, shard: &mut Shard, folder: &StoreFolder, now: Millis) {
-        if self.looks_for_files_at.is_some_and(|at| now >= at || at > now + RETRY_MS) {
-            let is_going_on = copy::is_giving_up(folder.root());
-            shard.server.shared.replication.set_aside = set_aside::files(folder);
-            self.looks_for_files_at = is_going_on.then_some(now + RETRY_MS);
+    /// Does what the conductor says.
+    fn act(
+        &mut self,
+        shard: &mut Shard,
+        sockets: &mut Sockets,
+        folder: &StoreFolder,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        while let Some(action) = self.conductor.poll_action(&self.situation(shard), now) {
+            match action {
+                Action::LookForFiles => {
+                    let may_become_more = copy::is_giving_up(folder.root());
+                    shard.server.replication_mut().set_aside = set_aside::files(folder);
+                    self.conductor.handle_files(may_become_more);
+                }
+                Action::LookForFollowers => self.replicas.set_followers(shard, followers::all(folder.root())),
+                Action::Connect => self.connect(shard, folder, now)?,
+                Action::TakeOver => self.take_over(shard, sockets, folder, now)?,
+                Action::HandOver { target, has_all } => {
+                    messages::notice(&failover::handing_over(&target, has_all));
+                    self.hand_over(shard, folder, target, now)?;
+                }
+                Action::GiveUpFailover => {
+                    self.abort_failover(shard, folder, "Replica never caught up before timeout", now)?;
+                }
+            }
         }
-        let at = self.looks_for_followers_at;
-        if now >= at || at > now + RETRY_MS {
-            self.looks_for_followers_at = now + RETRY_MS;
-            self.replicas.set_followers(shard, followers::all(folder.root()));
+        Ok(())
+    }
+
+    /// How things are, for the conductor.
+    fn situation(&self, shard: &Shard) -> Situation {
+        let replication = shard.server.replication();
+        let asker = self.taking_over.as_ref().filter(|_| self.conductor.is_taking_over());
+        let failover = replication.failover.as_ref().filter(|failover| !failover.is_asked);
+        let is_online = |replica: &&Replica| replica.state == ReplicaState::Online;
+        Situation {
+            is_replica: shard.role().is_follower(),
+            end: shard.persistence().map(|persistence| persistence.log().end()),
+            is_quiet: failover.is_some() && shard.server.is_quiet(),
+            is_asked_to_take_over: asker.is_some_and(|asker| shard.server.session_address(asker.session).is_some()),
+            failover: failover.map(|failover| {
+                let (target, deadline) = (failover.target.clone(), failover.deadline);
+                let online = replication.replicas.iter().map(|(_, replica)| replica).filter(is_online);
+                let candidate = |replica: &Replica| Candidate {
+                    address: (replica.address.clone(), replica.port),
+                    acknowledged: Offset(replica.applied),
+                };
+                (Plan { target, deadline, is_forced: failover.is_forced }, online.map(candidate).collect())
+            }),
         }
     }
 
     fn follow(&mut self, shard: &mut Shard, folder: &StoreFolder, now: Millis) -> Result<(), StoreError> {
-        let Some(master) = shard.server.shared.replication.master() else { return Ok(()) };
+        let Some(master) = shard.server.replication().master() else { return Ok(()) };
         let (host, port) = (master.host.clone(), master.port);
         messages::notice(&format!("this store follows {host}:{port}"));
         role::write(folder.root(), Some((&host, port)));
         self.link = None;
         shard.server.set_master_client(None, now);
-        self.last_failure = None;
         // What replicas of this store have may not be the new master's: they ask again.
         self.replicas.drop_all(shard);
         shard.follow(now).map_err(failed)?;
-        self.retry_at = now;
+        self.conductor.handle_follow(now);
         Ok(())
     }
 
@@ -239,6 +267,7 @@ impl Replicator {
             return Ok(());
         }
         self.link = None;
+        self.conductor.handle_promoted();
         shard.server.set_master_client(None, now);
         shard.promote(new_history()?, now).map_err(failed)?;
         // They are to learn of the new history.
@@ -258,16 +287,13 @@ impl Replicator {
             [.., (former, _), (_, from)] => Some((former.to_string(), from.0 + 1)),
             _ => None,
         };
-        shard.server.shared.replication.former = former;
-        shard.server.shared.replication.histories = all.field();
+        shard.server.replication_mut().former = former;
+        shard.server.replication_mut().histories = all.field();
     }
 
     /// Takes what the master has sent. Whether there is more.
     fn follow_on(&mut self, shard: &mut Shard, folder: &StoreFolder, now: Millis) -> Result<bool, StoreError> {
         if self.link.is_none() {
-            if now >= self.retry_at || self.retry_at > now + RETRY_MS {
-                self.connect(shard, folder)?;
-            }
             return Ok(false);
         }
         let mut applied = 0;
@@ -277,15 +303,15 @@ impl Replicator {
                 FromLink::Piece(piece) => {
                     applied += piece.bytes.len();
                     if let Err(reason) = apply(shard, &piece, now)? {
-                        self.give_up(shard, reason, now);
+                        self.give_up(shard, &reason, now);
                         break;
                     }
                 }
                 FromLink::Continued(history) => self.continued(shard, history, now)?,
                 FromLink::Copied(copied) => self.install(shard, folder, *copied, now)?,
                 FromLink::Ended { reason, is_refusal } => {
-                    self.give_up(shard, reason, now);
-                    if is_refusal && shard.server.shared.replication.failover.is_some() {
+                    self.give_up(shard, &reason, now);
+                    if is_refusal && shard.server.replication().failover.is_some() {
                         self.abort_failover(shard, folder, "Failover target rejected psync request", now)?;
                     }
                     break;
@@ -293,7 +319,7 @@ impl Replicator {
             }
         }
         if let Some((link, report)) =
-            self.link.as_ref().map(LinkThread::report).zip(shard.server.shared.replication.master_mut())
+            self.link.as_ref().map(LinkThread::report).zip(shard.server.replication_mut().master_mut())
         {
             report.state = link.state.word();
             report.heard = Some(link.heard);
@@ -313,7 +339,7 @@ impl Replicator {
     fn tell_master_client(&self, shard: &mut Shard, now: Millis) {
         let report = self.link.as_ref().map(LinkThread::report);
         let socket = report.filter(|report| report.state == LinkState::Connected).and_then(|report| report.socket);
-        let known = shard.server.shared.replication.master_client.as_mut();
+        let known = shard.server.replication_mut().master_client.as_mut();
         match (socket, known) {
             (None, None) => {}
             (Some((peer, ..)), Some(known)) if known.connection.address == peer.to_string() => {
@@ -328,23 +354,27 @@ impl Replicator {
 
     /// Cuts the link and begins another one at once.
     fn reconnect(&mut self, shard: &mut Shard, now: Millis) {
-        if self.link.is_some() {
-            self.give_up(shard, "it was cut by a command".to_owned(), now);
-            self.retry_at = now;
+        let reason = "it was cut by a command";
+        if let Some(is_said) = self.conductor.handle_cut(reason, now) {
+            self.tell_down(shard, reason, is_said, now);
         }
         shard.server.set_master_client(None, now);
     }
 
-    fn connect(&mut self, shard: &mut Shard, folder: &StoreFolder) -> Result<(), StoreError> {
-        let Some(persistence) = shard.persistence() else { return Ok(()) };
+    fn connect(&mut self, shard: &mut Shard, folder: &StoreFolder, now: Millis) -> Result<(), StoreError> {
+        let server = &shard.server;
+        let Some((persistence, master)) = shard.persistence().zip(server.replication().master()) else {
+            // Without a log, or a master, there is nothing to follow; nobody is told each second.
+            let _ = self.conductor.handle_down("there is nothing to follow", now);
+            return Ok(());
+        };
+        self.conductor.handle_linking();
+        let address = (master.host.clone(), master.port);
         let position = Position { history: persistence.replication_id(), offset: persistence.log().end() };
         let histories = Histories { begun: persistence.histories(), end: position.offset };
-        let shared = &mut shard.server.shared;
-        let settings = &shared.settings;
-        let Some(master) = shared.replication.master() else { return Ok(()) };
-        let address = (master.host.clone(), master.port);
+        let settings = server.settings();
         let mut options = options(settings);
-        options.hands_over = shared.replication.failover.is_some();
+        options.hands_over = server.replication().failover.is_some();
         self.link = Some(LinkThread::start(link::Task {
             address,
             options,
@@ -354,36 +384,39 @@ impl Replicator {
             root: folder.root().to_owned(),
             waker: Arc::clone(&self.waker),
         })?);
-        if let Some(master) = shared.replication.master_mut() {
+        if let Some(master) = shard.server.replication_mut().master_mut() {
             master.state = "connecting";
         }
         Ok(())
     }
 
     /// The link is down; it is tried again in a while.
-    fn give_up(&mut self, shard: &mut Shard, reason: String, now: Millis) {
+    fn give_up(&mut self, shard: &mut Shard, reason: &str, now: Millis) {
+        let is_said = self.conductor.handle_down(reason, now);
+        self.tell_down(shard, reason, is_said, now);
+    }
+
+    fn tell_down(&mut self, shard: &mut Shard, reason: &str, is_said: bool, now: Millis) {
         self.link = None;
-        self.retry_at = now + RETRY_MS;
-        if let Some(master) = shard.server.shared.replication.master_mut() {
+        if let Some(master) = shard.server.replication_mut().master_mut() {
             if master.is_up() || master.down_since.is_none() {
                 master.down_since = Some(now);
             }
             master.state = "connect";
             master.copy = None;
-            if self.last_failure.as_ref() != Some(&reason) {
+            if is_said {
                 messages::say(
                     LogLevel::Warning,
                     &format!("the link to the master {}:{} is down: {reason}", master.host, master.port),
                 );
             }
         }
-        self.last_failure = Some(reason);
     }
 
     fn continued(&mut self, shard: &mut Shard, history: ReplicationId, now: Millis) -> Result<(), StoreError> {
-        self.last_failure = None;
+        self.conductor.handle_success();
         if let Some(end) = shard.persistence().map(|persistence| persistence.log().end()) {
-            if shard.server.shared.replication_id != history.to_string() {
+            if shard.server.history() != history.to_string() {
                 self.replicas.drop_all(shard);
             }
             shard.adopt_history(history, end, now).map_err(failed)?;
@@ -401,14 +434,13 @@ impl Replicator {
         copied: Copied,
         now: Millis,
     ) -> Result<(), StoreError> {
-        self.last_failure = None;
+        self.conductor.handle_success();
         // What they were given is of another log.
         self.replicas.drop_all(shard);
         let waker = &self.waker;
         let keyspace = &shard.server.keyspace;
         let has_keys = (0..keyspace.len()).any(|db| keyspace.database(db).is_some_and(|database| !database.is_empty()));
-        let is_kept = has_keys && shard.server.shared.settings.replica_set_aside_data.0;
-        let parted = if copied.parted == Parting::Unrelated && !is_kept { Parting::Nowhere } else { copied.parted };
+        let parted = copied.parted.set_aside(has_keys, shard.server.settings().replica_set_aside_data.0);
         if parted != copied.parted && has_keys {
             messages::warn(
                 "what this store had has no history in common with its new master's data: it is replaced, and not kept (setting \
@@ -425,7 +457,7 @@ impl Replicator {
         old?;
         // What was open of it has been closed by now.
         copy::give_up_later(folder.root());
-        self.looks_for_files_at = Some(now);
+        self.conductor.handle_replaced();
         let Position { offset, history } = copied.position;
         messages::notice(&format!(
             "{} keys are there as of the master's offset {offset}, history {history}",

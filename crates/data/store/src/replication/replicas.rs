@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use commands::{
     SessionId,
-    cluster::Counted,
     config::CopyVersion,
     replication::{Attach, Replica, ReplicaState},
     session::Close,
@@ -14,15 +13,14 @@ use mio::Waker;
 use oplog::Offset;
 use replication::{
     master::{Answer, LogView, Request, answer},
+    promises::{Standing, acknowledged},
     replica::Position,
+    retention::{self, Retention, WantedCopy, waits_for_tables},
 };
 
 use crate::{export::RdbOptions, folder::StoreFolder, listener::Stream, messages, opening::Shard, sockets::Sockets};
 
 use super::feed::{FeedThread, Start};
-
-/// Bytes of the log that may be behind a copy of some slots.
-const SLOTS_BEHIND: u64 = 256 << 10;
 
 /// One who gets a copy when the tables have the log up to an offset.
 struct Behind {
@@ -66,11 +64,12 @@ impl Replicas {
     /// Who gets no log behind the copy wants it as of now: the tables are brought there first.
     fn arrived(&mut self, shard: &mut Shard, stream: Stream, folder: &StoreFolder, attach: Attach, now: Millis) {
         let end = shard.persistence().map_or(Offset(0), |persistence| persistence.log().end());
-        // So does one of old who asks with SYNC: it has no offset that what it gets could be counted from.
-        let applied = shard.server.shared.persistence.applied;
-        // Of slots that move much of the log would be about other keys: a copy of now has less behind it.
-        let is_far = attach.traits.slots.is_some() && end.0.saturating_sub(applied) > SLOTS_BEHIND;
-        if (attach.traits.copy_only || attach.from.is_none()) && applied < end.0 || is_far {
+        let wanted = WantedCopy {
+            is_copy_only: attach.traits.copy_only,
+            is_old: attach.from.is_none(),
+            is_of_slots: attach.traits.slots.is_some(),
+        };
+        if waits_for_tables(wanted, Offset(shard.server.persistence_figures().applied), end) {
             if let Some(persistence) = shard.persistence_mut() {
                 persistence.press();
             }
@@ -87,7 +86,7 @@ impl Replicas {
         }
         shard.tell_figures();
         for Behind { end, stream, attach } in std::mem::take(&mut self.behind) {
-            if shard.server.shared.persistence.applied >= end.0 {
+            if shard.server.persistence_figures().applied >= end.0 {
                 self.begin(shard, stream, folder, &attach, now);
             } else {
                 self.behind.push(Behind { end, stream, attach });
@@ -119,14 +118,14 @@ impl Replicas {
             }
         };
         messages::notice(&format!("the replica at {}:{} {what}", replica.address, replica.port));
-        let timeout_ms = shard.server.shared.settings.repl_timeout.0.saturating_mul(1000);
+        let timeout_ms = shard.server.settings().repl_timeout.0.saturating_mul(1000);
         match FeedThread::start(stream, start, folder.root().to_owned(), (timeout_ms, Arc::clone(&self.waker))) {
             Ok(feed) => {
-                if !shard.server.shared.replication.has_replicas() {
+                if !shard.server.replication().has_replicas() {
                     // One that has just come needs no ping.
-                    shard.server.shared.replication.pinged = now;
+                    shard.server.replication_mut().pinged = now;
                 }
-                shard.server.shared.replication.replicas.push((id, replica));
+                shard.server.replication_mut().replicas.push((id, replica));
                 self.feeds.push((id, feed));
             }
             Err(error) => {
@@ -161,8 +160,8 @@ impl Replicas {
         let selected = shard::records::selected_in(|name| tables.get(name)).map_err(|error| error.to_string())?;
         let mut options = RdbOptions { without_keys: attach.traits.functions_only, ..RdbOptions::default() };
         options.slots = attach.traits.slots;
-        options.file.compress = shard.server.shared.settings.rdbcompression.0;
-        if shard.server.shared.settings.replica_rdb_version == CopyVersion::Nine {
+        options.file.compress = shard.server.settings().rdbcompression.0;
+        if shard.server.settings().replica_rdb_version == CopyVersion::Nine {
             // It has no functions, and who reads it neither.
             (options.file.version, options.without_functions) = (FileVersion::Nine, true);
         }
@@ -181,7 +180,7 @@ impl Replicas {
         if self.feeds.is_empty() {
             return;
         }
-        let timeout_ms = shard.server.shared.settings.repl_timeout.0.saturating_mul(1000);
+        let timeout_ms = shard.server.settings().repl_timeout.0.saturating_mul(1000);
         let mut gone = Vec::new();
         for (id, feed) in &self.feeds {
             feed.set_timeout(timeout_ms);
@@ -190,7 +189,7 @@ impl Replicas {
                 gone.push(*id);
                 continue;
             }
-            let replicas = &mut shard.server.shared.replication.replicas;
+            let replicas = &mut shard.server.replication_mut().replicas;
             if let Some((_, replica)) = replicas.iter_mut().find(|(other, _)| other == id) {
                 feed.report(replica, now);
             }
@@ -205,13 +204,13 @@ impl Replicas {
     }
 
     fn name_of(&self, shard: &Shard, id: SessionId) -> String {
-        let replicas = &shard.server.shared.replication.replicas;
+        let replicas = &shard.server.replication().replicas;
         let found = replicas.iter().find(|(other, _)| *other == id);
         found.map(|(_, replica)| format!("at {}:{}", replica.address, replica.port)).unwrap_or_default()
     }
 
     fn forget(&self, shard: &mut Shard, id: SessionId) {
-        let replicas = &mut shard.server.shared.replication.replicas;
+        let replicas = &mut shard.server.replication_mut().replicas;
         if let Some(place) = replicas.iter().position(|(other, _)| *other == id) {
             let (_, replica) = replicas.remove(place);
             messages::notice(&format!("the replica at {}:{} has gone", replica.address, replica.port));
@@ -229,10 +228,10 @@ impl Replicas {
 
     /// Those who follow the log by a name, and where they are by now.
     pub fn set_followers(&mut self, shard: &mut Shard, followers: Vec<(String, Offset)>) {
-        let bound = shard.server.shared.settings.replica_log_size_max.0;
+        let bound = shard.server.settings().replica_log_size_max.0;
         let end = shard.persistence().map_or(Offset(0), |persistence| persistence.log().end());
         let (near, far): (Vec<_>, Vec<_>) =
-            followers.into_iter().partition(|(_, at)| bound == 0 || end.0.saturating_sub(at.0) <= bound);
+            followers.into_iter().partition(|(_, at)| retention::is_within(*at, end, bound));
         for (name, _) in far {
             if self.followers.iter().any(|(known, _)| *known == name) {
                 messages::warn(&format!(
@@ -243,7 +242,7 @@ impl Replicas {
         }
         if near != self.followers {
             self.followers = near;
-            shard.server.shared.replication.log_followers =
+            shard.server.replication_mut().log_followers =
                 self.followers.iter().map(|(name, at)| (name.clone(), at.0)).collect();
             self.keep_log(shard);
         }
@@ -251,35 +250,33 @@ impl Replicas {
 
     /// What replicas are still to be given stays in the log, up to a bound.
     fn keep_log(&mut self, shard: &mut Shard) {
-        let bound = shard.server.shared.settings.replica_log_size_max.0;
+        let bound = shard.server.settings().replica_log_size_max.0;
         let end = shard.persistence().map_or(Offset(0), |persistence| persistence.log().end());
-        if bound > 0 {
-            let is_too_far = |feed: &FeedThread| end.0.saturating_sub(feed.position().0) > bound;
-            let given_up: Vec<SessionId> =
-                self.feeds.iter().filter(|(_, feed)| is_too_far(feed)).map(|(id, _)| *id).collect();
-            self.feeds.retain(|(id, _)| !given_up.contains(id));
-            for id in given_up {
-                messages::warn(&format!(
-                    "the replica {} is behind by more of the log than replica-log-size-max, {bound} bytes: it is given up, and \
-                     needs a copy when it comes again",
-                    self.name_of(shard, id)
-                ));
-                self.forget(shard, id);
-            }
-        }
+        let positions = self.feeds.iter().map(|(id, feed)| (*id, feed.position()));
         let followers = self.followers.iter().map(|(_, at)| *at);
-        let from = self.feeds.iter().map(|(_, feed)| feed.position()).chain(followers).min();
+        let Retention { given_up, from } = retention::retain(positions, followers, (end, bound));
+        if !given_up.is_empty() {
+            self.feeds.retain(|(id, _)| !given_up.contains(id));
+        }
+        for id in given_up {
+            messages::warn(&format!(
+                "the replica {} is behind by more of the log than replica-log-size-max, {bound} bytes: it is given up, and \
+                 needs a copy when it comes again",
+                self.name_of(shard, id)
+            ));
+            self.forget(shard, id);
+        }
         if let Some(persistence) = shard.persistence_mut() {
             persistence.keep_log_from(from);
         }
     }
 
-    /// Up to where replicas have the log that are given it, those first that have the most. In a cluster only those count that the agent
-    /// has named, `wanted` of them; of more of them than that, the others may be anybody.
+    /// Up to where replicas have the log, as far as they [count](acknowledged).
     pub fn acknowledged(&self, shard: &Shard, wanted: usize) -> Vec<Offset> {
-        let replicas: Vec<&Replica> =
-            shard.server.shared.replication.replicas.iter().map(|(_, replica)| replica).collect();
-        acknowledged(&replicas, shard.server.shared.counted(), wanted)
+        let replicas = shard.server.replication().replicas.iter();
+        let replicas: Vec<Standing<'_>> = replicas.map(|(_, replica)| standing(replica)).collect();
+        let counted = shard.server.counted_replicas().map(|counted| counted.members.as_slice());
+        acknowledged(&replicas, counted, wanted)
     }
 
     /// The log is in files up to there.
@@ -293,24 +290,14 @@ impl Replicas {
     }
 }
 
-fn acknowledged(replicas: &[&Replica], counted: Option<&Counted>, wanted: usize) -> Vec<Offset> {
-    let is_online = |replica: &&&Replica| replica.state == ReplicaState::Online;
-    let sorted = |mut offsets: Vec<Offset>| {
-        offsets.sort_unstable_by(|left, right| right.cmp(left));
-        offsets
-    };
-    let all = sorted(replicas.iter().filter(is_online).map(|replica| Offset(replica.applied)).collect());
-    let Some((counted, place)) = counted.zip(wanted.checked_sub(1)) else { return all };
-    let of = |(host, port): &(String, u16)| {
-        // One that has come anew is where it says now, whatever it had before: that connection is not over yet.
-        let last = replicas.iter().rfind(|replica| replica.address == *host && replica.port == *port);
-        last.filter(is_online).map(|replica| Offset(replica.applied))
-    };
-    let named = sorted(counted.members.iter().filter_map(of).collect());
-    // Fewer than are wanted are no promise of anybody's.
-    let Some(bound) = named.get(place) else { return Vec::new() };
-    let bounded = |(number, offset): (usize, Offset)| if number < place { offset } else { offset.min(*bound) };
-    all.into_iter().enumerate().map(bounded).collect()
+/// A replica, as far as it counts for what is promised.
+fn standing(replica: &Replica) -> Standing<'_> {
+    Standing {
+        host: &replica.address,
+        port: replica.port,
+        is_online: replica.state == ReplicaState::Online,
+        applied: Offset(replica.applied),
+    }
 }
 
 /// What is known of a replica that has come.
@@ -330,7 +317,7 @@ fn replica_of(attach: &Attach, address: &str, now: Millis) -> Replica {
 
 /// What a replica is given, in words; and counts it.
 fn told_of(start: &Start, attach: &Attach, shard: &mut Shard) -> String {
-    let syncs = &mut shard.server.shared.replication.syncs;
+    let syncs = &mut shard.server.replication_mut().syncs;
     match start {
         Start::Continue { from, .. } => {
             syncs.1 += 1;
@@ -348,48 +335,4 @@ fn told_of(start: &Start, attach: &Attach, shard: &mut Shard) -> String {
 fn host_of(address: &str) -> String {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host.trim_start_matches('[').trim_end_matches(']').to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn replica(host: &str, applied: u64) -> Replica {
-        Replica { address: host.into(), port: 7, applied, state: ReplicaState::Online, ..Replica::default() }
-    }
-
-    fn told(replicas: &[Replica], names: Option<&str>, wanted: usize) -> Vec<u64> {
-        let replicas: Vec<&Replica> = replicas.iter().collect();
-        let members = |names: &str| names.chars().map(|name| (name.to_string(), 7)).collect();
-        let counted = names.map(|names| Counted { term: 1, serial: 1, members: members(names) });
-        acknowledged(&replicas, counted.as_ref(), wanted).into_iter().map(|offset| offset.0).collect()
-    }
-
-    #[test]
-    fn those_count_that_were_named() {
-        let three = [replica("a", 10), replica("b", 30), replica("c", 20)];
-        for (names, wanted, expected) in [
-            (None, 1, &[30, 20, 10][..]),
-            (Some(""), 0, &[30, 20, 10]),
-            (Some("abc"), 1, &[30, 20, 10]),
-            (Some("a"), 1, &[10, 10, 10]),
-            (Some("ac"), 1, &[20, 20, 10]),
-            (Some("ac"), 2, &[30, 10, 10]),
-            // Nobody is named, or somebody who is not there.
-            (Some(""), 1, &[]),
-            (Some("d"), 1, &[]),
-            (Some("ad"), 2, &[]),
-        ] {
-            assert_eq!(told(&three, names, wanted), expected, "{names:?} {wanted}");
-        }
-    }
-
-    #[test]
-    fn one_that_comes_anew_counts_once_and_by_what_it_says_now() {
-        let copying = Replica { state: ReplicaState::Copying, ..replica("a", 0) };
-        assert_eq!(told(&[replica("a", 50), replica("a", 20)], Some("a"), 1), [20, 20]);
-        assert_eq!(told(&[replica("a", 50), copying.clone()], Some("a"), 1), [0; 0]);
-        assert_eq!(told(&[replica("a", 50), replica("a", 40)], Some("ab"), 2), [0; 0]);
-        assert_eq!(told(&[replica("b", 50), copying], Some("ab"), 1), [50]);
-    }
 }

@@ -24,6 +24,7 @@ use std::{
 
 use keyspace::Millis;
 use oplog::Offset;
+use replication::parting::Parting;
 
 use crate::{
     archive::sync_folder,
@@ -39,17 +40,6 @@ const END: &str = ".resp";
 /// What folders begin with, and what the note says of their data.
 const DATA: &str = "set-aside-data-";
 const UNRELATED: &str = "unrelated";
-
-/// What the own data have that a master's have not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Parting {
-    /// Nothing.
-    Nowhere,
-    /// What stands in the log from there on.
-    At(Offset),
-    /// Everything, as far as anybody can tell: both have no history in common.
-    Unrelated,
-}
 
 /// What has become of old data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -48,6 +48,7 @@ fn read<'a>(context: &Context<'a>) -> Result<Wanted<'a>, Failure> {
         } else if words.is(at, "USER") {
             let user = context
                 .shared
+                .sessions
                 .acl
                 .user(value)
                 .ok_or_else(|| Failure::quoting(&[b"ERR No such user '", value, b"'"]))?;

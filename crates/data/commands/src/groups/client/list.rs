@@ -11,7 +11,7 @@ use crate::{
 /// All clients that are not being closed, in the order in which they came; `own` is not in its place.
 pub(super) fn sessions<'a>(context: &'a Context<'_>) -> Vec<&'a Session> {
     let own: &Session = context.session;
-    let others = context.shared.sessions.values().filter_map(Option::as_deref);
+    let others = context.shared.sessions.by_id.values().filter_map(Option::as_deref);
     let master = context.shared.replication.master_client.as_deref();
     let mut all: Vec<&Session> =
         others.filter(|session| session.close != Close::Now).chain([own]).chain(master).collect();

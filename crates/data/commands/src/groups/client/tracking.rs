@@ -48,7 +48,7 @@ fn read_options(context: &Context<'_>) -> Result<(ClientTracking, Vec<Bytes>), F
 /// Whether there is a client of a number.
 fn is_there(context: &Context<'_>, id: SessionId) -> bool {
     let is_open = |session: &Option<Box<crate::Session>>| session.as_ref().is_none_or(|one| one.close != Close::Now);
-    context.shared.sessions.get(&id).is_some_and(is_open)
+    context.shared.sessions.by_id.get(&id).is_some_and(is_open)
 }
 
 /// Whether one of two begins with the other: a key of one would then be told twice.

@@ -97,21 +97,21 @@ fn server(context: &mut Context<'_>, text: &mut String) {
 
 fn clients(context: &mut Context<'_>, text: &mut String) {
     let shared = &context.shared;
-    let others = shared.sessions.values().flatten();
+    let others = shared.sessions.by_id.values().flatten();
     let (mut input, mut output) = (context.session.query_len(), context.session.output.bytes.len());
     for session in others {
         input = input.max(session.query_len());
         output = output.max(session.output.bytes.len());
     }
-    field(text, "connected_clients", shared.sessions.len());
+    field(text, "connected_clients", shared.sessions.by_id.len());
     field(text, "cluster_connections", 0);
     field(text, "maxclients", shared.settings.maxclients.0);
     field(text, "client_recent_max_input_buffer", input);
     field(text, "client_recent_max_output_buffer", output);
     field(text, "blocked_clients", shared.statistics.blocked);
-    field(text, "clients_to_read", shared.unread.waiting());
-    field(text, "tracking_clients", shared.tracking_counts().clients);
-    field(text, "clients_in_timeout_table", shared.blocked.deadlines.len());
+    field(text, "clients_to_read", shared.sessions.unread.waiting());
+    field(text, "tracking_clients", shared.sessions.tracking_counts().clients);
+    field(text, "clients_in_timeout_table", shared.sessions.blocked.deadlines.len());
 }
 
 fn memory(context: &mut Context<'_>, text: &mut String) {
@@ -255,9 +255,9 @@ fn stats(context: &mut Context<'_>, text: &mut String) {
     fields(text, &[("total_eviction_exceeded_time", 0), ("current_eviction_exceeded_time", 0)]);
     field(text, "keyspace_hits", hits);
     field(text, "keyspace_misses", misses);
-    field(text, "pubsub_channels", shared.pubsub.channels.len());
-    field(text, "pubsub_patterns", shared.pubsub.patterns.len());
-    field(text, "pubsubshard_channels", shared.pubsub.shards.len());
+    field(text, "pubsub_channels", shared.sessions.pubsub.channels.len());
+    field(text, "pubsub_patterns", shared.sessions.pubsub.patterns.len());
+    field(text, "pubsubshard_channels", shared.sessions.pubsub.shards.len());
     fields(text, &[("latest_fork_usec", 0), ("total_forks", 0)]);
     field(text, "migrate_cached_sockets", shared.migrations.sockets);
     field(text, "slave_expires_tracked_keys", 0);
@@ -266,7 +266,7 @@ fn stats(context: &mut Context<'_>, text: &mut String) {
         text,
         &[("active_defrag_key_misses", 0), ("total_active_defrag_time", 0), ("current_active_defrag_time", 0)],
     );
-    let tracking = shared.tracking_counts();
+    let tracking = shared.sessions.tracking_counts();
     field(text, "tracking_total_keys", tracking.keys);
     field(text, "tracking_total_items", tracking.items);
     field(text, "tracking_total_prefixes", tracking.prefixes);

@@ -231,7 +231,9 @@ pub(super) fn swap_databases(context: &mut Context<'_>) -> Result<(), Failure> {
     if one != other {
         // Whoever watches or waits for a key sees another one in its place.
         let mut concerned: Vec<(usize, Bytes)> = Vec::new();
-        for (db, key) in context.shared.watches.by_key.keys().chain(context.shared.blocked.queues.keys()) {
+        for (db, key) in
+            context.shared.sessions.watches.by_key.keys().chain(context.shared.sessions.blocked.queues.keys())
+        {
             if [one, other].contains(db)
                 && (context.keys.on(one).contains(key)? || context.keys.on(other).contains(key)?)
             {
