@@ -18,7 +18,7 @@ pub enum Error {
     #[error("the tables are damaged {place}{} (`tidegate restore` makes a folder of a backup)", In(file.as_deref()))]
     Damaged {
         /// Near which record.
-        place: Place,
+        place: DamagePlace,
         /// In which file, if that is known.
         file: Option<PathBuf>,
         /// What the engine found.
@@ -49,9 +49,9 @@ impl Error {
     }
 
     /// Names the record where damage was found, if nobody did so far.
-    pub(crate) fn at(self, key: impl FnOnce() -> Place) -> Self {
+    pub(crate) fn at(self, key: impl FnOnce() -> DamagePlace) -> Self {
         match self {
-            Self::Damaged { place: Place::Unknown, file, source } => Self::Damaged { place: key(), file, source },
+            Self::Damaged { place: DamagePlace::Unknown, file, source } => Self::Damaged { place: key(), file, source },
             error => error,
         }
     }
@@ -66,7 +66,7 @@ impl Error {
 
     /// Damage whose place is not known yet.
     pub(crate) fn damaged(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self::Damaged { place: Place::Unknown, file: None, source: source.into() }
+        Self::Damaged { place: DamagePlace::Unknown, file: None, source: source.into() }
     }
 }
 
@@ -78,7 +78,7 @@ impl From<io::Error> for Error {
 
 /// Where damage was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum DamagePlace {
     /// The engine could not say.
     Unknown,
     /// In the record of this key.
@@ -96,7 +96,7 @@ impl std::fmt::Display for In<'_> {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for DamagePlace {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unknown => out.write_str("at a place that is not known"),

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Batch, Bounds, Direction, Engine, Error, LogOffset, Place, Records, Result, Scan, Value};
+use crate::{Batch, Bounds, DamagePlace, Direction, Engine, Error, LogOffset, Records, Result, Scan, Value};
 
 /// What a [`FailingEngine`] does instead of its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl FailingEngine {
             Some(Failure::Full) => Err(io::Error::from(io::ErrorKind::StorageFull).into()),
             Some(Failure::Write | Failure::Read) => Err(io::Error::other("the disk is broken").into()),
             Some(Failure::Damage) => Err(Error::Damaged {
-                place: key.map_or(Place::Unknown, |key| Place::At(key.to_vec())),
+                place: key.map_or(DamagePlace::Unknown, |key| DamagePlace::At(key.to_vec())),
                 file: None,
                 source: "a bit is not as it was".into(),
             }),

@@ -76,8 +76,8 @@ use self::maintenance::Maintenance;
 use self::snapshots::{Instant, Snapshots};
 use self::views::Views;
 use crate::{
-    Batch, Bounds, Direction, Engine, Error, Key, LogOffset, Lookup, Place, RESERVED_PREFIX, Records, Result, Scan,
-    Value,
+    Batch, Bounds, DamagePlace, Direction, Engine, Error, Key, LogOffset, Lookup, RESERVED_PREFIX, Records, Result,
+    Scan, Value,
 };
 
 /// Where the applied offset lies.
@@ -269,7 +269,7 @@ impl Shared {
 
 impl Records for FjallEngine {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.shared.views.current().get(key).map_err(|error| error.at(|| Place::At(key.to_vec())))
+        self.shared.views.current().get(key).map_err(|error| error.at(|| DamagePlace::At(key.to_vec())))
     }
 
     fn scan(&self, bounds: &Bounds, direction: Direction) -> Scan {
@@ -374,7 +374,7 @@ impl Records for Snapshot {
             None => Ok(None),
             Some(Ok(record)) => Ok(Some(record.value)),
             Some(Err(error)) => {
-                let error = Error::from(error).at(|| Place::At(key.to_vec()));
+                let error = Error::from(error).at(|| DamagePlace::At(key.to_vec()));
                 Err(error.in_file(|| self.0.damaged_file(&bounds, Direction::Forward)))
             }
         }
@@ -432,14 +432,14 @@ fn rest(last: Option<&Key>, bounds: &Bounds, direction: Direction) -> Bounds {
 }
 
 /// Where a scan was when it found damage.
-fn behind(last: Option<&Key>, bounds: &Bounds, direction: Direction) -> Place {
+fn behind(last: Option<&Key>, bounds: &Bounds, direction: Direction) -> DamagePlace {
     let begin = match direction {
         Direction::Forward => &bounds.from,
         Direction::Backward => &bounds.to,
     };
     match (last, begin) {
-        (Some(key), _) | (None, Bound::Included(key) | Bound::Excluded(key)) => Place::Behind(key.to_vec()),
-        (None, Bound::Unbounded) => Place::Unknown,
+        (Some(key), _) | (None, Bound::Included(key) | Bound::Excluded(key)) => DamagePlace::Behind(key.to_vec()),
+        (None, Bound::Unbounded) => DamagePlace::Unknown,
     }
 }
 
@@ -455,7 +455,7 @@ pub(crate) fn decode_applied(value: Option<Value>) -> Result<Option<LogOffset>> 
     let Some(value) = value else { return Ok(None) };
     match <[u8; 8]>::try_from(value.as_ref()) {
         Ok(bytes) => Ok(Some(LogOffset(u64::from_be_bytes(bytes)))),
-        Err(error) => Err(Error::damaged(error).at(|| Place::At(APPLIED_KEY.to_vec()))),
+        Err(error) => Err(Error::damaged(error).at(|| DamagePlace::At(APPLIED_KEY.to_vec()))),
     }
 }
 

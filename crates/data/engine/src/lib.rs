@@ -45,7 +45,7 @@ pub type Value = Bytes;
 pub use batch::{Batch, Change};
 pub use bounds::{Bounds, Direction};
 pub use capture::{Capture, Page};
-pub use error::{Error, Place, Result};
+pub use error::{DamagePlace, Error, Result};
 pub use failing::{FailingEngine, Failure};
 pub use fjall_engine::{Compression, FjallEngine, FjallOptions, PageCache, open_frozen};
 pub use memory::MemoryEngine;

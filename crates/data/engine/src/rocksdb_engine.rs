@@ -15,7 +15,7 @@ use rocksdb::{
 use self_cell::self_cell;
 
 use crate::fjall_engine::{APPLIED_KEY, bytes_below, decode_applied};
-use crate::{Batch, Bounds, Direction, Engine, Error, Key, LogOffset, Place, Records, Result, Scan, Value};
+use crate::{Batch, Bounds, DamagePlace, Direction, Engine, Error, Key, LogOffset, Records, Result, Scan, Value};
 
 /// Bits of the filters for each record: one in a hundred that are not there is looked for on the disk.
 const FILTER_BITS: f64 = 10.0;
@@ -181,7 +181,7 @@ fn as_size(bytes: u64) -> usize {
 
 impl Records for RocksEngine {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        let found = self.db.get_pinned(key).map_err(|error| Error::from(error).at(|| Place::At(key.to_vec())))?;
+        let found = self.db.get_pinned(key).map_err(|error| Error::from(error).at(|| DamagePlace::At(key.to_vec())))?;
         Ok(found.map(|value| Value::from(&*value)))
     }
 
@@ -259,7 +259,7 @@ struct Snapshot(Arc<Instant>);
 impl Records for Snapshot {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         let found = self.0.borrow_dependent().get(key);
-        Ok(found.map_err(|error| Error::from(error).at(|| Place::At(key.to_vec())))?.map(Value::from))
+        Ok(found.map_err(|error| Error::from(error).at(|| DamagePlace::At(key.to_vec())))?.map(Value::from))
     }
 
     fn scan(&self, bounds: &Bounds, direction: Direction) -> Scan {
@@ -285,8 +285,9 @@ fn scan(instant: Arc<Instant>, bounds: &Bounds, direction: Direction) -> Scan {
             if let Some((last, _)) = chunk.last() {
                 rest = rest.behind(last, direction);
             }
-            let error = error
-                .map(|error| error.at(|| chunk.last().map_or(Place::Unknown, |(key, _)| Place::Behind(key.to_vec()))));
+            let error = error.map(|error| {
+                error.at(|| chunk.last().map_or(DamagePlace::Unknown, |(key, _)| DamagePlace::Behind(key.to_vec())))
+            });
             let records: Vec<Result<(Key, Value)>> = chunk.into_iter().map(Ok).chain(error.map(Err)).collect();
             Some(records)
         })

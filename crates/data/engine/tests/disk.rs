@@ -257,7 +257,7 @@ fn harms(engine: &FjallEngine, damage: &str, value: fn(u64) -> Vec<u8>) -> bool 
         match engine.get(&key) {
             Ok(found) => assert!(found.is_some_and(|found| *found == value(number)), "{damage}"),
             Err(Error::Damaged { place, .. }) => {
-                assert_eq!(place, engine::Place::At(key.to_vec()));
+                assert_eq!(place, engine::DamagePlace::At(key.to_vec()));
                 is_harmed = true;
             }
             Err(error) => panic!("{damage}: {error:?}"),

@@ -59,7 +59,7 @@ pub type Words = Vec<Bytes>;
 #[derive(Debug, Default)]
 pub struct Encoded {
     /// Pieces that are whole, and one that goes on: growing does not move what is there.
-    pieces: Vec<Part>,
+    pieces: Vec<EffectBytes>,
     last: Vec<u8>,
     count: u64,
 }
@@ -90,8 +90,8 @@ impl Encoded {
         match found.filter(|(_, range)| word.len() > LONG_WORD && range.len() == word.len()) {
             Some((sent, range)) => {
                 self.last.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-                self.pieces.push(Part::Made(std::mem::take(&mut self.last)));
-                self.pieces.push(Part::Received(Rc::clone(sent), range));
+                self.pieces.push(EffectBytes::Made(std::mem::take(&mut self.last)));
+                self.pieces.push(EffectBytes::Received(Rc::clone(sent), range));
                 self.last.extend_from_slice(b"\r\n");
             }
             None => self.word(word),
@@ -101,7 +101,7 @@ impl Encoded {
     /// The piece that goes on.
     fn piece(&mut self) -> &mut Vec<u8> {
         if self.last.len() >= PIECE_FROM {
-            self.pieces.push(Part::Made(std::mem::take(&mut self.last)));
+            self.pieces.push(EffectBytes::Made(std::mem::take(&mut self.last)));
         }
         &mut self.last
     }
@@ -168,13 +168,13 @@ const WORD_BESIDE: usize = 64;
 
 /// Some of them.
 #[derive(Debug)]
-enum Part {
+enum EffectBytes {
     Made(Vec<u8>),
     /// A long word, where it came.
     Received(Rc<ReceivedQuery>, Range<usize>),
 }
 
-impl Part {
+impl EffectBytes {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Made(bytes) => bytes,
@@ -187,7 +187,7 @@ impl Part {
 #[derive(Debug, Default)]
 pub struct Effects {
     /// What is in front of the rest: long commands are not copied together.
-    parts: Vec<Part>,
+    parts: Vec<EffectBytes>,
     bytes: Vec<u8>,
     selected: Option<usize>,
     count: u64,
@@ -237,7 +237,7 @@ impl Effects {
         self.select(db);
         self.count += commands.count;
         if self.depth == 0 && !commands.pieces.is_empty() {
-            self.parts.push(Part::Made(std::mem::take(&mut self.bytes)));
+            self.parts.push(EffectBytes::Made(std::mem::take(&mut self.bytes)));
             self.parts.extend(commands.pieces);
         } else {
             commands.pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece.bytes()));
@@ -291,7 +291,7 @@ impl Effects {
 
     /// The bytes, one part after the other.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> + Clone {
-        self.parts.iter().map(Part::bytes).chain([self.bytes.as_slice()])
+        self.parts.iter().map(EffectBytes::bytes).chain([self.bytes.as_slice()])
     }
 
     /// The bytes so far, in one piece.

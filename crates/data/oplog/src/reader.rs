@@ -11,7 +11,7 @@ use crate::{
     LogError, Offset, Options, Reason, ReplicationId,
     disk::{Disk, DiskFile},
     folder::{FoundSegment, find_segments},
-    scan::{Found, Scanner},
+    scan::{ScannedFrame, Scanner},
     segment::Segment,
     shared::Shared,
 };
@@ -153,14 +153,14 @@ impl<D: Disk> Reader<D> {
             }
             self.scanner.expect(written - offset);
             match self.scanner.next().map_err(LogError::io("read", &self.segment.path))? {
-                Found::Frame(header) if header.end() > self.from => break header,
-                Found::Frame(_) => fresh = false,
+                ScannedFrame::Frame(header) if header.end() > self.from => break header,
+                ScannedFrame::Frame(_) => fresh = false,
                 // It may have been read before it was written.
-                Found::Bad(_) if !fresh => {
+                ScannedFrame::Bad(_) if !fresh => {
                     self.scanner.refresh();
                     fresh = true;
                 }
-                Found::Bad(reason) => {
+                ScannedFrame::Bad(reason) => {
                     if !self.is_segment_over(reason)? {
                         return Ok(None);
                     }

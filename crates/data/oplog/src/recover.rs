@@ -28,7 +28,7 @@ use crate::{
     folder::{FoundSegment, find_segments},
     frame,
     log::{Active, begin_segment},
-    scan::{Found, Scanner, durable_claim, durable_claim_of_unknown},
+    scan::{ScannedFrame, Scanner, durable_claim, durable_claim_of_unknown},
     segment::{self, HEADER_LEN, SPARE_PREFIX, Segment, SegmentHeader, UNREADY_PREFIX},
     shared::{SegmentFile, Shared},
 };
@@ -278,7 +278,7 @@ impl<D: Disk> Recovery<'_, D> {
                 continue;
             }
             let mut scanner = self.scanner(index)?;
-            while let Found::Frame(frame) = scanner.next().map_err(LogError::io("read", &found.path))? {
+            while let ScannedFrame::Frame(frame) = scanner.next().map_err(LogError::io("read", &found.path))? {
                 if frame.durable >= found.first_offset {
                     return Ok(index);
                 }
@@ -300,8 +300,8 @@ impl<D: Disk> Recovery<'_, D> {
                     break None;
                 }
                 match scanner.next().map_err(LogError::io("read", path))? {
-                    Found::Frame(frame) => last_time_ms = Some(frame.time_ms),
-                    Found::Bad(reason) => break Some(reason),
+                    ScannedFrame::Frame(frame) => last_time_ms = Some(frame.time_ms),
+                    ScannedFrame::Bad(reason) => break Some(reason),
                 }
             };
             let (position, offset) = (scanner.position(), scanner.offset());

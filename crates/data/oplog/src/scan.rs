@@ -21,7 +21,7 @@ const GENERATIONS_AHEAD: u32 = 64;
 
 /// What is at a place of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum ScannedFrame {
     /// A good frame; [`Scanner::commands`] has what is in it.
     Frame(FrameHeader),
     /// None: the log ends here, or it is damaged.
@@ -85,9 +85,9 @@ impl<F: DiskFile> Scanner<F> {
     }
 
     /// What is at this place; behind a frame, the place is the next one.
-    pub(crate) fn next(&mut self) -> io::Result<Found> {
+    pub(crate) fn next(&mut self) -> io::Result<ScannedFrame> {
         let Some(bytes) = self.bytes(HEADER_LEN)?.and_then(|start| self.buffer.get(start..)?.first_chunk()) else {
-            return Ok(Found::Bad(Reason::Length));
+            return Ok(ScannedFrame::Bad(Reason::Length));
         };
         let header = FrameHeader::decode(bytes);
         let behind = self.position + HEADER_LEN as u64;
@@ -97,20 +97,20 @@ impl<F: DiskFile> Scanner<F> {
             self.file.len()?.saturating_sub(behind)
         };
         if let Err(reason) = header.check_place(self.generation, self.offset, room) {
-            return Ok(Found::Bad(reason));
+            return Ok(ScannedFrame::Bad(reason));
         }
         let len = HEADER_LEN + header.len as usize;
-        let Some(start) = self.bytes(len)? else { return Ok(Found::Bad(Reason::Length)) };
+        let Some(start) = self.bytes(len)? else { return Ok(ScannedFrame::Bad(Reason::Length)) };
         self.commands = start + HEADER_LEN..start + len;
         if !header.check_sum(self.salt, self.commands()) {
-            return Ok(Found::Bad(Reason::Checksum));
+            return Ok(ScannedFrame::Bad(Reason::Checksum));
         }
         if header.flags != 0 {
-            return Ok(Found::Bad(Reason::Version));
+            return Ok(ScannedFrame::Bad(Reason::Version));
         }
         self.position += len as u64;
         self.offset = header.end();
-        Ok(Found::Frame(header))
+        Ok(ScannedFrame::Frame(header))
     }
 
     /// Sees to it that so many bytes from the place on are in the buffer; where they begin in it. `None` if the file ends

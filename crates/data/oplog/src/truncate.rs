@@ -15,7 +15,7 @@ use crate::{
     frame::FrameHeader,
     log::Active,
     recover::{begin_segment_durably, known_end},
-    scan::{Found, Scanner},
+    scan::{ScannedFrame, Scanner},
     segment::{self, Segment, SegmentHeader, UNREADY_PREFIX},
     shared::SegmentFile,
 };
@@ -159,8 +159,8 @@ impl<D: Disk> Copy<'_, D> {
         while scanner.offset() < until.0 {
             let (bad_at, offset) = (scanner.position(), scanner.offset());
             match scanner.next().map_err(LogError::io("read", source))? {
-                Found::Bad(reason) => return Err(LogError::corrupt(source, bad_at, Offset(offset), reason)),
-                Found::Frame(frame) => {
+                ScannedFrame::Bad(reason) => return Err(LogError::corrupt(source, bad_at, Offset(offset), reason)),
+                ScannedFrame::Frame(frame) => {
                     let kept = usize::try_from(until.0 - frame.offset).unwrap_or(usize::MAX);
                     let commands = scanner.commands();
                     let commands = commands.get(..kept).unwrap_or(commands);

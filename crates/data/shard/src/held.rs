@@ -13,12 +13,12 @@ type Turn = (Offset, Vec<SessionId>);
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldReplies {
     /// By the number of replicas that is waited for.
     queues: BTreeMap<usize, VecDeque<Turn>>,
 }
 
-impl Held {
+impl HeldReplies {
     /// Whether nobody waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn each_waits_for_as_many_as_it_was_promised() {
         let (one, two, three) = (SessionId(1), SessionId(2), SessionId(3));
-        let mut held = Held::default();
+        let mut held = HeldReplies::default();
         held.add(1, Offset(10), one);
         held.add(2, Offset(10), two);
         held.add(1, Offset(20), three);

@@ -94,7 +94,7 @@ impl ShardTables {
         renumber::renumber(&**tables.engine())?;
         let key_seed = match tables.get(&record::meta(0, 0, KEY_SEED))? {
             Some(bytes) => <[u8; 8]>::try_from(&*bytes).map(u64::from_be_bytes).map_err(|error| {
-                let place = engine::Place::At(record::meta(0, 0, KEY_SEED).to_vec());
+                let place = engine::DamagePlace::At(record::meta(0, 0, KEY_SEED).to_vec());
                 engine::Error::Damaged { place, file: None, source: Box::new(error) }
             })?,
             None if tables.engine().applied()?.is_some() => 0,

@@ -25,7 +25,7 @@ use commands::{
 use keyspace::Millis;
 use oplog::{Offset, disk::Disk};
 
-use crate::{Persistence, ShardError, Workers, World, held::Held, long_queries::LONG};
+use crate::{Persistence, ShardError, Workers, World, held::HeldReplies, long_queries::LONG};
 
 use self::{follow::Role, room::Room};
 
@@ -64,7 +64,7 @@ pub struct Shard<D: Disk, W: Workers> {
     /// Sessions with something to be sent.
     pub ready: Vec<SessionId>,
     /// Sessions whose replies wait until the log is safe up to an offset.
-    held: Held,
+    held: HeldReplies,
     /// What commands ask of whoever owns this.
     outside: VecDeque<Request>,
     /// A checkpoint that one has asked for.
@@ -136,7 +136,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
             room: Room::new(memory, now),
             world,
             ready: Vec::new(),
-            held: Held::default(),
+            held: HeldReplies::default(),
             outside: VecDeque::new(),
             checkpoint_asked: None,
             is_settled: Rc::default(),

@@ -22,7 +22,7 @@ use crate::{
     StoreError, clock,
     folder::ShardFolder,
     followers,
-    log_json::{self, Place},
+    log_json::{self, CommandPosition},
     point::{Point, time_text},
 };
 
@@ -353,7 +353,7 @@ impl<'a> Printer<'a> {
         Ok(())
     }
 
-    fn place(&mut self, effect: &Effect<'_>, time_ms: u64) -> Place {
+    fn place(&mut self, effect: &Effect<'_>, time_ms: u64) -> CommandPosition {
         let is_begin = is_named(effect.words, "MULTI");
         if is_begin {
             self.transaction_at = Some(effect.offset);
@@ -365,7 +365,7 @@ impl<'a> Printer<'a> {
                 effect.offset.0 + effect.bytes.len() as u64
             }
         };
-        Place { offset: effect.offset.0, next, time_ms, db: self.db }
+        CommandPosition { offset: effect.offset.0, next, time_ms, db: self.db }
     }
 
     fn encode(&self, line: &mut Vec<u8>, words: &[&[u8]], bytes: Option<&[u8]>) {

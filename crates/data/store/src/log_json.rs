@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// Where a command stands.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct CommandPosition {
     /// The offset of its first byte.
     pub offset: u64,
     /// Where to go on behind it.
@@ -25,8 +25,8 @@ pub struct Place {
 
 /// The line, with its end.
 #[must_use]
-pub fn line(place: Place, words: &[&[u8]]) -> Vec<u8> {
-    let Place { offset, next, time_ms, db } = place;
+pub fn line(place: CommandPosition, words: &[&[u8]]) -> Vec<u8> {
+    let CommandPosition { offset, next, time_ms, db } = place;
     let command: Vec<Value> = words.iter().map(|word| argument(word)).collect();
     let object = json!({ "offset": offset, "next": next, "time_ms": time_ms, "db": db, "command": command });
     let mut line = object.to_string().into_bytes();
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn arguments_come_back_as_they_were() {
-        let place = Place { offset: 7, next: 20, time_ms: 5, db: 3 };
+        let place = CommandPosition { offset: 7, next: 20, time_ms: 5, db: 3 };
         let text = String::from_utf8(line(place, &[b"SET", b"\"\n", b"\xff", b""])).unwrap();
         assert!(text.ends_with("}\n"));
         let value: Value = serde_json::from_str(&text).unwrap();

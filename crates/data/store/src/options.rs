@@ -7,7 +7,7 @@ use std::{
 };
 
 use commands::{
-    config::{Flag, Settings, Text, file},
+    config::{Flag, IncludeError, Settings, Text, file},
     groups::own_name,
 };
 use keyspace::glob;
@@ -98,7 +98,7 @@ pub fn read(words: &[String], manner: Manner, input: &mut dyn io::Read) -> Resul
         match file::set(&line.name, &values, &mut start.settings, own_name) {
             Ok(None) => {}
             Ok(Some(note)) => start.notes.push(note),
-            Err(reason) => problems.push(line.problem(&reason)),
+            Err(reason) => problems.push(line.problem(&reason.to_string())),
         }
     }
     if problems.is_empty() {
@@ -253,7 +253,7 @@ fn read_text(text: &[u8], name: &str, start: &mut Start, depth: usize, problems:
     let mut included = Start::default();
     let found = file::read(text, &mut start.settings, own_name, &mut |name, settings| {
         if depth >= INCLUDE_DEPTH_MAX {
-            return Err(format!("files include one another more than {INCLUDE_DEPTH_MAX} deep"));
+            return Err(IncludeError::TooDeep(INCLUDE_DEPTH_MAX));
         }
         std::mem::swap(&mut included.settings, settings);
         let mut unread = Vec::new();
@@ -262,11 +262,11 @@ fn read_text(text: &[u8], name: &str, start: &mut Start, depth: usize, problems:
                 Ok(text) => {
                     read_text(&text, &path.display().to_string(), &mut included, depth + 1, &mut inner);
                 }
-                Err(error) => unread.push(format!("cannot read {}: {error}", path.display())),
+                Err(error) => unread.push((path.display().to_string(), error.to_string())),
             }
         }
         std::mem::swap(&mut included.settings, settings);
-        if unread.is_empty() { Ok(()) } else { Err(unread.join("; ")) }
+        if unread.is_empty() { Ok(()) } else { Err(IncludeError::Unreadable(unread)) }
     });
     start.notes.append(&mut included.notes);
     for problem in found {

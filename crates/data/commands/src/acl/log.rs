@@ -36,7 +36,7 @@ impl Reason {
 
 /// Where a command came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum CallOrigin {
     /// From the client.
     Top,
     /// In a transaction.
@@ -45,7 +45,7 @@ pub enum Place {
     Lua,
 }
 
-impl Place {
+impl CallOrigin {
     /// As the log names it.
     pub fn name(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ pub struct Entry {
     /// What was denied.
     pub reason: Reason,
     /// Where.
-    pub place: Place,
+    pub place: CallOrigin,
     /// The command, the key, the channel.
     pub object: Bytes,
     /// The user.

@@ -13,7 +13,7 @@ mod user;
 mod tests;
 
 pub use file::{UserFile, merge_selectors};
-pub use log::{Entry, Log, Place, Reason};
+pub use log::{CallOrigin, Entry, Log, Reason};
 pub(crate) use selector::allows_channel;
 pub use selector::{Selector, category, has_spaces};
 pub use user::User;

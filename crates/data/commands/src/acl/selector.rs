@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bitflags::bitflags;
 use keyspace::{Bytes, glob};
 
-use crate::table::{Access, Categories, Flags, Found, Table};
+use crate::table::{Access, Categories, Flags, FoundCommand, Table};
 
 use super::{CATEGORIES, Denied, RuleError};
 
@@ -235,7 +235,7 @@ impl Selector {
     }
 
     /// Allows a command or takes it away, with its subcommands.
-    pub(super) fn set_command<H>(&mut self, found: Found<H>, allowed: bool) {
+    pub(super) fn set_command<H>(&mut self, found: FoundCommand<H>, allowed: bool) {
         self.set_index(found.index, allowed);
         self.first_words.remove(&found.index);
         for place in 0..found.command.subcommands.len() {
@@ -254,7 +254,7 @@ impl Selector {
     /// Whether a command may run with these words; `keys` are its keys, once somebody had to ask for them.
     pub(super) fn check<H>(
         &self,
-        found: Found<H>,
+        found: FoundCommand<H>,
         words: &[&[u8]],
         keys: &mut Option<Vec<(usize, Access)>>,
     ) -> Result<(), Denied> {
@@ -309,7 +309,7 @@ pub(crate) fn allows_channel<'a>(mut known: impl Iterator<Item = &'a Bytes>, cha
 }
 
 /// A command by its name, a subcommand by `container|name`.
-fn lookup<H>(table: &Table<H>, name: &[u8]) -> Option<Found<H>> {
+fn lookup<H>(table: &Table<H>, name: &[u8]) -> Option<FoundCommand<H>> {
     let words: Vec<&[u8]> = name.split(|byte| *byte == b'|').collect();
     let found = table.find(&words)?;
     (words.len() <= 2 && found.container.is_some() == (words.len() == 2)).then_some(found)

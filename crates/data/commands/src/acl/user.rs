@@ -3,7 +3,7 @@
 use keyspace::Bytes;
 use sha2::{Digest as _, Sha256};
 
-use crate::table::{Access, Found, Table};
+use crate::table::{Access, FoundCommand, Table};
 
 use super::{Denied, RuleError, Selector};
 
@@ -140,7 +140,7 @@ impl User {
     /// # Errors
     ///
     /// The first thing that none of its selectors allows: of those that come furthest.
-    pub fn check<H>(&self, found: Found<H>, words: &[&[u8]]) -> Result<(), Denied> {
+    pub fn check<H>(&self, found: FoundCommand<H>, words: &[&[u8]]) -> Result<(), Denied> {
         let mut keys = None;
         let mut relevant = Denied::Command;
         for selector in self.selectors() {
@@ -153,7 +153,7 @@ impl User {
     }
 
     /// Whether it may run a command that reads keys which its words do not name.
-    pub fn may_read_all<H>(&self, found: Found<H>, words: &[&[u8]]) -> bool {
+    pub fn may_read_all<H>(&self, found: FoundCommand<H>, words: &[&[u8]]) -> bool {
         let mut keys: Option<Vec<(usize, Access)>> = None;
         self.selectors().any(|selector| selector.reads_all_keys() && selector.check(found, words, &mut keys).is_ok())
     }

@@ -2,7 +2,24 @@
 
 use resp::parse_integer;
 
-use super::kinds::{Kind, Memory};
+use super::{
+    InvalidValue,
+    kinds::{Kind, Memory},
+};
+
+/// Why a bound of what clients leave unread is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LimitTrouble {
+    /// It is not a class and three numbers, or several such.
+    #[error("Wrong number of arguments in buffer limit configuration.")]
+    WordCount,
+    /// No clients are of this class.
+    #[error("Invalid client class specified in buffer limit configuration.")]
+    Class,
+    /// A number is none.
+    #[error("Error in hard, soft or soft_seconds setting in buffer limit configuration.")]
+    Number,
+}
 
 /// How much output one class of clients may leave unread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,17 +53,17 @@ impl OutputLimits {
 }
 
 impl Kind for OutputLimits {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
         let mut limits = Self::DEFAULT;
         limits.update(words).map(|()| limits)
     }
 
-    fn update(&mut self, words: &[&[u8]]) -> Result<(), String> {
+    fn update(&mut self, words: &[&[u8]]) -> Result<(), InvalidValue> {
         let is_blank = |byte: &u8| byte.is_ascii_whitespace();
         let words: Vec<&[u8]> =
             words.iter().flat_map(|word| word.split(is_blank)).filter(|word| !word.is_empty()).collect();
         if !words.len().is_multiple_of(4) {
-            return Err("Wrong number of arguments in buffer limit configuration.".into());
+            return Err(LimitTrouble::WordCount.into());
         }
         let mut limits = *self;
         for part in words.chunks_exact(4) {
@@ -55,14 +72,14 @@ impl Kind for OutputLimits {
                 b"normal" => &mut limits.normal,
                 b"slave" | b"replica" => &mut limits.replica,
                 b"pubsub" => &mut limits.pubsub,
-                _ => return Err("Invalid client class specified in buffer limit configuration.".into()),
+                _ => return Err(LimitTrouble::Class.into()),
             };
             let read = || {
                 let soft_seconds = parse_integer(seconds).filter(|seconds| *seconds >= 0)?;
                 let memory = |word: &[u8]| <Memory>::parse(&[word]).ok().map(|memory| memory.0);
                 Some(OutputLimit { hard: memory(hard)?, soft: memory(soft)?, soft_seconds })
             };
-            *of_class = read().ok_or("Error in hard, soft or soft_seconds setting in buffer limit configuration.")?;
+            *of_class = read().ok_or(LimitTrouble::Number)?;
         }
         *self = limits;
         Ok(())
@@ -95,16 +112,16 @@ impl ClientsMemory {
 }
 
 impl Kind for ClientsMemory {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
-        let [word] = words else { return Err("wrong number of arguments".into()) };
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
+        let [word] = words else { return Err(InvalidValue::WordCount) };
         let Some(percent) = word.strip_suffix(b"%") else {
             return <Memory>::parse(words).map(|memory| Self::Bytes(memory.0));
         };
         let percent = parse_integer(percent).and_then(|percent| u64::try_from(percent).ok());
         match percent {
             Some(percent) if percent <= 100 => Ok(Self::Percent(percent)),
-            Some(_) => Err("percentage argument must be less or equal to 100".into()),
-            None => Err("argument must be a memory or percent value".into()),
+            Some(_) => Err(InvalidValue::OverAll),
+            None => Err(InvalidValue::NotMemoryOrPercent),
         }
     }
 

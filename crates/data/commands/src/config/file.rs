@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use keyspace::Bytes;
 
-use super::{DIRECTIVES, SETTINGS, Settings, State, find, renames::FindOwnName};
+use super::{
+    DIRECTIVES, IncludeError, InvalidValue, SETTINGS, SettingError, Settings, State, find, renames::FindOwnName,
+};
 
 /// Why a line cannot be taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +29,7 @@ pub fn read(
     text: impl AsRef<[u8]>,
     settings: &mut Settings,
     known: FindOwnName,
-    include: &mut dyn FnMut(&str, &mut Settings) -> Result<(), String>,
+    include: &mut dyn FnMut(&str, &mut Settings) -> Result<(), IncludeError>,
 ) -> Vec<Problem> {
     let mut problems = Vec::new();
     // Passwords, and comments, may be in any encoding.
@@ -39,7 +41,7 @@ pub fn read(
         let (reason, is_note) = match read_line(line, settings, known, include) {
             Ok(None) => continue,
             Ok(Some(note)) => (note, true),
-            Err(reason) => (reason, false),
+            Err(reason) => (reason.to_string(), false),
         };
         problems.push(Problem { line: index + 1, text: String::from_utf8_lossy(line).into_owned(), reason, is_note });
     }
@@ -50,17 +52,17 @@ fn read_line(
     line: &[u8],
     settings: &mut Settings,
     known: FindOwnName,
-    include: &mut dyn FnMut(&str, &mut Settings) -> Result<(), String>,
-) -> Result<Option<String>, String> {
+    include: &mut dyn FnMut(&str, &mut Settings) -> Result<(), IncludeError>,
+) -> Result<Option<String>, SettingError> {
     let mut scratch = Vec::new();
     let mut ranges: Vec<Range<usize>> = Vec::new();
-    resp::split_arguments(line, &mut scratch, &mut ranges).map_err(|_| "unbalanced quotes".to_owned())?;
+    resp::split_arguments(line, &mut scratch, &mut ranges).map_err(|_| SettingError::Quotes)?;
     let words: Vec<&[u8]> = ranges.into_iter().map(|range| scratch.get(range).unwrap_or_default()).collect();
     let Some((name, values)) = words.split_first() else { return Ok(None) };
     if name.eq_ignore_ascii_case(b"include") {
         return match values {
-            [path] => include(&String::from_utf8_lossy(path), settings).map(|()| None),
-            _ => Err("include takes the name of one file".into()),
+            [path] => Ok(include(&String::from_utf8_lossy(path), settings).map(|()| None)?),
+            _ => Err(SettingError::IncludeWords),
         };
     }
     set(name, values, settings, known)
@@ -76,48 +78,43 @@ pub fn set(
     values: &[&[u8]],
     settings: &mut Settings,
     known: FindOwnName,
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, SettingError> {
     if name.eq_ignore_ascii_case(b"user") {
         if values.is_empty() {
-            return Err("'user' needs a name and rules".into());
+            return Err(SettingError::UserWords);
         }
         settings.users.push(values.iter().map(|word| Bytes::from_slice(word)).collect());
         return Ok(None);
     }
     if name.eq_ignore_ascii_case(b"rename-command") {
         return match values {
-            [from, to] => settings.renames.add(from, to, known).map(|()| None),
-            _ => Err("'rename-command' takes a command and its new name, or \"\"".into()),
+            [from, to] => Ok(settings.renames.add(from, to, known).map(|()| None)?),
+            _ => Err(SettingError::RenameWords),
         };
     }
     let Some(setting) = find(name) else {
         let refused = DIRECTIVES.iter().find(|(known, ..)| known.as_bytes().eq_ignore_ascii_case(name));
-        if let Some((known, Some(reason), _)) = refused {
-            return Err(format!("'{known}' is refused: {reason}"));
+        if let Some((name, Some(reason), _)) = refused {
+            return Err(SettingError::Refused { name, reason });
         }
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         let nearest =
             SETTINGS.iter().map(|setting| (basics::nearest::distance(&name, setting.name), setting.name)).min();
-        return Err(match nearest {
-            Some((distance, nearest)) if distance <= 2 + name.len() / 6 => {
-                format!("there is no setting '{name}'; did you mean '{nearest}'?")
-            }
-            _ => format!("there is no setting '{name}' (CONFIG GET * shows those that there are)"),
-        });
+        let nearest = nearest.filter(|(distance, _)| *distance <= 2 + name.len() / 6).map(|(_, nearest)| nearest);
+        return Err(SettingError::Unknown { name, nearest });
     };
     // `save` alone is `save ""`.
     let values = if values.is_empty() && setting.name == "save" { &[&b""[..]][..] } else { values };
     if values.is_empty() {
-        let reason = (setting.set)(&mut settings.clone(), values).err();
-        let reason = reason.as_deref().unwrap_or("wrong number of arguments");
-        return Err(format!("'{}': {reason}; it needs a value", setting.name));
+        let reason = (setting.set)(&mut settings.clone(), values).err().unwrap_or(InvalidValue::WordCount);
+        return Err(SettingError::NoValue { name: setting.name, reason });
     }
     // Each line of this one adds to those before.
     let former = if setting.name == "save" { settings.save.added_to(values) } else { None };
     let joined: Vec<&[u8]> = former.iter().map(String::as_bytes).chain(values.iter().copied()).collect();
     let values = joined.as_slice();
     let before = matches!(setting.state, State::Missing(_)).then(|| settings.clone());
-    (setting.set)(settings, values).map_err(|reason| format!("'{}': {reason}", setting.name))?;
+    (setting.set)(settings, values).map_err(|reason| SettingError::Value { name: setting.name, reason })?;
     let text = (setting.text)(settings);
     // Files name many settings that they leave as they are.
     let is_default = text == (setting.text)(&Settings::default());
@@ -126,7 +123,7 @@ pub fn set(
             if let Some(before) = before {
                 *settings = before;
             }
-            Err(format!("'{}' is not there yet: {reason}", setting.name))
+            Err(SettingError::Missing { name: setting.name, reason })
         }
         // What is set to nothing asks for nothing.
         State::WithoutEffect(reason) if !is_default && !text.is_empty() => {

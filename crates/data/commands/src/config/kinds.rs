@@ -4,6 +4,8 @@ use resp::parse_integer;
 
 use keyspace::{Bytes, changes::EventClass};
 
+use super::InvalidValue;
+
 /// A kind of setting.
 pub trait Kind: Sized {
     /// Reads it from the words behind its name.
@@ -11,13 +13,13 @@ pub trait Kind: Sized {
     /// # Errors
     ///
     /// What would be right, in Redis' words.
-    fn parse(words: &[&[u8]]) -> Result<Self, String>;
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue>;
     /// Reads it, where words may say but a part of it.
     ///
     /// # Errors
     ///
     /// As of [`parse`](Self::parse).
-    fn update(&mut self, words: &[&[u8]]) -> Result<(), String> {
+    fn update(&mut self, words: &[&[u8]]) -> Result<(), InvalidValue> {
         *self = Self::parse(words)?;
         Ok(())
     }
@@ -29,10 +31,10 @@ pub trait Kind: Sized {
     }
 }
 
-fn one<'a>(words: &[&'a [u8]]) -> Result<&'a [u8], String> {
+fn one<'a>(words: &[&'a [u8]]) -> Result<&'a [u8], InvalidValue> {
     match words {
         [word] => Ok(word),
-        _ => Err("wrong number of arguments".into()),
+        _ => Err(InvalidValue::WordCount),
     }
 }
 
@@ -41,8 +43,8 @@ fn one<'a>(words: &[&'a [u8]]) -> Result<&'a [u8], String> {
 pub struct Integer<const LEAST: i64, const MOST: i64>(pub i64);
 
 impl<const LEAST: i64, const MOST: i64> Kind for Integer<LEAST, MOST> {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
-        let value = parse_integer(one(words)?).ok_or("argument couldn't be parsed into an integer")?;
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
+        let value = parse_integer(one(words)?).ok_or(InvalidValue::NotInteger)?;
         within(value, LEAST, MOST).map(Self)
     }
     fn text(&self) -> String {
@@ -50,11 +52,11 @@ impl<const LEAST: i64, const MOST: i64> Kind for Integer<LEAST, MOST> {
     }
 }
 
-fn within<T: PartialOrd + Copy + std::fmt::Display>(value: T, least: T, most: T) -> Result<T, String> {
+fn within<T: PartialOrd + Copy + Into<i128>>(value: T, least: T, most: T) -> Result<T, InvalidValue> {
     if (least..=most).contains(&value) {
         Ok(value)
     } else {
-        Err(format!("argument must be between {least} and {most} inclusive"))
+        Err(InvalidValue::OutOfBounds { least: least.into(), most: most.into() })
     }
 }
 
@@ -63,8 +65,8 @@ fn within<T: PartialOrd + Copy + std::fmt::Display>(value: T, least: T, most: T)
 pub struct Memory<const LEAST: u64 = 0, const MOST: u64 = { i64::MAX as u64 }>(pub u64);
 
 impl<const LEAST: u64, const MOST: u64> Kind for Memory<LEAST, MOST> {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
-        let invalid = || "argument must be a memory value".to_owned();
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
+        let invalid = || InvalidValue::NotMemory;
         let word = one(words)?;
         let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (number, unit) = word.split_at(digits);
@@ -92,7 +94,7 @@ impl<const LEAST: u64, const MOST: u64> Kind for Memory<LEAST, MOST> {
 pub struct Hertz(pub i64);
 
 impl Kind for Hertz {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
         Integer::<0, { i32::MAX as i64 }>::parse(words).map(|integer| Self(integer.0.clamp(1, 500)))
     }
     fn text(&self) -> String {
@@ -105,11 +107,11 @@ impl Kind for Hertz {
 pub struct Flag(pub bool);
 
 impl Kind for Flag {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
         match one(words)?.to_ascii_lowercase().as_slice() {
             b"yes" => Ok(Self(true)),
             b"no" => Ok(Self(false)),
-            _ => Err("argument must be 'yes' or 'no'".into()),
+            _ => Err(InvalidValue::NotFlag),
         }
     }
     fn text(&self) -> String {
@@ -122,10 +124,10 @@ impl Kind for Flag {
 pub struct Text(pub String);
 
 impl Kind for Text {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
         let text = String::from_utf8(words.join(&b' '));
         // Another name or path than the one that was said would be worse than none.
-        text.map(Self).map_err(|_| "argument must be UTF-8".into())
+        text.map(Self).map_err(|_| InvalidValue::NotUtf8)
     }
     fn text(&self) -> String {
         self.0.clone()
@@ -137,7 +139,7 @@ impl Kind for Text {
 pub struct Password(pub Bytes);
 
 impl Kind for Password {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
         Ok(Self(Bytes::from_slice(&words.join(&b' '))))
     }
     fn text(&self) -> String {
@@ -155,13 +157,11 @@ pub trait Choice: Copy + PartialEq + 'static {
 }
 
 impl<T: Choice> Kind for T {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
         let word = one(words)?;
         let found = Self::WORDS.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(word));
-        found.map(|(_, value)| *value).ok_or_else(|| {
-            let names: Vec<_> = Self::WORDS.iter().map(|(name, _)| *name).collect();
-            format!("argument(s) must be one of the following: {}", names.join(", "))
-        })
+        let names = || Self::WORDS.iter().map(|(name, _)| *name).collect();
+        found.map(|(_, value)| *value).ok_or_else(|| InvalidValue::NotOneOf(names()))
     }
     fn text(&self) -> String {
         Self::WORDS.iter().find(|(_, value)| value == self).map_or("", |(name, _)| name).into()
@@ -201,7 +201,7 @@ const EVENT_LETTERS: &[(char, EventClass)] = &[
 ];
 
 impl Kind for Events {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
         let mut classes = EventClass::empty();
         for letter in one(words)? {
             let letter = char::from(*letter);
@@ -210,7 +210,7 @@ impl Kind for Events {
                 None if letter == 'A' => classes |= ALL_EVENTS,
                 // Modules' events are taken: there are none.
                 None if letter == 'd' => {}
-                None => return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into()),
+                None => return Err(InvalidValue::EventClass),
             }
         }
         Ok(Self(classes))

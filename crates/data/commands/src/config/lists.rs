@@ -1,6 +1,6 @@
 //! Settings of several words, and those with rules of their own.
 
-use super::kinds::Kind;
+use super::{InvalidValue, kinds::Kind};
 
 /// All words, whether they came apart, as from a file, or in one, as from `CONFIG SET`.
 fn apart(words: &[&[u8]]) -> Vec<String> {
@@ -32,8 +32,8 @@ impl SavePoints {
 }
 
 impl Kind for SavePoints {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
-        let invalid = || "Invalid save parameters".to_owned();
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
+        let invalid = || InvalidValue::SavePoints;
         let words = apart(words);
         if !words.len().is_multiple_of(2) {
             return Err(invalid());
@@ -56,13 +56,11 @@ impl Kind for SavePoints {
 pub struct Percentiles(pub Vec<f64>);
 
 impl Kind for Percentiles {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
         let percentile = |word: String| match word.parse::<f64>() {
             Ok(number) if (0.0..=100.0).contains(&number) => Ok(number),
-            Ok(number) if !number.is_nan() => {
-                Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]".to_owned())
-            }
-            _ => Err("Invalid latency-tracking-info-percentiles parameters".to_owned()),
+            Ok(number) if !number.is_nan() => Err(InvalidValue::PercentileBounds),
+            _ => Err(InvalidValue::Percentile),
         };
         apart(words).into_iter().map(percentile).collect::<Result<_, _>>().map(Self)
     }
@@ -77,17 +75,15 @@ impl Kind for Percentiles {
 pub struct OomScores(pub [i64; 3]);
 
 impl Kind for OomScores {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
         const BOUNDS: std::ops::RangeInclusive<i64> = -2000..=2000;
         let words = apart(words);
         let scores = words.iter().map(|word| word.parse::<i64>().ok().filter(|score| BOUNDS.contains(score)));
-        let scores = scores
-            .collect::<Option<Vec<_>>>()
-            .ok_or("Invalid oom-score-adj-values, elements must be between -2000 and 2000.")?;
+        let scores = scores.collect::<Option<Vec<_>>>().ok_or(InvalidValue::OomScore)?;
         match *scores {
             [master, replica, child] if master <= replica && replica <= child => Ok(Self([master, replica, child])),
-            [_, _, _] => Err("The oom-score-adj-values must be non-decreasing: master, replica, child".into()),
-            _ => Err("wrong number of arguments".into()),
+            [_, _, _] => Err(InvalidValue::OomOrder),
+            _ => Err(InvalidValue::WordCount),
         }
     }
     fn text(&self) -> String {
@@ -108,16 +104,16 @@ impl ShutdownOnSignal {
 }
 
 impl Kind for ShutdownOnSignal {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
         let is_empty = words.is_empty();
         let words: Vec<String> = apart(words).iter().map(|word| word.to_ascii_lowercase()).collect();
         let known = ["default", "save", "nosave", "now", "force"];
         if is_empty || !words.iter().all(|word| known.contains(&word.as_str())) {
-            return Err(format!("argument(s) must be one of the following: {}", known.join(", ")));
+            return Err(InvalidValue::NotOneOf(known.to_vec()));
         }
         let has = |name: &str| words.iter().any(|word| word == name);
         if has("save") && has("nosave") {
-            return Err("shutdown options SAVE and NOSAVE can't be used simultaneously".into());
+            return Err(InvalidValue::SaveAndNoSave);
         }
         let said: Vec<_> = known.into_iter().skip(1).filter(|word| has(word)).collect();
         Ok(Self(said.join(" ")))
@@ -132,16 +128,16 @@ impl Kind for ShutdownOnSignal {
 pub struct Master(pub Option<(String, u16)>);
 
 impl Kind for Master {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
         match words {
             [b""] => Ok(Self(None)),
             [host, port] if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") => Ok(Self(None)),
             [host, port] => {
                 let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok());
-                let port = port.ok_or("Invalid master port")?;
+                let port = port.ok_or(InvalidValue::MasterPort)?;
                 Ok(Self(Some((String::from_utf8_lossy(host).into_owned(), port))))
             }
-            _ => Err("wrong number of arguments".into()),
+            _ => Err(InvalidValue::WordCount),
         }
     }
     fn text(&self) -> String {
@@ -154,14 +150,14 @@ impl Kind for Master {
 pub struct Octal(pub u32);
 
 impl Kind for Octal {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
         match apart(words).as_slice() {
             [word] => u32::from_str_radix(word, 8)
                 .ok()
                 .filter(|mode| *mode <= 0o777)
                 .map(Self)
-                .ok_or_else(|| "argument couldn't be parsed into an integer".into()),
-            _ => Err("wrong number of arguments".into()),
+                .ok_or(InvalidValue::NotInteger),
+            _ => Err(InvalidValue::WordCount),
         }
     }
     fn text(&self) -> String {
@@ -174,11 +170,11 @@ impl Kind for Octal {
 pub struct FileName(pub String);
 
 impl Kind for FileName {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
         match words {
-            [word] if word.contains(&b'/') => Err("a name can't be a path, just a filename".into()),
-            [word] => String::from_utf8(word.to_vec()).map(Self).map_err(|_| "argument must be UTF-8".into()),
-            _ => Err("wrong number of arguments".into()),
+            [word] if word.contains(&b'/') => Err(InvalidValue::NotFileName),
+            [word] => String::from_utf8(word.to_vec()).map(Self).map_err(|_| InvalidValue::NotUtf8),
+            _ => Err(InvalidValue::WordCount),
         }
     }
     fn text(&self) -> String {
@@ -191,13 +187,11 @@ impl Kind for FileName {
 pub struct NoDefragmentation;
 
 impl Kind for NoDefragmentation {
-    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+    fn parse(words: &[&[u8]]) -> Result<Self, InvalidValue> {
         match words {
             [word] if word.eq_ignore_ascii_case(b"no") => Ok(Self),
-            [word] if word.eq_ignore_ascii_case(b"yes") => {
-                Err("Active defragmentation cannot be enabled: the store's allocator is the system's".into())
-            }
-            _ => Err("argument must be 'yes' or 'no'".into()),
+            [word] if word.eq_ignore_ascii_case(b"yes") => Err(InvalidValue::Defragmentation),
+            _ => Err(InvalidValue::NotFlag),
         }
     }
     fn text(&self) -> String {

@@ -2,6 +2,7 @@
 
 mod choices;
 mod clients;
+mod error;
 pub mod file;
 mod kinds;
 mod limits;
@@ -14,7 +15,8 @@ pub use choices::{
     AclPubsub, Allowed, CopyVersion, EndpointType, Fsync, LogLevel, OomScoreAdjust, PropagationError, ReplicaLoad,
     SanitizeDump, Supervised, SyslogFacility, TablesEngine, TablesRead, TlsClients,
 };
-pub use clients::{ClientsMemory, OutputLimit, OutputLimits};
+pub use clients::{ClientsMemory, LimitTrouble, OutputLimit, OutputLimits};
+pub use error::{IncludeError, InvalidValue, RenameError, SettingError};
 pub use kinds::{Choice, Events, Flag, Hertz, Integer, Kind, Memory, Password, Text};
 pub use lists::{FileName, Master, NoDefragmentation, Octal, OomScores, Percentiles, SavePoints, ShutdownOnSignal};
 pub use renames::{FindOwnName, Renamed, Renames};
@@ -62,7 +64,7 @@ pub struct Setting {
     /// The same where it may be no text.
     pub bytes: fn(&Settings) -> Vec<u8>,
     /// Reads it. The error says what would be right.
-    pub set: fn(&mut Settings, &[&[u8]]) -> Result<(), String>,
+    pub set: fn(&mut Settings, &[&[u8]]) -> Result<(), InvalidValue>,
 }
 
 /// Lines of a file that set nothing: the name, why it is refused, and what it does.
@@ -140,7 +142,8 @@ mod tests {
             ),
         ] {
             let setting = find(name.as_bytes()).expect(name);
-            assert_eq!((setting.set)(&mut settings, &[value.as_bytes()]), Err(expected.to_owned()), "{name} {value}");
+            let refused = (setting.set)(&mut settings, &[value.as_bytes()]).map_err(|reason| reason.to_string());
+            assert_eq!(refused, Err(expected.to_owned()), "{name} {value}");
         }
         let setting = find(b"MAXMEMORY").expect("names are taken in any case");
         assert_eq!((setting.set)(&mut settings, &[b"2kb"]), Ok(()));
@@ -149,7 +152,7 @@ mod tests {
         assert_eq!((setting.set)(&mut settings, &[b"1000"]), Ok(()), "the nearest bound is taken");
         assert_eq!(settings.hz.0, 500);
         let setting = find(b"slaveof").expect("the name that it had before");
-        assert_eq!((setting.set)(&mut settings, &[b"host", b"70000"]), Err("Invalid master port".to_owned()));
+        assert_eq!((setting.set)(&mut settings, &[b"host", b"70000"]), Err(InvalidValue::MasterPort));
         let setting = find(b"shutdown-on-sigterm").expect("it is there");
         assert_eq!((setting.set)(&mut settings, &[b"force", b"nosave now"]), Ok(()));
         assert_eq!((setting.text)(&settings), "nosave now force");

@@ -2,6 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
+use super::RenameError;
+
 /// Finds the name of a command by that name in capitals; nothing if there is no such command.
 pub type FindOwnName = fn(&[u8]) -> Option<&'static str>;
 
@@ -29,13 +31,12 @@ impl Renames {
     /// # Errors
     ///
     /// There is no such command, or one that has the name already.
-    pub fn add(&mut self, from: &[u8], to: &[u8], known: FindOwnName) -> Result<(), String> {
+    pub fn add(&mut self, from: &[u8], to: &[u8], known: FindOwnName) -> Result<(), RenameError> {
         let (from, to) = (from.to_ascii_uppercase(), to.to_ascii_uppercase());
         let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-        let own =
-            self.own(&from, known).ok_or_else(|| format!("No such command in rename-command: '{}'", text(&from)))?;
+        let own = self.own(&from, known).ok_or_else(|| RenameError::Unknown(text(&from)))?;
         if !to.is_empty() && self.own(&to, known).is_some() {
-            return Err(format!("Target command name already exists: '{}'", text(&to)));
+            return Err(RenameError::Taken(text(&to)));
         }
         self.names.insert(from, None);
         if !to.is_empty() {
@@ -88,7 +89,7 @@ mod tests {
         ] {
             assert_eq!(renames.look_up(name), expected, "{name:?}");
         }
-        assert!(renames.add(b"flushall", b"x", known).is_err_and(|reason| reason.contains("No such command")));
-        assert!(renames.add(b"get", b"set", known).is_err_and(|reason| reason.contains("already exists")));
+        assert!(renames.add(b"flushall", b"x", known).is_err_and(|reason| matches!(reason, RenameError::Unknown(_))));
+        assert!(renames.add(b"get", b"set", known).is_err_and(|reason| matches!(reason, RenameError::Taken(_))));
     }
 }

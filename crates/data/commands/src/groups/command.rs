@@ -6,7 +6,7 @@ use resp::Reply;
 use crate::{
     Context,
     acl::{self, CATEGORIES},
-    server::{Command, Found},
+    server::{Command, FoundCommand},
     syntax,
     table::{Access, Begin, Categories, Find, Flags, KeySpec},
 };
@@ -220,12 +220,12 @@ fn sub_name(container: &Command, command: &Command) -> String {
 }
 
 /// The commands that are no subcommands.
-fn commands(context: &Context<'_>) -> Vec<Found> {
+fn commands(context: &Context<'_>) -> Vec<FoundCommand> {
     context.shared.table.all().into_iter().filter(|found| found.container.is_none()).collect()
 }
 
 /// A command, or a subcommand as `container|name`.
-fn find(context: &Context<'_>, name: &[u8]) -> Option<Found> {
+fn find(context: &Context<'_>, name: &[u8]) -> Option<FoundCommand> {
     let mut parts = name.splitn(2, |byte| *byte == b'|');
     let words: Vec<&[u8]> = parts.by_ref().collect();
     let found = context.shared.table.find(&words)?;
@@ -289,7 +289,7 @@ fn document(reply: &mut Reply<'_>, command: &Command) {
 
 fn docs(context: &mut Context<'_>) -> Result<(), Failure> {
     let names = context.words.from(2);
-    let found: Vec<Found> = if names.is_empty() {
+    let found: Vec<FoundCommand> = if names.is_empty() {
         commands(context)
     } else {
         names.iter().filter_map(|name| find(context, name)).collect()
@@ -304,7 +304,7 @@ fn docs(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn list(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = context.words;
-    let is_wanted: Box<dyn Fn(&Found) -> bool> = if words.len() == 2 {
+    let is_wanted: Box<dyn Fn(&FoundCommand) -> bool> = if words.len() == 2 {
         Box::new(|_| true)
     } else if words.len() == 5 && words.is(2, "FILTERBY") && words.is(3, "MODULE") {
         Box::new(|_| false)
@@ -319,14 +319,14 @@ fn list(context: &mut Context<'_>) -> Result<(), Failure> {
         return Err(Failure::Syntax);
     };
     let names: Vec<String> =
-        context.shared.table.all().iter().filter(|found| is_wanted(found)).map(Found::full_name).collect();
+        context.shared.table.all().iter().filter(|found| is_wanted(found)).map(FoundCommand::full_name).collect();
     context.reply.array(names.len());
     names.iter().for_each(|name| context.reply.bulk(name.as_bytes()));
     Ok(())
 }
 
 /// The command in the words from the third on, with the places of its keys among them.
-fn keys_of(context: &Context<'_>) -> Result<(Found, Vec<usize>), Failure> {
+fn keys_of(context: &Context<'_>) -> Result<(FoundCommand, Vec<usize>), Failure> {
     let words = context.words.from(2);
     let found = context.shared.table.find(words).filter(|found| found.command.subcommands.is_empty());
     let found = found.ok_or(Failure::text("ERR Invalid command specified"))?;

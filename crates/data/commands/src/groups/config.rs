@@ -120,7 +120,7 @@ fn changed_settings(context: &Context<'_>, words: &[&[u8]]) -> Result<(Settings,
         }
         names.push(setting.name);
         let before = (setting.text)(&settings);
-        (setting.set)(&mut settings, &[*value]).map_err(|reason| failed(&reason))?;
+        (setting.set)(&mut settings, &[*value]).map_err(|reason| failed(&reason.to_string()))?;
         if setting.name == "dir" && (setting.text)(&settings) != before {
             return Err(failed("the folder of the data cannot change while the store runs"));
         }

@@ -18,7 +18,7 @@ pub const COMMANDS: &[Command] = &[Command::new("FAILOVER", -1, failover)
 
 /// What the words say: who, whether by force, and after how many milliseconds.
 #[derive(Default)]
-struct Wanted {
+struct FailoverArguments {
     target: Option<(String, u16)>,
     is_forced: bool,
     timeout: Option<i64>,
@@ -39,7 +39,7 @@ fn failover(context: &mut Context<'_>) -> Result<(), Failure> {
     if replication.replicas.is_empty() {
         return Err(Failure::text("ERR FAILOVER requires connected replicas."));
     }
-    let Wanted { target, is_forced, timeout } = wanted;
+    let FailoverArguments { target, is_forced, timeout } = wanted;
     if is_forced && (target.is_none() || timeout.is_none()) {
         return Err(Failure::text("ERR FAILOVER with force option requires both a timeout and target HOST and IP."));
     }
@@ -68,9 +68,9 @@ fn abort(context: &mut Context<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn read(context: &Context<'_>) -> Result<Wanted, Failure> {
+fn read(context: &Context<'_>) -> Result<FailoverArguments, Failure> {
     let words = context.words;
-    let mut wanted = Wanted::default();
+    let mut wanted = FailoverArguments::default();
     let mut at = 1;
     while at < words.len() {
         if words.is(at, "TIMEOUT") && at + 1 < words.len() && wanted.timeout.is_none() {

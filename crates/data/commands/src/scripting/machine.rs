@@ -41,7 +41,7 @@ pub struct Machine {
     /// The machine.
     pub(crate) lua: Lua,
     kind: Kind,
-    asked: Rc<Asked>,
+    asked: Rc<ServerQuestion>,
     evaluate: Function,
     call: Function,
     load: Function,
@@ -81,7 +81,7 @@ impl Machine {
         let registered = Rc::new(RefCell::new(Vec::new()));
         let host = lua.create_table()?;
         host.set("evaluates", kind == Kind::Scripts)?;
-        let asked = Rc::new(Asked::default());
+        let asked = Rc::new(ServerQuestion::default());
         asked.put(&lua, &host)?;
         put_api(&lua, &host, &protocol, &registered, &loading)?;
         let (since, clock) = (Rc::clone(&loading), Rc::clone(stopwatch));
@@ -248,14 +248,14 @@ impl Answer {
 /// What scripts call must live as long as the machine, because they may keep it; the server is there only while a script runs.
 /// So there is a function that lives as long as the run, and what is asked and answered goes beside Lua's stack.
 #[derive(Default)]
-struct Asked {
+struct ServerQuestion {
     serve: RefCell<Option<Function>>,
     question: Cell<Question>,
     words: RefCell<MultiValue>,
     answer: RefCell<Option<Answer>>,
 }
 
-impl Asked {
+impl ServerQuestion {
     fn ask(&self, name: &str, question: Question, words: MultiValue) -> mlua::Result<Answer> {
         let serve = self.serve.borrow().clone();
         let only_inside = || library::refused(format!("redis.{name} can only be called inside a script invocation"));

@@ -6,14 +6,14 @@ use keyspace::{Bytes, Failure};
 
 use crate::{
     Context, Session, SessionId,
-    acl::{self, Denied, Entry, Place, Reason, User},
+    acl::{self, CallOrigin, Denied, Entry, Reason, User},
     client_info::{self, ClientType},
     config::AclPubsub,
     session::Close,
     table::Flags,
 };
 
-use super::{Found, Server, Shared, sessions::Sessions};
+use super::{FoundCommand, Server, Shared, sessions::Sessions};
 
 impl Sessions {
     /// Looks again at what a session may do without being asked each time.
@@ -45,7 +45,7 @@ impl Shared {
     /// Makes a session the user of a name and a password. That it is none of them is logged.
     pub(crate) fn authenticate(&mut self, session: &mut Session, name: &[u8], password: &[u8], command: &[u8]) -> bool {
         let Some(user) = self.sessions.acl.authenticate(name, password) else {
-            let place = if session.transaction.is_some() { Place::Multi } else { Place::Top };
+            let place = if session.transaction.is_some() { CallOrigin::Multi } else { CallOrigin::Top };
             self.log_denied(session, Reason::Auth, place, command, name);
             return false;
         };
@@ -181,7 +181,7 @@ impl Shared {
         session.output.promise.set_replicas(0);
     }
 
-    fn log_denied(&mut self, session: &Session, reason: Reason, place: Place, object: &[u8], user: &[u8]) {
+    fn log_denied(&mut self, session: &Session, reason: Reason, place: CallOrigin, object: &[u8], user: &[u8]) {
         let at_most = usize::try_from(self.settings.acllog_max_len.0).unwrap_or(usize::MAX);
         let entry = Entry {
             count: 1,
@@ -203,9 +203,9 @@ impl Shared {
     pub(crate) fn check_user(
         &mut self,
         session: &Session,
-        found: Found,
+        found: FoundCommand,
         words: &[&[u8]],
-        place: Place,
+        place: CallOrigin,
     ) -> Result<(), Denied> {
         let Some(user) = session.access.user.clone() else { return Ok(()) };
         let checked = user.check(found, words);
@@ -221,7 +221,12 @@ impl Shared {
 
 impl Server {
     /// Whether a session with limited rights may send a command.
-    pub(super) fn check_rights(&mut self, session: &Session, found: Found, words: &[&[u8]]) -> Result<(), Failure> {
+    pub(super) fn check_rights(
+        &mut self,
+        session: &Session,
+        found: FoundCommand,
+        words: &[&[u8]],
+    ) -> Result<(), Failure> {
         let flags = found.command.flags;
         if session.access.auth_required && !flags.contains(Flags::NO_AUTH) {
             return Err(Failure::text("NOAUTH Authentication required."));
@@ -230,7 +235,7 @@ impl Server {
         if is_queued && flags.contains(Flags::NO_MULTI) {
             return Err(Failure::text("ERR Command not allowed inside a transaction"));
         }
-        let place = if is_queued { Place::Multi } else { Place::Top };
+        let place = if is_queued { CallOrigin::Multi } else { CallOrigin::Top };
         self.shared.check_user(session, found, words, place).map_err(|denied| match denied {
             Denied::Command => {
                 let name = found.full_name();
@@ -252,7 +257,7 @@ impl Server {
     /// Whether a queued command may still run when its transaction does.
     pub(super) fn check_queued(&mut self, session: &Session, words: &[&[u8]]) -> Result<(), Failure> {
         let Some(found) = self.shared.table.find(words) else { return Ok(()) };
-        self.shared.check_user(session, found, words, Place::Multi).map_err(|denied| {
+        self.shared.check_user(session, found, words, CallOrigin::Multi).map_err(|denied| {
             let reason = match denied {
                 Denied::Command => "no permission to execute the command or subcommand",
                 Denied::Key(_) => "no permission to touch the specified keys",
@@ -266,11 +271,16 @@ impl Server {
     }
 
     /// Whether a script's caller may run what the script calls.
-    pub(crate) fn check_script(&mut self, session: &Session, found: Found, words: &[&[u8]]) -> Result<(), String> {
+    pub(crate) fn check_script(
+        &mut self,
+        session: &Session,
+        found: FoundCommand,
+        words: &[&[u8]],
+    ) -> Result<(), String> {
         if !session.access.restricted {
             return Ok(());
         }
-        self.shared.check_user(session, found, words, Place::Lua).map_err(|denied| {
+        self.shared.check_user(session, found, words, CallOrigin::Lua).map_err(|denied| {
             let reason = match denied {
                 Denied::Command => "can't run this command or subcommand",
                 Denied::Key(_) => "can't access at least one of the keys mentioned in the command arguments",

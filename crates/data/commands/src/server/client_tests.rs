@@ -33,7 +33,10 @@ fn a_key_that_was_read_is_told_once() {
     shard.ask(writer, "SET a 3");
     assert_eq!(shard.output(reader), "");
     shard.ask(reader, "MGET a b");
-    assert_eq!(shard.0.shared.sessions.tracking_counts(), TrackingCounts { clients: 1, keys: 2, items: 2, prefixes: 0 });
+    assert_eq!(
+        shard.0.shared.sessions.tracking_counts(),
+        TrackingCounts { clients: 1, keys: 2, items: 2, prefixes: 0 }
+    );
     shard.ask(writer, "DEL a");
     shard.ask(writer, "RPUSH b x");
     assert_eq!(shard.output(reader), ">2 $10 invalidate *1 $1 a >2 $10 invalidate *1 $1 b ");

@@ -9,7 +9,7 @@ use crate::{
     table::Flags,
 };
 
-use super::{Found, Server, Shared, dispatch::WordList, passing_on::PASSED_ON};
+use super::{FoundCommand, Server, Shared, dispatch::WordList, passing_on::PASSED_ON};
 
 /// A command that waits for a new master's first lease: not an answer to anybody.
 pub(super) const AWAITS_LEASE: Failure = Failure::text("TRYAGAIN the command waits for the master's first lease");
@@ -29,7 +29,7 @@ impl Shared {
     pub(super) fn admitted_by_cluster(
         &self,
         session: &Session,
-        found: Found,
+        found: FoundCommand,
         words: &[&[u8]],
     ) -> Result<bool, Failure> {
         let Some(membership) = &self.cluster else { return Ok(false) };
@@ -55,7 +55,7 @@ impl Shared {
         &self,
         membership: &Membership,
         session: &Session,
-        found: Found,
+        found: FoundCommand,
         words: &[&[u8]],
     ) -> Result<bool, Redirect> {
         let flags = found.command.flags;
@@ -112,12 +112,12 @@ impl Shared {
     }
 
     /// Whether a command has to wait until its slots have come to rest.
-    pub(super) fn waits_for_slots(&self, session: &Session, found: Found, words: &[&[u8]]) -> bool {
+    pub(super) fn waits_for_slots(&self, session: &Session, found: FoundCommand, words: &[&[u8]]) -> bool {
         let Some(membership) = self.cluster.as_ref().filter(|membership| !membership.pauses.is_empty()) else {
             return false;
         };
         let now = self.stopwatch();
-        let is_paused = |found: Found, words: &[&[u8]]| {
+        let is_paused = |found: FoundCommand, words: &[&[u8]]| {
             let places = found.command.key_places_of(words);
             let mut keys = places.iter().filter_map(|place| words.get(*place)).peekable();
             let is_of_all = keys.peek().is_none() && found.command.flags.contains(Flags::WRITE);

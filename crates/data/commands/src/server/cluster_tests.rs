@@ -420,7 +420,8 @@ fn who_waits_for_a_key_is_sent_elsewhere_without_a_lease() {
     let (client, mover) = (shard.client(), shard.client());
     assert_eq!(shard.ask(mover, &format!("{} LEASE 1000", told(1, TWO))), "+OK ");
     assert_eq!(shard.ask(client, "BLPOP b 0"), "");
-    let is_under_lease = |shard: &mut Shard| shard.0.shared.sessions.get_mut(client).unwrap().output.promise.is_under_lease;
+    let is_under_lease =
+        |shard: &mut Shard| shard.0.shared.sessions.get_mut(client).unwrap().output.promise.is_under_lease;
     assert!(is_under_lease(&mut shard));
     let replica = TWO.replace("myself,master - ", "myself,slave o ").replace(" 0-9999", "").replace("10000-", "0-");
     assert_eq!(shard.ask(mover, &format!("{} LEASE 0", told(2, &replica))), "+OK ");

@@ -15,7 +15,7 @@ use crate::{
 };
 
 use super::{
-    Found, Server,
+    FoundCommand, Server,
     cluster::AWAITS_LEASE,
     cross_protocol,
     execution::{OUT_OF_MEMORY, unknown_command},
@@ -359,7 +359,11 @@ impl Server {
     }
 
     /// Whether a client may run a command, and which one it is.
-    pub(super) fn check(&mut self, session: &mut Session, words: &[&[u8]]) -> Result<Found, (Option<Found>, Failure)> {
+    pub(super) fn check(
+        &mut self,
+        session: &mut Session,
+        words: &[&[u8]],
+    ) -> Result<FoundCommand, (Option<FoundCommand>, Failure)> {
         let Some(found) = self.shared.table.find(words).filter(|_| !self.shared.sessions.current.is_unknown) else {
             return Err((None, unknown_command(words)));
         };

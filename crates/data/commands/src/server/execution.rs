@@ -10,7 +10,7 @@ use crate::{
     words::Words,
 };
 
-use super::{Found, Server, Wide, dispatch::WordList, monitor, slowlog, wide::WideWork};
+use super::{FoundCommand, Server, Wide, dispatch::WordList, monitor, slowlog, wide::WideWork};
 
 /// A command needs memory while it is full of what does not leave it.
 pub(crate) const OUT_OF_MEMORY: Failure = Failure::text("OOM command not allowed when used memory > 'maxmemory'.");
@@ -47,7 +47,13 @@ impl Server {
         }
     }
 
-    pub(super) fn call_found(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]], found: Found) {
+    pub(super) fn call_found(
+        &mut self,
+        session: &mut Session,
+        output: &mut Vec<u8>,
+        words: &[&[u8]],
+        found: FoundCommand,
+    ) {
         self.changes.classes = self.shared.settings.notify_keyspace_events.0;
         self.watch_changes();
         let dirty = self.changes.dirty;
@@ -118,7 +124,7 @@ impl Server {
 
     /// Reads those keys of a command that it does not just overwrite or remove: so it has changed none of them when it turns out that
     /// one cannot be read.
-    fn read_all_keys(&mut self, session: &Session, words: &[&[u8]], found: Found) -> Result<(), Failure> {
+    fn read_all_keys(&mut self, session: &Session, words: &[&[u8]], found: FoundCommand) -> Result<(), Failure> {
         if self.has_many_keys(session, found, words) {
             // It changes nothing before it has gone through all of them.
             return Ok(());
@@ -136,7 +142,7 @@ impl Server {
 
     /// Whether a command of very many words, the first of which are given, is done in steps, and how.
     #[inline(always)]
-    pub(super) fn is_wide(&self, session: &Session, found: Found, head: &[&[u8]], len: usize) -> Option<Wide> {
+    pub(super) fn is_wide(&self, session: &Session, found: FoundCommand, head: &[&[u8]], len: usize) -> Option<Wide> {
         if len <= self.shared.step_limits.from || !session.takes_steps(len, &self.shared) {
             return None;
         }
@@ -173,7 +179,7 @@ impl Server {
     }
 
     /// Whether a command has so many keys among its words that it holds them step by step, before it does anything else.
-    pub(super) fn has_many_keys(&self, session: &Session, found: Found, words: &[&[u8]]) -> bool {
+    pub(super) fn has_many_keys(&self, session: &Session, found: FoundCommand, words: &[&[u8]]) -> bool {
         words.len() > self.shared.step_limits.keys_from
             && session.takes_steps(words.len(), &self.shared)
             && (found.command.many_keys
@@ -187,7 +193,7 @@ impl Server {
         session: &mut Session,
         output: &mut Vec<u8>,
         words: &[&[u8]],
-        found: Found,
+        found: FoundCommand,
         ended: Ended,
     ) {
         let Ended { outcome, start, elapsed_us, dirty, db, words_len, is_waiting: blocked } = ended;
@@ -243,7 +249,13 @@ impl Server {
 
     /// Keeps a command that took long, as settings say.
     #[cold]
-    fn note_slow(&mut self, session: &Session, (words, words_len): (&[&[u8]], usize), found: Found, time_us: u64) {
+    fn note_slow(
+        &mut self,
+        session: &Session,
+        (words, words_len): (&[&[u8]], usize),
+        found: FoundCommand,
+        time_us: u64,
+    ) {
         let flags = found.command.flags;
         let event = if flags.contains(Flags::FAST) { "fast-command" } else { "command" };
         self.shared.took(event, self.now, time_us / 1000);

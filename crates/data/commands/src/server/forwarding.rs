@@ -9,7 +9,7 @@ use resp::{Protocol, encode_command};
 
 use crate::{Session, SessionId, replication::MasterLink, table::Flags};
 
-use super::{Found, Request, Server, Shared, dispatch::WordList};
+use super::{FoundCommand, Request, Server, Shared, dispatch::WordList};
 
 /// A command that is sent to the master: not an answer to anybody.
 pub(super) const FORWARDED: Failure = Failure::text("TRYAGAIN the command goes to the master");
@@ -36,7 +36,7 @@ pub struct Forward {
 impl Shared {
     /// Why a client's command does not run here, if it goes to the master or waits for it.
     #[inline]
-    pub(super) fn not_run_here(&self, session: &Session, found: Found) -> Option<Failure> {
+    pub(super) fn not_run_here(&self, session: &Session, found: FoundCommand) -> Option<Failure> {
         if !self.settings.replica_forward.0 || !self.is_for_master(session, found) {
             return None;
         }
@@ -51,7 +51,7 @@ impl Shared {
         master.state != "sync" && master.down_since.is_none_or(|down_since| (0..patience).contains(&since(down_since)))
     }
 
-    fn is_for_master(&self, session: &Session, found: Found) -> bool {
+    fn is_for_master(&self, session: &Session, found: FoundCommand) -> bool {
         const OF_KEYS: Flags =
             Flags::WRITE.union(Flags::READONLY).union(Flags::RUNS_SCRIPT).union(Flags::MAY_REPLICATE);
         let flags = found.command.flags;

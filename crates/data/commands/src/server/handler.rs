@@ -10,7 +10,7 @@ pub type Handler = fn(&mut Context<'_>) -> Result<(), Failure>;
 /// A command, or a subcommand, with what runs it.
 pub type Command = table::Command<Handler>;
 /// A command that was found by its words.
-pub type Found = table::Found<Handler>;
+pub type FoundCommand = table::FoundCommand<Handler>;
 /// All commands.
 pub type Table = table::Table<Handler>;
 /// How a command of very many words is done in steps.

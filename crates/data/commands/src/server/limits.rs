@@ -113,7 +113,8 @@ impl Shared {
         let bound = length(self.settings.maxmemory_clients.bytes(self.settings.maxmemory.0));
         let had_bound = self.sessions.limits.clients_bound > 0;
         self.sessions.limits.clients_bound = bound;
-        self.sessions.limits.output_watched = least.map_or(usize::MAX, length).min(if bound > 0 { bound } else { usize::MAX });
+        self.sessions.limits.output_watched =
+            least.map_or(usize::MAX, length).min(if bound > 0 { bound } else { usize::MAX });
         if bound > 0 && !had_bound {
             self.sessions.count_clients_memory();
         }
@@ -252,7 +253,9 @@ impl Shared {
 
     /// Closes clients while all of them take more than `maxmemory-clients`, those that take the most first.
     pub(super) fn evict_clients(&mut self) {
-        if self.sessions.limits.clients_bound == 0 || self.sessions.limits.clients_memory <= self.sessions.limits.clients_bound {
+        if self.sessions.limits.clients_bound == 0
+            || self.sessions.limits.clients_memory <= self.sessions.limits.clients_bound
+        {
             return;
         }
         self.sessions.count_clients_memory();

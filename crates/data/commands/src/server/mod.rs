@@ -71,7 +71,7 @@ pub use caller::{Answer, Caller, NotAdmitted};
 pub use context::Context;
 pub(crate) use execution::OUT_OF_MEMORY;
 pub use forwarding::Forward;
-pub use handler::{Command, Found, Handler, Table, Wide};
+pub use handler::{Command, FoundCommand, Handler, Table, Wide};
 pub use histogram::Histogram;
 pub use latency::{Event as LatencyEvent, LatencyMonitor};
 pub use loading::Load;
@@ -87,7 +87,7 @@ pub use steps::{ScanSome, Scanning, Steps, changing_steps, giving_steps, reading
 pub use tasks::{Progress, StepLimits, Window, Work};
 pub use tracking::TrackingCounts;
 pub use visit::{Refusal, Visitor};
-pub use warming::{Wanted, Warmup};
+pub use warming::{WantedElements, Warmup};
 
 use keyspace::{
     Failure, Keys, Keyspace, Millis, Records,
@@ -119,7 +119,7 @@ pub struct Server {
     pub keyspace: Keyspace,
     pub(crate) changes: Changes,
     effects: Effects,
-    /// All else.
+    /// Sessions, and what running a command needs besides.
     pub(crate) shared: Shared,
     /// The time of what runs now.
     now: Millis,

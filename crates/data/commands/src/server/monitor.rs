@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use crate::{Session, table::Flags};
 
-use super::{Found, Server, Shared, sessions::Sessions};
+use super::{FoundCommand, Server, Shared, sessions::Sessions};
 
 /// What stands in the place of a secret.
 const REDACTED: &[u8] = b"(redacted)";
 
 /// A command's words without its secrets, as logs may show them.
-pub(crate) fn redacted<'a>(found: Found, words: &[&'a [u8]]) -> Vec<Cow<'a, [u8]>> {
+pub(crate) fn redacted<'a>(found: FoundCommand, words: &[&'a [u8]]) -> Vec<Cow<'a, [u8]>> {
     let mut shown: Vec<Cow<'a, [u8]>> = words.iter().map(|word| Cow::Borrowed(*word)).collect();
     let mut places = Vec::new();
     if let Some(secrets) = found.command.secrets {
@@ -85,7 +85,7 @@ impl Shared {
 
 impl Server {
     /// Shows a command to those who want to see all.
-    pub(super) fn show(&mut self, session: &Session, output: &mut Vec<u8>, words: &[&[u8]], found: Found) {
+    pub(super) fn show(&mut self, session: &Session, output: &mut Vec<u8>, words: &[&[u8]], found: FoundCommand) {
         // What administrators do is not shown: it may say too much.
         let is_script = is_script(found);
         let hidden = found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN);
@@ -112,6 +112,6 @@ impl Server {
 }
 
 /// Whether a command runs a script: it is shown before what the script calls.
-pub(super) fn is_script(found: Found) -> bool {
+pub(super) fn is_script(found: FoundCommand) -> bool {
     found.command.flags.contains(Flags::RUNS_SCRIPT)
 }

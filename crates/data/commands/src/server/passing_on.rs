@@ -12,7 +12,7 @@ use crate::{
     table::Flags,
 };
 
-use super::{Found, Request, Server, Shared, sessions::Forwards};
+use super::{FoundCommand, Request, Server, Shared, sessions::Forwards};
 
 /// A command that is passed on to other nodes: not an answer to anybody.
 pub(super) const PASSED_ON: Failure = Failure::text("TRYAGAIN the command goes to another node");
@@ -24,7 +24,7 @@ const WATCHED_HERE: Failure =
 const PREVIOUS_ERRORS: Failure = Failure::text("ERR previous errors");
 
 /// Commands that are about the keys, the scripts or the listeners of all nodes.
-fn is_of_all_nodes(found: Found) -> bool {
+fn is_of_all_nodes(found: FoundCommand) -> bool {
     let container = found.container.map_or("", |container| container.name);
     matches!(
         (container, found.command.name),
@@ -35,12 +35,12 @@ fn is_of_all_nodes(found: Found) -> bool {
 }
 
 /// Commands of several keys that proxies take apart.
-fn is_taken_apart(found: Found) -> bool {
+fn is_taken_apart(found: FoundCommand) -> bool {
     matches!(found.command.name, "MGET" | "MSET" | "DEL" | "UNLINK" | "EXISTS" | "TOUCH") && found.container.is_none()
 }
 
 /// Whether only a client of Redis Cluster says that.
-fn is_of_cluster_clients(found: Found) -> bool {
+fn is_of_cluster_clients(found: FoundCommand) -> bool {
     match found.container {
         Some(container) => {
             container.name == "CLUSTER" && matches!(found.command.name, "SLOTS" | "SHARDS" | "NODES" | "LINKS")
@@ -62,7 +62,7 @@ impl Shared {
 
     /// Notes what a command says of its client.
     #[inline]
-    pub(super) fn note_cluster_client(&self, session: &mut Session, found: Found) {
+    pub(super) fn note_cluster_client(&self, session: &mut Session, found: FoundCommand) {
         if self.settings.cluster_proxy.0 && !session.standing.knows_clusters {
             session.standing.knows_clusters = is_of_cluster_clients(found);
         }
@@ -70,14 +70,14 @@ impl Shared {
 
     /// What a session's commands are looked at with: a plain client may have keys of several slots where proxies may.
     #[inline]
-    pub(super) fn standing_for(&self, session: &Session, found: Found) -> Standing {
+    pub(super) fn standing_for(&self, session: &Session, found: FoundCommand) -> Standing {
         let is_taken_apart = self.is_plain(session) && is_taken_apart(found);
         Standing { peer: if is_taken_apart { Peer::Proxy } else { session.standing.peer }, ..session.standing }
     }
 
     /// Whether a command of a plain client is passed on wherever its keys are.
     #[inline]
-    pub(super) fn is_passed_on(&self, session: &Session, found: Found) -> bool {
+    pub(super) fn is_passed_on(&self, session: &Session, found: FoundCommand) -> bool {
         if !self.is_plain(session) {
             return false;
         }
@@ -112,7 +112,7 @@ impl Shared {
 
     /// What a client gets instead of an answer to a command that this node does not run: for a plain one it is passed on.
     #[cold]
-    pub(super) fn turned_away(&self, session: &Session, found: Found, redirect: &Redirect) -> Failure {
+    pub(super) fn turned_away(&self, session: &Session, found: FoundCommand, redirect: &Redirect) -> Failure {
         let may_be_elsewhere = matches!(redirect, Redirect::Moved { .. } | Redirect::CrossSlot | Redirect::Down);
         if !self.is_plain(session) || !may_be_elsewhere {
             return redirect.failure();

@@ -13,7 +13,7 @@ use crate::{
     table::Flags,
 };
 
-use super::{Found, Server, Shared};
+use super::{FoundCommand, Server, Shared};
 
 /// A pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Shared {
     }
 
     /// Whether a command may change something.
-    fn may_write(&self, session: &Session, found: Found, words: &[&[u8]]) -> bool {
+    fn may_write(&self, session: &Session, found: FoundCommand, words: &[&[u8]]) -> bool {
         if super::monitor::is_script(found) {
             return self.script_may_write(found, words);
         }
@@ -75,14 +75,14 @@ impl Shared {
             return transaction.commands.iter().any(|command| {
                 let words: Vec<&[u8]> = command.iter().map(Bytes::as_slice).collect();
                 let found = self.table.find(&words);
-                let is_nested = |found: Found| found.command.flags.contains(Flags::RUNS_TRANSACTION);
+                let is_nested = |found: FoundCommand| found.command.flags.contains(Flags::RUNS_TRANSACTION);
                 found.is_some_and(|found| !is_nested(found) && self.may_write(session, found, &words))
             });
         }
         found.command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
     }
 
-    fn script_may_write(&self, found: Found, words: &[&[u8]]) -> bool {
+    fn script_may_write(&self, found: FoundCommand, words: &[&[u8]]) -> bool {
         let word = words.get(1).copied().unwrap_or_default();
         let of = found.command.flags;
         if of.contains(Flags::READONLY) {
@@ -113,7 +113,7 @@ impl Pause {
 
 impl Server {
     /// Has a command wait, if there is a pause that it falls under.
-    pub(super) fn postpone(&mut self, session: &mut Session, found: Found, words: &[&[u8]]) -> bool {
+    pub(super) fn postpone(&mut self, session: &mut Session, found: FoundCommand, words: &[&[u8]]) -> bool {
         if !self.shared.tasks.is_empty() && self.waits_for_tasks(session, found, words) {
             return true;
         }

@@ -67,7 +67,8 @@ impl Shared {
     /// `sessions`: it gets its copy by `own`.
     pub fn publish(&mut self, medium: Medium, channel: &[u8], text: &[u8], own: &mut Own<'_, '_>) -> usize {
         let kind: &[u8] = if medium == Medium::Shard { b"smessage" } else { b"message" };
-        let direct = if medium == Medium::Shard { &self.sessions.pubsub.shards } else { &self.sessions.pubsub.channels };
+        let direct =
+            if medium == Medium::Shard { &self.sessions.pubsub.shards } else { &self.sessions.pubsub.channels };
         let mut receivers: Vec<(SessionId, Option<Bytes>)> =
             direct.get(channel).into_iter().flatten().map(|id| (*id, None)).collect();
         if medium == Medium::Channel {

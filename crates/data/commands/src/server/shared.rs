@@ -1,4 +1,4 @@
-//! What sessions share but the keys, by what changes together.
+//! What running a command needs besides its keys, by what changes together; and the sessions.
 
 use keyspace::{Millis, random::Random};
 
@@ -125,9 +125,9 @@ pub struct Clock {
     pub(super) set_by: Millis,
 }
 
-/// What sessions share, but the keys.
+/// What running a command needs besides its keys.
 pub struct Shared {
-    /// Who has a session, and all that is about sessions.
+    /// All sessions, and what is about them.
     pub(crate) sessions: Sessions,
     /// The commands.
     pub table: Table,

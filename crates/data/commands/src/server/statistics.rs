@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Found, histogram::Histogram};
+use super::{FoundCommand, histogram::Histogram};
 
 /// Kinds of errors that are counted apart; scripts may raise any.
 const ERROR_KINDS_MAX: usize = 128;
@@ -76,7 +76,7 @@ impl Statistics {
         *self = Self { blocked: self.blocked, rates: self.rates.restarted(), ..Self::new(self.commands.len()) };
     }
 
-    pub(crate) fn of(&mut self, found: Found) -> Option<&mut CommandStatistics> {
+    pub(crate) fn of(&mut self, found: FoundCommand) -> Option<&mut CommandStatistics> {
         self.commands.get_mut(found.index)
     }
 

@@ -39,7 +39,7 @@ use crate::{
 };
 
 use super::{
-    Command, Found, Server, Shared,
+    Command, FoundCommand, Server, Shared,
     execution::{Ended, HEAD, OUT_OF_MEMORY},
     portions::{OUTPUT_MAX, PORTION_MIN},
     sent::TaskWords,
@@ -159,7 +159,7 @@ struct Task {
     /// Its own.
     number: u64,
     words: TaskWords,
-    found: Found,
+    found: FoundCommand,
     db: usize,
     protocol: Protocol,
     /// When it came: to it, no key expires later.
@@ -324,7 +324,7 @@ fn each_key<'a>(command: &Command, words: &[&'a [u8]], mut each: impl FnMut(&'a 
 }
 
 /// Whether a command may meet any key without naming it.
-fn meets_all(found: Found, words: &[&[u8]]) -> bool {
+fn meets_all(found: FoundCommand, words: &[&[u8]]) -> bool {
     let command = found.command;
     let has_patterns =
         || words.iter().any(|word| word.eq_ignore_ascii_case(b"BY") || word.eq_ignore_ascii_case(b"GET"));
@@ -358,7 +358,7 @@ impl Server {
 
     /// Has the command that has just been checked go on in steps.
     #[cold]
-    pub(super) fn begin_task(&mut self, session: &mut Session, words: &[&[u8]], found: Found, elapsed_us: u64) {
+    pub(super) fn begin_task(&mut self, session: &mut Session, words: &[&[u8]], found: FoundCommand, elapsed_us: u64) {
         let Some(work) = self.shared.tasks.begun.take() else { return };
         let mut keys = Vec::new();
         let changes = work.changes();
@@ -400,7 +400,7 @@ impl Server {
 
     /// Has a client's command wait, if it names a key that is busy for another one.
     #[cold]
-    pub(super) fn waits_for_tasks(&mut self, session: &mut Session, found: Found, words: &[&[u8]]) -> bool {
+    pub(super) fn waits_for_tasks(&mut self, session: &mut Session, found: FoundCommand, words: &[&[u8]]) -> bool {
         let meets = match &session.transaction {
             Some(transaction) if found.command.flags.contains(Flags::RUNS_TRANSACTION) => {
                 transaction.commands.iter().any(|command| {
@@ -425,7 +425,7 @@ impl Server {
     }
 
     /// Whether a command names a busy key that it cannot share.
-    fn meets_task(&self, found: Found, words: &[&[u8]]) -> bool {
+    fn meets_task(&self, found: FoundCommand, words: &[&[u8]]) -> bool {
         let reads = found.command.flags.contains(Flags::READONLY);
         let mut meets = false;
         each_key(found.command, words, |key, _| meets |= self.keyspace.busy.refuses(key, reads));
@@ -434,7 +434,7 @@ impl Server {
 
     /// Makes way for a command that cannot wait.
     #[cold]
-    pub(super) fn settle_tasks(&mut self, found: Found, words: &[&[u8]]) {
+    pub(super) fn settle_tasks(&mut self, found: FoundCommand, words: &[&[u8]]) {
         if meets_all(found, words) || self.meets_task(found, words) {
             self.finish_tasks();
         }

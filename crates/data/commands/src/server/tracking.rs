@@ -22,7 +22,7 @@ use crate::{
     table::Flags,
 };
 
-use super::{Found, Server, Shared, sessions::Sessions};
+use super::{FoundCommand, Server, Shared, sessions::Sessions};
 
 /// The channel by which clients of the older protocol are told, if they listen to it.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
@@ -176,7 +176,7 @@ impl Sessions {
     }
 
     /// Remembers what a client has read by a command.
-    fn remember_keys(&mut self, session: &Session, found: Found, words: &[&[u8]]) {
+    fn remember_keys(&mut self, session: &Session, found: FoundCommand, words: &[&[u8]]) {
         let Some(tracking) = self.observers.tracking.as_mut().filter(|_| session.caches()) else { return };
         if found.command.flags.contains(Flags::PUBSUB) {
             return;
@@ -216,7 +216,9 @@ impl Shared {
 
     /// Has a session told of nothing any more. Where it is remembered is found out when the key changes.
     pub(crate) fn untrack(&mut self, session: &mut Session) {
-        let (Some(former), Some(tracking)) = (session.tracking.take(), &mut self.sessions.observers.tracking) else { return };
+        let (Some(former), Some(tracking)) = (session.tracking.take(), &mut self.sessions.observers.tracking) else {
+            return;
+        };
         for prefix in former.prefixes {
             if let Some(state) = tracking.prefixes.get_mut(&prefix) {
                 state.clients.remove(&session.id);
@@ -361,7 +363,9 @@ impl Shared {
         let effort = FORGET_AT_ONCE.saturating_mul(tracking.overruns);
         for _ in 0..effort {
             let random = self.random.draw();
-            let Some(tracking) = self.sessions.observers.tracking.as_ref().filter(|tracking| tracking.keys.len() > most) else {
+            let Some(tracking) =
+                self.sessions.observers.tracking.as_ref().filter(|tracking| tracking.keys.len() > most)
+            else {
                 break;
             };
             let Some(key) = tracking.keys.random(random).map(|tracked| tracked.key.clone()) else { break };
@@ -391,7 +395,7 @@ fn keys_array<'a>(keys: impl ExactSizeIterator<Item = &'a Bytes>) -> Vec<u8> {
 
 impl Server {
     /// After a command, while there is anybody who wants to be told: sees to what changed, then remembers what was read.
-    pub(super) fn track_command(&mut self, session: &mut Session, found: Found, words: &[&[u8]]) {
+    pub(super) fn track_command(&mut self, session: &mut Session, found: FoundCommand, words: &[&[u8]]) {
         self.invalidate_modified();
         let reads = found.command.flags.contains(Flags::READONLY);
         let Some(tracking) = &mut self.shared.sessions.observers.tracking else { return };

@@ -70,7 +70,8 @@ impl Shared {
     /// Takes note of what a client has been given to read, of which it had some before.
     #[cold]
     pub(super) fn count_unread(&mut self, session: &mut Session, before: usize) {
-        self.sessions.unread.bytes = self.sessions.unread.bytes.saturating_add(session.output.bytes.len().saturating_sub(before));
+        self.sessions.unread.bytes =
+            self.sessions.unread.bytes.saturating_add(session.output.bytes.len().saturating_sub(before));
         self.sessions.list_unread(session);
     }
 

@@ -22,12 +22,12 @@ pub struct Warmup {
     /// The elements of which collection.
     pub of: Collection,
     /// What of them.
-    pub what: Wanted,
+    pub what: WantedElements,
 }
 
 /// Which elements are to be read.
 #[derive(Debug)]
-pub enum Wanted {
+pub enum WantedElements {
     /// Those of these names.
     Named(Vec<Vec<u8>>),
     /// So many from a name on, in a direction.
@@ -64,7 +64,7 @@ impl Server {
                 {
                     let names = words.iter().skip(first).step_by(step).take(WARMUP_MAX);
                     let names = names.map(|name| named.record(name)).collect();
-                    wanted.push((named.elements().collection(), Wanted::Named(names)));
+                    wanted.push((named.elements().collection(), WantedElements::Named(names)));
                 }
             }
             None => {}
@@ -100,11 +100,11 @@ fn of_stream(
     elements: ElementWords,
     place: usize,
     words: &[&[u8]],
-    wanted: &mut Vec<(Collection, Wanted)>,
+    wanted: &mut Vec<(Collection, WantedElements)>,
 ) {
     let mut want_nodes = |id: Id, backwards: bool, count: usize| {
         if let Some((of, from)) = stream.record_of(id) {
-            wanted.push((of, Wanted::Some { from, backwards, count }));
+            wanted.push((of, WantedElements::Some { from, backwards, count }));
         }
     };
     let begin = match elements {
@@ -131,7 +131,9 @@ fn of_stream(
                 ids.iter().take(NODES_MAX).for_each(|id| want_nodes(*id, true, 1));
             }
             let group = words.get(2).filter(|_| are_pending).and_then(|name| stream.groups.get(*name));
-            wanted.extend(group.and_then(|group| group.records_of(&ids)).map(|(of, names)| (of, Wanted::Named(names))));
+            wanted.extend(
+                group.and_then(|group| group.records_of(&ids)).map(|(of, names)| (of, WantedElements::Named(names))),
+            );
         }
         ElementWords::Names { .. } => {}
     }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 use super::{
-    Found, Handler, Wide,
+    FoundCommand, Handler, Wide,
     tasks::{Progress, Window, Work},
 };
 
@@ -45,7 +45,7 @@ pub(super) struct WideWork {
 
 impl WideWork {
     /// A command that fits, by its first words, and how many it has.
-    pub(super) fn new(found: Found, wide: Wide, head: &[&[u8]], len: usize) -> Self {
+    pub(super) fn new(found: FoundCommand, wide: Wide, head: &[&[u8]], len: usize) -> Self {
         let from = (wide.from)(head);
         Self {
             handler: wide.unless_there.unwrap_or(found.command.handler),

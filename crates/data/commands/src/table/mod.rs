@@ -298,7 +298,7 @@ impl<H> Command<H> {
 
 /// A command that was found by its words.
 #[derive(Debug)]
-pub struct Found<H: 'static> {
+pub struct FoundCommand<H: 'static> {
     /// The command, or the subcommand.
     pub command: &'static Command<H>,
     /// The container of a subcommand.
@@ -307,15 +307,15 @@ pub struct Found<H: 'static> {
     pub index: usize,
 }
 
-impl<H> Clone for Found<H> {
+impl<H> Clone for FoundCommand<H> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<H> Copy for Found<H> {}
+impl<H> Copy for FoundCommand<H> {}
 
-impl<H> Found<H> {
+impl<H> FoundCommand<H> {
     /// The name.
     pub fn name(&self) -> CommandName {
         CommandName { container: self.container.map(|container| container.name), own: self.command.name }
@@ -352,7 +352,7 @@ pub struct Table<H: 'static> {
     /// Nobody can choose the names in it, so a quick hash does.
     by_name: FxHashMap<&'static [u8], (usize, &'static Command<H>)>,
     /// By number.
-    all: Vec<Found<H>>,
+    all: Vec<FoundCommand<H>>,
 }
 
 /// The longest name there is room for; a longer one is not known anyway.
@@ -367,11 +367,11 @@ impl<H> Table<H> {
             by_name.insert(command.name.as_bytes(), (index, command));
             index += 1 + command.subcommands.len();
         }
-        let mut all: Vec<Found<H>> = Vec::with_capacity(index);
+        let mut all: Vec<FoundCommand<H>> = Vec::with_capacity(index);
         for (index, command) in by_name.values() {
             let (index, container): (usize, &'static Command<H>) = (*index, command);
-            all.push(Found { command: container, container: None, index });
-            all.extend(container.subcommands.iter().enumerate().map(|(place, command)| Found {
+            all.push(FoundCommand { command: container, container: None, index });
+            all.extend(container.subcommands.iter().enumerate().map(|(place, command)| FoundCommand {
                 command,
                 container: Some(container),
                 index: index + 1 + place,
@@ -381,7 +381,7 @@ impl<H> Table<H> {
         Self { by_name, all }
     }
 
-    /// How many numbers [`Found::index`] may be.
+    /// How many numbers [`FoundCommand::index`] may be.
     pub fn len(&self) -> usize {
         self.all.len()
     }
@@ -392,17 +392,17 @@ impl<H> Table<H> {
     }
 
     /// A command by its name alone.
-    pub fn by_name(&self, name: &[u8]) -> Option<Found<H>> {
+    pub fn by_name(&self, name: &[u8]) -> Option<FoundCommand<H>> {
         let mut upper = [0; NAME_LEN_MAX];
         let upper = upper.get_mut(..name.len())?;
         upper.copy_from_slice(name);
         upper.make_ascii_uppercase();
         let (index, command) = self.by_name.get(&*upper)?;
-        Some(Found { command, container: None, index: *index })
+        Some(FoundCommand { command, container: None, index: *index })
     }
 
     /// The command of some words: a subcommand if the first two name one.
-    pub fn find(&self, words: &[&[u8]]) -> Option<Found<H>> {
+    pub fn find(&self, words: &[&[u8]]) -> Option<FoundCommand<H>> {
         let found = self.by_name(words.first()?)?;
         if found.command.subcommands.is_empty() {
             return Some(found);
@@ -413,16 +413,16 @@ impl<H> Table<H> {
         else {
             return Some(found);
         };
-        Some(Found { command, container: Some(found.command), index: found.index + 1 + place })
+        Some(FoundCommand { command, container: Some(found.command), index: found.index + 1 + place })
     }
 
     /// All commands by number: subcommands after their container.
-    pub fn all(&self) -> Vec<Found<H>> {
+    pub fn all(&self) -> Vec<FoundCommand<H>> {
         self.all.clone()
     }
 
     /// The same, to be looked at.
-    pub fn each(&self) -> &[Found<H>] {
+    pub fn each(&self) -> &[FoundCommand<H>] {
         &self.all
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use commands::{
     Server, SessionId,
     config::Settings,
-    server::{Load, Request, Wanted, Warmup},
+    server::{Load, Request, WantedElements, Warmup},
 };
 use keyspace::{
     Bytes, Collection, ElementRecords, GATHERED, Keyspace, Layout, Loaded, Millis, Records, Span, Stored, Taken,
@@ -199,13 +199,15 @@ impl Tables {
         let elements = self.elements.borrow();
         let name = |element: &[u8]| (of.disk, of.slot, of.version, element.to_vec());
         let found = match &warmup.what {
-            Wanted::Named(names) => names.iter().filter(|element| elements.contains_key(&name(element))).count(),
-            Wanted::Some { from, backwards: true, count } => {
+            WantedElements::Named(names) => {
+                names.iter().filter(|element| elements.contains_key(&name(element))).count()
+            }
+            WantedElements::Some { from, backwards: true, count } => {
                 elements.range(name(&[])..=name(from)).rev().take(*count).count()
             }
-            Wanted::Some { from, count, .. } => elements.range(name(from)..).take(*count).count(),
+            WantedElements::Some { from, count, .. } => elements.range(name(from)..).take(*count).count(),
         };
-        let counter = if matches!(warmup.what, Wanted::Named(_)) { &self.warmed.0 } else { &self.warmed.1 };
+        let counter = if matches!(warmup.what, WantedElements::Named(_)) { &self.warmed.0 } else { &self.warmed.1 };
         counter.set(counter.get() + found);
     }
 

@@ -19,7 +19,7 @@ use lsm_tree::table::{Block, BlockHandle, DataBlock, IndexBlock};
 use lsm_tree::{CompressionType, SeqNo};
 
 use super::disk::Disk;
-use super::sources::{Place, Source, handle_of};
+use super::sources::{Source, SourcePosition, handle_of};
 use super::views::{View, value_of};
 use crate::{Key, Lookup, Piece, Result, Step};
 
@@ -33,20 +33,20 @@ pub(super) struct Finding {
     keeps: bool,
     /// The run that is looked into next.
     next: usize,
-    wanted: Option<Wanted>,
+    wanted: Option<BlockToRead>,
     /// Nothing is to be read: what no cache has, nobody asks for.
     stays_in_memory: bool,
 }
 
 /// A block of a file that has to be read.
-struct Wanted {
-    place: Place,
-    part: Part,
+struct BlockToRead {
+    place: SourcePosition,
+    part: BlockKind,
     handle: BlockHandle,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum BlockKind {
     Filter,
     Index,
     Records,
@@ -55,7 +55,7 @@ enum Part {
 /// What a block says.
 enum Said {
     /// The block to look into next.
-    GoOn(Part, BlockHandle),
+    GoOn(BlockKind, BlockHandle),
     /// The file does not have the record.
     NotHere,
     Found(Option<Key>),
@@ -83,12 +83,12 @@ impl Finding {
             self.next = place.run + 1;
             let first = match (&source.table.pinned_filter_block, &source.filters, &source.index) {
                 (Some(filter), ..) if !filter.maybe_contains_hash(self.hash)? => continue,
-                (Some(_), _, Some(index)) => index.block_of(&self.key).map(|handle| (Part::Index, handle)),
-                (None, Some(filters), Some(_)) => filters.block_of(&self.key).map(|handle| (Part::Filter, handle)),
+                (Some(_), _, Some(index)) => index.block_of(&self.key).map(|handle| (BlockKind::Index, handle)),
+                (None, Some(filters), Some(_)) => filters.block_of(&self.key).map(|handle| (BlockKind::Filter, handle)),
                 _ => return Ok(Step::Waits),
             };
             let Some((part, handle)) = first else { continue };
-            if let Some(step) = self.blocks(Wanted { place, part, handle }, None)? {
+            if let Some(step) = self.blocks(BlockToRead { place, part, handle }, None)? {
                 return Ok(step);
             }
         }
@@ -97,7 +97,7 @@ impl Finding {
 
     /// Goes through blocks of a file, the first of which may have been read already, as long as the cache has them. Returns `None`
     /// if the file does not have the record.
-    fn blocks(&mut self, mut wanted: Wanted, mut read: Option<Block>) -> Result<Option<Step>> {
+    fn blocks(&mut self, mut wanted: BlockToRead, mut read: Option<Block>) -> Result<Option<Step>> {
         let Some(source) = self.view.sources().at(wanted.place) else { return Ok(Some(Step::Waits)) };
         let id = (self.disk.tree, source.table.id()).into();
         loop {
@@ -112,27 +112,27 @@ impl Finding {
                 return Ok(Some(Step::Read(Piece { file, offset, len, align })));
             };
             match self.ask(source, wanted.part, block)? {
-                Said::GoOn(part, handle) => wanted = Wanted { part, handle, ..wanted },
+                Said::GoOn(part, handle) => wanted = BlockToRead { part, handle, ..wanted },
                 Said::NotHere => return Ok(None),
                 Said::Found(value) => return Ok(Some(Step::Found(value))),
             }
         }
     }
 
-    fn ask(&self, source: &Source, part: Part, block: Block) -> Result<Said> {
+    fn ask(&self, source: &Source, part: BlockKind, block: Block) -> Result<Said> {
         Ok(match part {
-            Part::Filter => {
+            BlockKind::Filter => {
                 let may_have = FilterBlock::new(block).maybe_contains_hash(self.hash)?;
                 match source.index.as_ref().filter(|_| may_have).and_then(|index| index.block_of(&self.key)) {
-                    Some(handle) => Said::GoOn(Part::Index, handle),
+                    Some(handle) => Said::GoOn(BlockKind::Index, handle),
                     None => Said::NotHere,
                 }
             }
-            Part::Index => match handle_of(&IndexBlock::new(block), &self.key) {
-                Some(handle) => Said::GoOn(Part::Records, handle),
+            BlockKind::Index => match handle_of(&IndexBlock::new(block), &self.key) {
+                Some(handle) => Said::GoOn(BlockKind::Records, handle),
                 None => Said::NotHere,
             },
-            Part::Records => match DataBlock::new(block).point_read(&self.key, SeqNo::MAX) {
+            BlockKind::Records => match DataBlock::new(block).point_read(&self.key, SeqNo::MAX) {
                 Some(record) => Said::Found(value_of(record)),
                 None => Said::NotHere,
             },
@@ -140,19 +140,19 @@ impl Finding {
     }
 
     /// Takes a block that was read. Returns `None` if it is not one.
-    fn block(&self, wanted: &Wanted, bytes: &[u8]) -> Option<Block> {
+    fn block(&self, wanted: &BlockToRead, bytes: &[u8]) -> Option<Block> {
         let table = &self.view.sources().at(wanted.place)?.table;
         let (kind, compression) = match wanted.part {
-            Part::Filter => (BlockType::Filter, CompressionType::None),
-            Part::Index => (BlockType::Index, table.metadata.index_block_compression),
-            Part::Records => (BlockType::Data, table.metadata.data_block_compression),
+            BlockKind::Filter => (BlockType::Filter, CompressionType::None),
+            BlockKind::Index => (BlockType::Index, table.metadata.index_block_compression),
+            BlockKind::Records => (BlockType::Data, table.metadata.data_block_compression),
         };
         let block = Block::from_reader(&mut &*bytes, compression).ok()?;
         if block.header.block_type != kind {
             return None;
         }
         // What nobody wants would drive out what every lookup needs.
-        if self.keeps || wanted.part != Part::Records {
+        if self.keeps || wanted.part != BlockKind::Records {
             let id = (self.disk.tree, table.id()).into();
             self.disk.cache.insert_block(id, wanted.handle.offset(), block.clone());
         }

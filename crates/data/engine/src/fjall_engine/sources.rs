@@ -50,7 +50,7 @@ pub(super) struct Sources(Vec<Vec<Source>>);
 
 /// Which of them.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct SourcePosition {
     pub(super) run: usize,
     file: usize,
 }
@@ -102,15 +102,15 @@ impl Sources {
     }
 
     /// The first file from a run on that may have a key.
-    pub(super) fn next(&self, run: usize, key: &[u8]) -> Option<(Place, &Source)> {
+    pub(super) fn next(&self, run: usize, key: &[u8]) -> Option<(SourcePosition, &Source)> {
         self.0.iter().enumerate().skip(run).find_map(|(run, sources)| {
             let file = sources.partition_point(|source| &**source.table.metadata.key_range.max() < key);
             let source = sources.get(file)?;
-            (&**source.table.metadata.key_range.min() <= key).then_some((Place { run, file }, source))
+            (&**source.table.metadata.key_range.min() <= key).then_some((SourcePosition { run, file }, source))
         })
     }
 
-    pub(super) fn at(&self, place: Place) -> Option<&Source> {
+    pub(super) fn at(&self, place: SourcePosition) -> Option<&Source> {
         self.0.get(place.run)?.get(place.file)
     }
 

@@ -7,7 +7,7 @@ use crate::{
     value::{
         Hash, Set, SortedSet,
         stream::rest,
-        walk::{Part, Walk},
+        walk::{CollectionPiece, Walk},
     },
 };
 
@@ -66,19 +66,19 @@ fn encode_header(value: &Value, writer: &mut Writer<'_>) {
     writer.count(count);
 }
 
-fn encode_part(part: Part<'_>, writer: &mut Writer<'_>) {
+fn encode_part(part: CollectionPiece<'_>, writer: &mut Writer<'_>) {
     match part {
-        Part::Elements(node) => collections::encode_node(node, writer),
-        Part::Member(member) => writer.string(&member.text()),
-        Part::Scored(member) => {
+        CollectionPiece::Elements(node) => collections::encode_node(node, writer),
+        CollectionPiece::Member(member) => writer.string(&member.text()),
+        CollectionPiece::Scored(member) => {
             writer.string(&member.name);
             writer.double(member.score);
         }
-        Part::Field(name, value) => {
+        CollectionPiece::Field(name, value) => {
             writer.string(name);
             writer.string(value);
         }
-        Part::Entries(first, node) => {
+        CollectionPiece::Entries(first, node) => {
             writer.string(&first.to_bytes());
             writer.string(&stream::encode_node(first, node));
         }

@@ -36,7 +36,7 @@ pub enum Expiry {
 
 /// Where a key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct KeyLocation {
     slot: usize,
     location: Location,
 }
@@ -79,7 +79,7 @@ impl<'a> Keys<'a> {
     }
 
     /// Finds a key that has a value: loads it if it is not in memory, removes it if it has expired.
-    fn find(&mut self, key: &[u8]) -> Result<Option<Place>, Failure> {
+    fn find(&mut self, key: &[u8]) -> Result<Option<KeyLocation>, Failure> {
         let slot = slot::slot(key);
         let hash = hash_index::hash(key, self.space.seed);
         let Some(table) = self.space.databases.get_mut(self.db).and_then(|database| database.slot_mut(slot)) else {
@@ -105,7 +105,7 @@ impl<'a> Keys<'a> {
             }
             return Ok(None);
         }
-        Ok(Some(Place { slot, location }))
+        Ok(Some(KeyLocation { slot, location }))
     }
 
     fn table(&self, slot: usize) -> Option<&super::database::SlotTable> {
@@ -174,7 +174,7 @@ impl<'a> Keys<'a> {
     }
 
     /// Finds a key that is about to be overwritten or removed whatever it holds: also one that cannot be read.
-    fn find_to_replace(&mut self, key: &[u8]) -> Result<Option<Place>, Failure> {
+    fn find_to_replace(&mut self, key: &[u8]) -> Result<Option<KeyLocation>, Failure> {
         match self.find(key) {
             Err(_) => self.stand_in(key),
             found => found,
@@ -183,7 +183,7 @@ impl<'a> Keys<'a> {
 
     /// Has an empty string stand for a key that the tables have and that cannot be read. Nobody sees it: its value goes at once.
     #[cold]
-    fn stand_in(&mut self, key: &[u8]) -> Result<Option<Place>, Failure> {
+    fn stand_in(&mut self, key: &[u8]) -> Result<Option<KeyLocation>, Failure> {
         self.space.forgive();
         let slot = slot::slot(key);
         let hash = hash_index::hash(key, self.space.seed);
@@ -192,11 +192,11 @@ impl<'a> Keys<'a> {
         self.find(key)
     }
 
-    fn entry_at(&self, place: Place) -> Option<&Entry> {
+    fn entry_at(&self, place: KeyLocation) -> Option<&Entry> {
         self.table(place.slot)?.index.at(place.location)
     }
 
-    fn entry_at_mut(&mut self, place: Place) -> Option<&mut Entry> {
+    fn entry_at_mut(&mut self, place: KeyLocation) -> Option<&mut Entry> {
         self.space.databases.get_mut(self.db)?.slot_mut(place.slot)?.index.at_mut(place.location)
     }
 
@@ -310,7 +310,7 @@ impl<'a> Keys<'a> {
 
     /// Has the elements of a collection become records of their own, now that there are so many of them.
     #[cold]
-    fn keep(&mut self, place: Place) {
+    fn keep(&mut self, place: KeyLocation) {
         let Some(source) = self.space.records.clone() else { return };
         let Some(disk) = self.space.databases.get(self.db).map(|database| database.disk) else { return };
         let (seed, whole_max) = (self.space.seed, self.space.whole_max);
@@ -341,7 +341,7 @@ impl<'a> Keys<'a> {
     }
 
     /// Makes ready for a change: what a checkpoint still has to take of the entry is taken, and the next one will want it.
-    fn soil(&mut self, place: Place) {
+    fn soil(&mut self, place: KeyLocation) {
         let generation = self.space.generation;
         let used = self.entry_at(place).map_or(0, |entry| entry.touched);
         let used = self.space.usage.used(used);
@@ -437,7 +437,7 @@ impl<'a> Keys<'a> {
         let durable = self.space.records.is_some();
         // That it was removed may have to be taken first, and then there is no entry any more.
         if let Some(location) = self.table(slot).and_then(|table| table.index.locate(hash, key)) {
-            let place = Place { slot, location };
+            let place = KeyLocation { slot, location };
             if self.entry_at(place).is_some_and(|entry| entry.value.is_some()) {
                 self.expire(key);
             } else {
@@ -475,7 +475,7 @@ impl<'a> Keys<'a> {
                 location
             }
         };
-        let place = Place { slot, location };
+        let place = KeyLocation { slot, location };
         if durable {
             self.soil(place);
         }
@@ -534,7 +534,7 @@ impl<'a> Keys<'a> {
         Ok(self.take_at(place, key))
     }
 
-    fn take_at(&mut self, place: Place, key: &[u8]) -> Option<(Value, Millis)> {
+    fn take_at(&mut self, place: KeyLocation, key: &[u8]) -> Option<(Value, Millis)> {
         self.soil(place);
         let hash = hash_index::hash(key, self.space.seed);
         let database = self.space.databases.get_mut(self.db)?;

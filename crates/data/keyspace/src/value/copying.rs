@@ -14,7 +14,7 @@ use super::{
     list::End,
     sorted_set::{Building, SmallLimits},
     stream::Spilled,
-    walk::{Part, Walk},
+    walk::{CollectionPiece, Walk},
 };
 
 /// A copy that is being made.
@@ -96,15 +96,15 @@ impl Copying {
         }
         let (made, limits) = (&mut self.made, &self.limits);
         self.is_walked = self.walk.go_on(value, budget, &mut |part| match (&mut *made, part) {
-            (Made::List(list), Part::Elements(node)) => {
+            (Made::List(list), CollectionPiece::Elements(node)) => {
                 node.iter().for_each(|element| list.push(End::Tail, element, limits.list));
             }
-            (Made::Set(set), Part::Member(member)) => drop(set.add_member(member, limits.integers_max)),
-            (Made::Hash(hash), Part::Field(name, value)) => drop(hash.set(name, value, limits.hash)),
-            (Made::Ordered(building), Part::Scored(member)) => {
+            (Made::Set(set), CollectionPiece::Member(member)) => drop(set.add_member(member, limits.integers_max)),
+            (Made::Hash(hash), CollectionPiece::Field(name, value)) => drop(hash.set(name, value, limits.hash)),
+            (Made::Ordered(building), CollectionPiece::Scored(member)) => {
                 building.put(&member.name, member.score, |_, score| score)
             }
-            (Made::Stream(stream), Part::Entries(first, node)) => stream.push_node(first, node.clone()),
+            (Made::Stream(stream), CollectionPiece::Entries(first, node)) => stream.push_node(first, node.clone()),
             _ => {}
         });
         self.is_walked && !matches!(self.made, Made::Ordered(_) | Made::Stream(_))

@@ -16,14 +16,14 @@ pub(super) const LETTER: u8 = b'p';
 const BLOCK_LEN_MAX: usize = 512;
 
 #[derive(Debug, Clone)]
-struct Part {
+struct CountedPart {
     begin: Box<[u8]>,
     count: u32,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Block {
-    parts: Vec<Part>,
+    parts: Vec<CountedPart>,
     /// The elements of all its parts.
     count: usize,
 }
@@ -41,7 +41,7 @@ pub struct Directory {
 
 /// Where a part is.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct PartPosition {
     block: usize,
     part: usize,
 }
@@ -72,18 +72,18 @@ impl Directory {
     }
 
     /// The place of a part; one beyond the last one is behind it.
-    fn place(&self, mut index: usize) -> Place {
+    fn place(&self, mut index: usize) -> PartPosition {
         for (number, block) in self.blocks.iter().enumerate() {
             if index < block.parts.len() {
-                return Place { block: number, part: index };
+                return PartPosition { block: number, part: index };
             }
             index -= block.parts.len();
         }
         let block = self.blocks.len().saturating_sub(1);
-        Place { block, part: self.blocks.get(block).map_or(0, |block| block.parts.len()) }
+        PartPosition { block, part: self.blocks.get(block).map_or(0, |block| block.parts.len()) }
     }
 
-    fn part(&self, index: usize) -> Option<&Part> {
+    fn part(&self, index: usize) -> Option<&CountedPart> {
         let place = self.place(index);
         self.blocks.get(place.block)?.parts.get(place.part)
     }
@@ -140,7 +140,7 @@ impl Directory {
         }
         let place = self.place(index);
         let Some(block) = self.blocks.get_mut(place.block) else { return };
-        block.parts.insert(place.part, Part { begin: begin.into(), count: count as u32 });
+        block.parts.insert(place.part, CountedPart { begin: begin.into(), count: count as u32 });
         block.count += count;
         self.len += 1;
         self.count += count;

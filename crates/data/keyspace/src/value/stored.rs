@@ -10,7 +10,7 @@ use super::{
     set,
     sorted_set::{self, ORDER},
     spread::kind,
-    walk::Part,
+    walk::CollectionPiece,
 };
 
 impl Descriptor {
@@ -20,7 +20,11 @@ impl Descriptor {
     /// # Errors
     ///
     /// A record that cannot be read or understood.
-    pub(crate) fn each_part(&self, source: &Source, each: &mut dyn FnMut(Part<'_>) -> bool) -> Result<(), String> {
+    pub(crate) fn each_part(
+        &self,
+        source: &Source,
+        each: &mut dyn FnMut(CollectionPiece<'_>) -> bool,
+    ) -> Result<(), String> {
         let (from, to): (&[u8], &[u8]) = match self.kind {
             kind::LIST => list::NODES,
             kind::SORTED_SET => ORDER,
@@ -31,10 +35,12 @@ impl Descriptor {
         source.scan(self.of, Span { from: Included(from), to: Excluded(to), backwards }, &mut |record, value| {
             let name = || named::split(record).map(|(_, name)| name);
             let goes_on = match self.kind {
-                kind::LIST => Some(each(Part::Elements(&Packed::from_bytes(value.to_vec(), 0)))),
-                kind::SET => name().map(|name| each(Part::Member(set::Member::Text(name)))),
-                kind::HASH => name().map(|name| each(Part::Field(name, value))),
-                kind::SORTED_SET => sorted_set::member(record, value).map(|member| each(Part::Scored(&member))),
+                kind::LIST => Some(each(CollectionPiece::Elements(&Packed::from_bytes(value.to_vec(), 0)))),
+                kind::SET => name().map(|name| each(CollectionPiece::Member(set::Member::Text(name)))),
+                kind::HASH => name().map(|name| each(CollectionPiece::Field(name, value))),
+                kind::SORTED_SET => {
+                    sorted_set::member(record, value).map(|member| each(CollectionPiece::Scored(&member)))
+                }
                 _ => None,
             };
             is_damaged = goes_on.is_none();

@@ -11,7 +11,7 @@ use super::{
 
 /// What a walk meets.
 #[derive(Debug)]
-pub enum Part<'a> {
+pub enum CollectionPiece<'a> {
     /// A node of a list.
     Elements(&'a Packed),
     /// A member of a set.
@@ -59,22 +59,24 @@ impl Walk {
     }
 
     /// Meets some more. Returns whether that was all.
-    pub(crate) fn go_on(&mut self, value: &Value, budget: usize, each: &mut dyn FnMut(Part<'_>)) -> bool {
+    pub(crate) fn go_on(&mut self, value: &Value, budget: usize, each: &mut dyn FnMut(CollectionPiece<'_>)) -> bool {
         match value {
             Value::String(_) => return true,
             Value::List(list) => return self.nodes(list, budget, each),
-            Value::Set(set) if budget == usize::MAX && self.at == 0 => set.each(|member| each(Part::Member(member))),
-            Value::Hash(hash) if budget == usize::MAX && self.at == 0 => {
-                hash.each(|name, value| each(Part::Field(name, value)))
+            Value::Set(set) if budget == usize::MAX && self.at == 0 => {
+                set.each(|member| each(CollectionPiece::Member(member)))
             }
-            Value::Set(set) => self.at = set.scan_once(self.at, budget, |member| each(Part::Member(member))),
+            Value::Hash(hash) if budget == usize::MAX && self.at == 0 => {
+                hash.each(|name, value| each(CollectionPiece::Field(name, value)))
+            }
+            Value::Set(set) => self.at = set.scan_once(self.at, budget, |member| each(CollectionPiece::Member(member))),
             Value::Hash(hash) => {
-                self.at = hash.scan_once(self.at, budget, |name, value| each(Part::Field(name, value)))
+                self.at = hash.scan_once(self.at, budget, |name, value| each(CollectionPiece::Field(name, value)))
             }
             Value::SortedSet(set) => {
                 let end = set.len().saturating_sub(self.at as usize);
                 let start = end.saturating_sub(budget);
-                set.each(start..end, true, |member| each(Part::Scored(member)));
+                set.each(start..end, true, |member| each(CollectionPiece::Scored(member)));
                 self.at += (end - start) as u64;
                 return start == 0;
             }
@@ -91,7 +93,7 @@ impl Walk {
                         return false;
                     }
                     left = left.saturating_sub(1 + node.live() / ENTRIES_AS_ONE);
-                    each(Part::Entries(first, node));
+                    each(CollectionPiece::Entries(first, node));
                     self.behind = Some(first);
                     true
                 });
@@ -101,12 +103,12 @@ impl Walk {
         self.at == 0
     }
 
-    fn nodes(&mut self, list: &List, budget: usize, each: &mut dyn FnMut(Part<'_>)) -> bool {
+    fn nodes(&mut self, list: &List, budget: usize, each: &mut dyn FnMut(CollectionPiece<'_>)) -> bool {
         let mut left = budget;
         while left > 0 {
             let Some(node) = list.node(self.at as usize) else { return true };
             left = left.saturating_sub(1 + node.len() / ENTRIES_AS_ONE as usize);
-            each(Part::Elements(&node));
+            each(CollectionPiece::Elements(&node));
             self.at += 1;
         }
         self.at as usize >= list.nodes_len()

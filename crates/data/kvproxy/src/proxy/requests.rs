@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use commands::server::Found;
+use commands::server::FoundCommand;
 use resp::{Arguments, Progress, RequestParser};
 
 use super::redirect::Asker;
@@ -33,7 +33,7 @@ pub struct Request<'a> {
     /// Its words.
     pub words: Arguments<'a>,
     /// The command.
-    pub found: Found,
+    pub found: FoundCommand,
 }
 
 /// A request in parts.

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use commands::{
     Server,
-    server::{Load, Wanted, Warmup},
+    server::{Load, WantedElements, Warmup},
 };
 use engine::{Answer, Bounds, Page, Request};
 use keyspace::{Database, Gather, Millis};
@@ -152,11 +152,11 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
     /// What brings elements into the cache that a command needs; nothing if they are in memory.
     fn request_of(&self, warmup: &Warmup) -> Option<Request> {
         match &warmup.what {
-            Wanted::Named(names) => {
+            WantedElements::Named(names) => {
                 let records = self.tables.cold_records(warmup.of, names);
                 (!records.is_empty()).then_some(Request::GetAll(records))
             }
-            Wanted::Some { from, backwards, count } => {
+            WantedElements::Some { from, backwards, count } => {
                 let capture = Box::new(self.tables.capture_elements(warmup.of, from, *backwards, *count));
                 Some(Request::Scan { capture, records_max: *count, bytes_max: WARMED_BYTES_MAX })
             }

@@ -63,7 +63,7 @@ pub(super) fn renumber(engine: &dyn Engine) -> Result<u64, engine::Error> {
 /// The name of a key's record in its slot; nothing if it has that already.
 fn moved_name(name: &Key, value: &[u8], slot: u16) -> Result<Option<Key>, engine::Error> {
     let damaged = |reason: record::NotARecord| {
-        let place = engine::Place::At(name.to_vec());
+        let place = engine::DamagePlace::At(name.to_vec());
         engine::Error::Damaged { place, file: None, source: Box::new(reason) }
     };
     let RecordKey::Key { key, .. } = record::decode(name).map_err(damaged)? else { return Ok(None) };

@@ -14,7 +14,7 @@
 
 use commands::{
     Server, Session,
-    server::{Found, Table},
+    server::{FoundCommand, Table},
     table::Flags,
 };
 use keyspace::Millis;
@@ -117,7 +117,7 @@ pub enum FollowError {
 fn is_of_log(table: &Table, words: &[&[u8]]) -> bool {
     const BESIDE: [&str; 5] = ["SELECT", "MULTI", "EXEC", "PING", "REPLCONF"];
     let found = table.find(words);
-    found.is_some_and(|Found { command, .. }| {
+    found.is_some_and(|FoundCommand { command, .. }| {
         let flags = command.flags;
         BESIDE.contains(&command.name)
             || flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)

@@ -76,7 +76,7 @@ fn failed(error: FileError) -> StoreError {
 }
 
 fn damaged(name: &engine::Key, reason: String) -> StoreError {
-    engine::Error::Damaged { place: engine::Place::At(name.to_vec()), file: None, source: reason.into() }.into()
+    engine::Error::Damaged { place: engine::DamagePlace::At(name.to_vec()), file: None, source: reason.into() }.into()
 }
 
 /// The texts of the libraries of functions.

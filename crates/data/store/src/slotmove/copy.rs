@@ -14,7 +14,7 @@ use std::{
 use super::{
     Filter, FilterError, Move, Shared,
     lifetimes::{Destination, LifetimeError},
-    pace::Pace,
+    pace::CopySpeed,
     stream::{MoveError, check},
     value::{self, ValueError},
 };
@@ -87,7 +87,7 @@ impl Loading {
 
 fn load(mut target: Destination, task: &Move, shared: &Shared, pieces: Pieces) -> Result<Destination, MoveError> {
     let filter = Filter::new(&[task.slots]);
-    let mut pace = Pace::new();
+    let mut pace = CopySpeed::new();
     let of_target = |error: LifetimeError| MoveError::of_target(task.target, error);
     let mut tended = Instant::now();
     let mut source = Source::new(BufReader::with_capacity(READ_LEN, pieces));

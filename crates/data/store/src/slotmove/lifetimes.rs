@@ -218,13 +218,13 @@ impl Lifetimes {
     }
 
     /// What follows from what the Redis says of a key that is to have no time of its own that is near. `at`: when it would have expired.
-    fn shift(&mut self, name: Name, found: Found, (at, now): (u64, u64)) -> Option<Command> {
+    fn shift(&mut self, name: Name, found: KeyLifetime, (at, now): (u64, u64)) -> Option<Command> {
         match found {
-            Found::Nothing if at <= now + DOUBTFUL_MS => drop(self.gone.insert(name)),
-            Found::Nothing | Found::Lasting => {}
-            Found::Expires(at) if at >= SHIFT => drop(self.shifted.insert(name)),
-            Found::Expires(at) if at > now + NEAR_MS => self.note(name, at),
-            Found::Expires(at) => return Some(self.expire(&name, at, now)),
+            KeyLifetime::Nothing if at <= now + DOUBTFUL_MS => drop(self.gone.insert(name)),
+            KeyLifetime::Nothing | KeyLifetime::Lasting => {}
+            KeyLifetime::Expires(at) if at >= SHIFT => drop(self.shifted.insert(name)),
+            KeyLifetime::Expires(at) if at > now + NEAR_MS => self.note(name, at),
+            KeyLifetime::Expires(at) => return Some(self.expire(&name, at, now)),
         }
         None
     }
@@ -232,7 +232,7 @@ impl Lifetimes {
 
 /// What a Redis says of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum KeyLifetime {
     /// There is none.
     Nothing,
     /// It does not expire.
@@ -339,7 +339,7 @@ impl Destination {
         let names: Vec<Name> = clock.lifetimes.shifted.iter().cloned().collect();
         for names in names.chunks(ASKED_AT_ONCE) {
             for (name, found) in names.iter().zip(times(target, names, clock.tells_rest_alone, now)?) {
-                if let Found::Expires(at) = found
+                if let KeyLifetime::Expires(at) = found
                     && at >= SHIFT
                 {
                     let at = at - SHIFT;
@@ -387,16 +387,21 @@ fn reshift(target: &mut Target, clock: &mut RedisClock, due: Vec<(Name, u64)>, n
 }
 
 /// The times of keys.
-fn times(target: &mut Target, names: &[Name], tells_rest_alone: bool, now: u64) -> Result<Vec<Found>, LifetimeError> {
+fn times(
+    target: &mut Target,
+    names: &[Name],
+    tells_rest_alone: bool,
+    now: u64,
+) -> Result<Vec<KeyLifetime>, LifetimeError> {
     let question: &[u8] = if tells_rest_alone { b"PTTL" } else { b"PEXPIRETIME" };
     let questions: Vec<[&[u8]; 2]> = names.iter().map(|name| [question, &name[..]]).collect();
     let replies = target.ask_all(&questions)?;
     let found = replies.into_iter().map(|reply| match reply {
-        Value::Integer(-2) => Ok(Found::Nothing),
+        Value::Integer(-2) => Ok(KeyLifetime::Nothing),
         Value::Integer(number) if number >= 0 => {
-            Ok(Found::Expires(number as u64 + if tells_rest_alone { now } else { 0 }))
+            Ok(KeyLifetime::Expires(number as u64 + if tells_rest_alone { now } else { 0 }))
         }
-        Value::Integer(_) => Ok(Found::Lasting),
+        Value::Integer(_) => Ok(KeyLifetime::Lasting),
         other => Err(LifetimeError::Refused(
             String::from_utf8_lossy(other.as_error().unwrap_or(b"PEXPIRETIME")).into_owned(),
         )),
@@ -516,7 +521,7 @@ mod tests {
         let mut lifetimes = Lifetimes::new(NOW);
         lifetimes.settled.insert(b"soon"[..].into(), NOW + 500);
         lifetimes.settled.insert(b"later"[..].into(), NOW + 5_000);
-        assert!(lifetimes.shift(b"gone"[..].into(), Found::Nothing, (NOW, NOW)).is_none());
+        assert!(lifetimes.shift(b"gone"[..].into(), KeyLifetime::Nothing, (NOW, NOW)).is_none());
         assert_eq!(passed(&mut lifetimes, &["INCR", "later"]), "as it is");
         assert!(passed(&mut lifetimes, &["INCR", "soon"]).contains("begun anew"));
         assert!(passed(&mut lifetimes, &["PEXPIREAT", "gone", "7"]).contains("begun anew"));

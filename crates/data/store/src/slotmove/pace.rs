@@ -12,13 +12,13 @@ use super::Shared;
 const STEP: Duration = Duration::from_millis(20);
 
 /// Bytes and time since the rate was set.
-pub struct Pace {
+pub struct CopySpeed {
     rate: u64,
     since: Instant,
     bytes: u64,
 }
 
-impl Pace {
+impl CopySpeed {
     pub fn new() -> Self {
         Self { rate: 0, since: Instant::now(), bytes: 0 }
     }
@@ -68,7 +68,7 @@ mod tests {
     fn a_rate_is_kept_and_may_change() {
         let began = Instant::now();
         let at = |ms: u64| began + Duration::from_millis(ms);
-        let mut pace = Pace { rate: 0, since: began, bytes: 0 };
+        let mut pace = CopySpeed { rate: 0, since: began, bytes: 0 };
         assert_eq!(pace.wait(5_000_000, 0, at(0)), Duration::ZERO);
         assert_eq!(pace.wait(1_000, 1_000, at(0)), Duration::from_secs(1));
         assert_eq!(pace.wait(500, 1_000, at(1_000)), Duration::from_millis(500));

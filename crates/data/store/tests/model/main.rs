@@ -20,7 +20,7 @@ use std::{
 
 use grammar::{Compare, Generator};
 use resp::Value;
-use state::{DATABASES, Held, held};
+use state::{DATABASES, KeyState, held};
 use support::{Client, Folder, Running};
 
 /// Commands of a round.
@@ -395,13 +395,13 @@ impl Round {
 }
 
 /// The first key that differs, told, and its name.
-fn difference(ours: &[Held], real: &[Held]) -> (String, Vec<u8>) {
-    let place = |held: &Held| (held.db, held.key.clone());
+fn difference(ours: &[KeyState], real: &[KeyState]) -> (String, Vec<u8>) {
+    let place = |held: &KeyState| (held.db, held.key.clone());
     for held in real {
         match ours.iter().find(|other| place(other) == place(held)) {
             Some(other) if other == held => {}
             Some(other) => {
-                let head = |held: &Held| format!("{} expires {}", held.kind.escape_ascii(), held.expires);
+                let head = |held: &KeyState| format!("{} expires {}", held.kind.escape_ascii(), held.expires);
                 let (name, at) = (told_name(held), apart(&other.content, &held.content));
                 return (format!("{name}: ours {}, real {}{at}", head(other), head(held)), held.key.clone());
             }
@@ -412,11 +412,11 @@ fn difference(ours: &[Held], real: &[Held]) -> (String, Vec<u8>) {
     more.map_or_else(Default::default, |other| (format!("ours alone has: {}", told_key(other)), other.key.clone()))
 }
 
-fn told_name(held: &Held) -> String {
+fn told_name(held: &KeyState) -> String {
     format!("{}> {}", held.db, held.key.get(..60).unwrap_or(&held.key).escape_ascii())
 }
 
-fn told_key(held: &Held) -> String {
+fn told_key(held: &KeyState) -> String {
     format!("{} {} {}", told_name(held), held.kind.escape_ascii(), shown(&held.content))
 }
 

@@ -9,7 +9,7 @@ pub const DATABASES: usize = 3;
 
 /// A key with all of it.
 #[derive(Debug, Clone)]
-pub struct Held {
+pub struct KeyState {
     pub db: usize,
     pub key: Vec<u8>,
     pub kind: Vec<u8>,
@@ -18,7 +18,7 @@ pub struct Held {
     pub content: Value,
 }
 
-impl PartialEq for Held {
+impl PartialEq for KeyState {
     fn eq(&self, other: &Self) -> bool {
         // What was said relatively is some milliseconds apart.
         const APART_MS: i64 = 60_000;
@@ -30,7 +30,7 @@ impl PartialEq for Held {
 }
 
 /// What a server holds, sorted. The client is at database 0 afterwards.
-pub fn held(client: &mut Client) -> Vec<Held> {
+pub fn held(client: &mut Client) -> Vec<KeyState> {
     let mut all = Vec::new();
     for db in 0..DATABASES {
         client.command(&["SELECT", &db.to_string()]);
@@ -45,7 +45,7 @@ pub fn held(client: &mut Client) -> Vec<Held> {
         for (((key, kind), expires), content) in keys.into_iter().zip(kinds).zip(expires).zip(contents) {
             let kind = kind.as_bytes().unwrap_or_default().to_vec();
             let content = without_order(&kind, content);
-            all.push(Held { db, key, kind, expires: expires.as_integer().unwrap_or(i64::MIN), content });
+            all.push(KeyState { db, key, kind, expires: expires.as_integer().unwrap_or(i64::MIN), content });
         }
     }
     client.command(&["SELECT", "0"]);

@@ -8,7 +8,7 @@ use super::list::{sessions, type_of};
 
 /// Which clients are meant: those that everything said fits.
 #[derive(Default)]
-struct Wanted<'a> {
+struct ClientFilter<'a> {
     id: Option<SessionId>,
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
@@ -17,7 +17,7 @@ struct Wanted<'a> {
     skip_me: bool,
 }
 
-impl Wanted<'_> {
+impl ClientFilter<'_> {
     fn includes(&self, session: &Session, own: SessionId) -> bool {
         self.id.is_none_or(|id| id == session.id)
             && self.address.is_none_or(|address| session.connection.address.as_bytes() == address)
@@ -28,12 +28,12 @@ impl Wanted<'_> {
     }
 }
 
-fn read<'a>(context: &Context<'a>) -> Result<Wanted<'a>, Failure> {
+fn read<'a>(context: &Context<'a>) -> Result<ClientFilter<'a>, Failure> {
     let words = context.words;
     if words.len() == 3 {
-        return Ok(Wanted { address: words.get(2), ..Wanted::default() });
+        return Ok(ClientFilter { address: words.get(2), ..ClientFilter::default() });
     }
-    let mut wanted = Wanted { skip_me: true, ..Wanted::default() };
+    let mut wanted = ClientFilter { skip_me: true, ..ClientFilter::default() };
     for at in (2..words.len()).step_by(2) {
         let value = words.get(at + 1).ok_or(Failure::Syntax)?;
         if words.is(at, "ID") {

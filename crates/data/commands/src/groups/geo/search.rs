@@ -6,7 +6,7 @@ use keyspace::{
     Failure, Value, number,
     value::{
         Kind as _, SortedSet,
-        sorted_set::{Building, Member, Place, Ranks},
+        sorted_set::{Building, Member, OrderBound, Ranks},
     },
 };
 use resp::Reply;
@@ -259,7 +259,7 @@ pub(super) fn search(context: &mut Context<'_>, source: Source) -> Result<(), Fa
     let mut left = VecDeque::new();
     if let (Some(set), Some(center), Some(shape)) = (set, query.center, query.shape) {
         let searched = Area { center, shape };
-        let ranks = |(min, max)| set.rank_of(&Place::BeforeScore(min))..set.rank_of(&Place::BeforeScore(max));
+        let ranks = |(min, max)| set.rank_of(&OrderBound::BeforeScore(min))..set.rank_of(&OrderBound::BeforeScore(max));
         left = searched.cells().into_iter().map(|cell| ranks(cell.scores())).collect();
         area = Some(searched);
     }

@@ -32,7 +32,7 @@ enum Weight {
 type Weighed = (Weight, Bytes);
 
 /// What a lookup found.
-enum Found {
+enum PatternValue {
     Value(Option<Bytes>),
     /// Another command is about to change the key.
     Busy,
@@ -143,12 +143,12 @@ impl Sorting {
         words: Words<'_>,
         pattern: usize,
         element: &[u8],
-    ) -> Result<Found, Failure> {
+    ) -> Result<PatternValue, Failure> {
         let pattern = words.at(pattern);
         if pattern == b"#" {
-            return Ok(Found::Value(Some(Bytes::from_slice(element))));
+            return Ok(PatternValue::Value(Some(Bytes::from_slice(element))));
         }
-        let Some(star) = pattern.iter().position(|byte| *byte == b'*') else { return Ok(Found::Value(None)) };
+        let Some(star) = pattern.iter().position(|byte| *byte == b'*') else { return Ok(PatternValue::Value(None)) };
         let (before, after) = (pattern.get(..star).unwrap_or_default(), pattern.get(star + 1..).unwrap_or_default());
         let arrow = after.windows(2).position(|pair| pair == b"->").filter(|arrow| arrow + 2 < after.len());
         let (after, field) = match arrow {
@@ -159,7 +159,7 @@ impl Sorting {
         if self.holds {
             let is_own = self.options.store.is_some_and(|place| words.at(place) == key);
             if !is_own && keys.space().busy.refuses(&key, true) {
-                return Ok(Found::Busy);
+                return Ok(PatternValue::Busy);
             }
             let key = Bytes::from_slice(&key);
             keys.space().busy.hold(&key, true);
@@ -172,8 +172,8 @@ impl Sorting {
             None => keys.get::<Bytes>(&key).map(Option::<&Bytes>::cloned),
         };
         match found {
-            Err(Failure::WrongType) => Ok(Found::Value(None)),
-            other => other.map(Found::Value),
+            Err(Failure::WrongType) => Ok(PatternValue::Value(None)),
+            other => other.map(PatternValue::Value),
         }
     }
 
@@ -220,8 +220,8 @@ impl Sorting {
         while let Some(element) = self.raw.pop_front() {
             let text = match self.options.by.filter(|_| !self.as_it_is) {
                 Some(pattern) => match self.look_up(&mut context.keys, context.words, pattern, &element)? {
-                    Found::Value(text) => text,
-                    Found::Busy => {
+                    PatternValue::Value(text) => text,
+                    PatternValue::Busy => {
                         self.raw.push_front(element);
                         return Ok(false);
                     }
@@ -276,8 +276,8 @@ impl Sorting {
             }
             while let Some(pattern) = self.options.get.get(results.len()) {
                 match self.look_up(&mut context.keys, context.words, *pattern, &element)? {
-                    Found::Value(value) => results.push(value),
-                    Found::Busy => {
+                    PatternValue::Value(value) => results.push(value),
+                    PatternValue::Busy => {
                         self.current = Some((element, results));
                         return Ok(false);
                     }

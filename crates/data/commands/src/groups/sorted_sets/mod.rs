@@ -16,7 +16,7 @@ use keyspace::{
     changes::EventClass,
     value::{
         SortedSet,
-        sorted_set::{Member, Place, Ranks, SmallLimits},
+        sorted_set::{Member, OrderBound, Ranks, SmallLimits},
     },
 };
 
@@ -74,7 +74,7 @@ pub(super) enum End<'a> {
     /// Behind all of them.
     Last,
     /// Between members.
-    At(Place<'a>),
+    At(OrderBound<'a>),
 }
 
 impl End<'_> {
@@ -99,8 +99,8 @@ impl<'a> Between<'a> {
     pub(super) fn scores(min: &[u8], max: &[u8]) -> Result<Self, Failure> {
         let (min, min_excluded) = score_bound(min)?;
         let (max, max_excluded) = score_bound(max)?;
-        let from = if min_excluded { Place::AfterScore(min) } else { Place::BeforeScore(min) };
-        let to = if max_excluded { Place::BeforeScore(max) } else { Place::AfterScore(max) };
+        let from = if min_excluded { OrderBound::AfterScore(min) } else { OrderBound::BeforeScore(min) };
+        let to = if max_excluded { OrderBound::BeforeScore(max) } else { OrderBound::AfterScore(max) };
         Ok(Self { from: End::At(from), to: End::At(to) })
     }
 
@@ -110,10 +110,10 @@ impl<'a> Between<'a> {
         let end = |text: &'a [u8], is_min: bool| match text {
             b"-" => Ok(End::First),
             b"+" => Ok(End::Last),
-            [b'[', name @ ..] if is_min => Ok(End::At(Place::BeforeName(name))),
-            [b'[', name @ ..] => Ok(End::At(Place::AfterName(name))),
-            [b'(', name @ ..] if is_min => Ok(End::At(Place::AfterName(name))),
-            [b'(', name @ ..] => Ok(End::At(Place::BeforeName(name))),
+            [b'[', name @ ..] if is_min => Ok(End::At(OrderBound::BeforeName(name))),
+            [b'[', name @ ..] => Ok(End::At(OrderBound::AfterName(name))),
+            [b'(', name @ ..] if is_min => Ok(End::At(OrderBound::AfterName(name))),
+            [b'(', name @ ..] => Ok(End::At(OrderBound::BeforeName(name))),
             _ => Err(INVALID),
         };
         Ok(Self { from: end(min, true)?, to: end(max, false)? })

@@ -21,7 +21,7 @@ use crate::{
     table::Flags,
 };
 
-use super::{Found, OUT_OF_MEMORY, Server, replication::MASTER_DOWN};
+use super::{FoundCommand, OUT_OF_MEMORY, Server, replication::MASTER_DOWN};
 
 pub use busy::{Running, WhileBusy, kill};
 
@@ -326,13 +326,13 @@ impl Server {
     fn check_call(
         &mut self,
         session: &mut Session,
-        found: Option<Found>,
+        found: Option<FoundCommand>,
         words: &[&[u8]],
         rights: Rights,
     ) -> Result<(), String> {
         let error = |text: &str| Err(text.to_owned());
         // A container's name with a subcommand that it has not is no command.
-        let is_known = |found: &Found| found.command.subcommands.is_empty() || words.len() < 2;
+        let is_known = |found: &FoundCommand| found.command.subcommands.is_empty() || words.len() < 2;
         let Some(found) = found.filter(is_known) else {
             return error("ERR Unknown Redis command called from script");
         };

@@ -8,7 +8,7 @@ use crate::{
     elements::Source,
     encoding::form,
     rdb::stream,
-    value::{Descriptor, Stream, stream::rest, walk::Part},
+    value::{Descriptor, Stream, stream::rest, walk::CollectionPiece},
 };
 
 /// So many entries of a stream's groups are gathered before the sink gets them.
@@ -60,26 +60,26 @@ impl FileWriter<'_> {
         Err(failed(format!("it has {count} elements, and its record says {}", descriptor.count)))
     }
 
-    fn part(&mut self, part: Part<'_>, count: &mut u64) -> Result<(), FileError> {
+    fn part(&mut self, part: CollectionPiece<'_>, count: &mut u64) -> Result<(), FileError> {
         *count += 1;
         match part {
-            Part::Elements(node) => {
+            CollectionPiece::Elements(node) => {
                 *count -= 1;
                 node.places().try_for_each(|(_, element)| {
                     *count += 1;
                     self.string(element)
                 })
             }
-            Part::Member(member) => self.string(&member.text()),
-            Part::Scored(member) => {
+            CollectionPiece::Member(member) => self.string(&member.text()),
+            CollectionPiece::Scored(member) => {
                 self.string(&member.name)?;
                 self.put(|writer| writer.double(member.score))
             }
-            Part::Field(name, value) => {
+            CollectionPiece::Field(name, value) => {
                 self.string(name)?;
                 self.string(value)
             }
-            Part::Entries(first, node) => {
+            CollectionPiece::Entries(first, node) => {
                 self.put(|writer| writer.string(&first.to_bytes()))?;
                 self.string(&stream::encode_node(first, node))
             }
@@ -95,7 +95,7 @@ impl FileWriter<'_> {
         of.each_node(|first, node| {
             nodes += 1;
             entries += node.live();
-            given = self.part(Part::Entries(first, node), &mut 0);
+            given = self.part(CollectionPiece::Entries(first, node), &mut 0);
             given.is_ok()
         });
         given?;

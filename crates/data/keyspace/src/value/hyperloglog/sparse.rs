@@ -89,7 +89,7 @@ pub(super) enum Raised {
 }
 
 /// The run of a register.
-struct Found {
+struct RunOfRegister {
     /// Where the run before it is, or it itself.
     before: usize,
     at: usize,
@@ -98,12 +98,12 @@ struct Found {
     first: usize,
 }
 
-fn find(bytes: &[u8], index: usize) -> Option<Found> {
+fn find(bytes: &[u8], index: usize) -> Option<RunOfRegister> {
     let (mut before, mut at, mut first) = (HEADER_LEN, HEADER_LEN, 0);
     loop {
         let run = Run::read(bytes.get(at..)?)?;
         if index < first + run.len() {
-            return Some(Found { before, at, run, first });
+            return Some(RunOfRegister { before, at, run, first });
         }
         before = at;
         at += run.bytes();
@@ -116,7 +116,7 @@ pub(super) fn raise(bytes: &mut Vec<u8>, index: usize, value: u8, bytes_max: usi
     if value > RUN_VALUE_MAX {
         return Ok(Raised::NoRoom);
     }
-    let Found { before, at, run, first } = find(bytes, index).ok_or(Corrupt)?;
+    let RunOfRegister { before, at, run, first } = find(bytes, index).ok_or(Corrupt)?;
     if matches!(run, Run::Value { value: present, .. } if present >= value) {
         return Ok(Raised::No);
     }

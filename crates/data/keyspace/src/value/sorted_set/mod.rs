@@ -5,7 +5,7 @@ mod order;
 mod spread;
 
 pub use building::Building;
-pub use order::{Member, Place};
+pub use order::{Member, OrderBound};
 
 use crate::{
     elements::Elements,
@@ -220,7 +220,7 @@ impl SortedSet {
                 if let Some(ledger) = ledger {
                     ledger.note(hash, name, State::Score(former));
                 }
-                let rank = order.rank(&Place::Before(former, name));
+                let rank = order.rank(&OrderBound::Before(former, name));
                 let mut moved = None;
                 order.remove(rank, 1, |member| moved = Some(member));
                 if let Some(mut member) = moved {
@@ -245,7 +245,7 @@ impl SortedSet {
                 if let Some(ledger) = ledger {
                     ledger.note(hash, name, State::Score(member.score));
                 }
-                order.remove(order.rank(&Place::Before(member.score, name)), 1, |_| {});
+                order.remove(order.rank(&OrderBound::Before(member.score, name)), 1, |_| {});
                 Some(member.score)
             }
             Self::Spread(spread) => spread.remove(name),
@@ -281,14 +281,14 @@ impl SortedSet {
             }
             Self::Large { names, order, .. } => {
                 let score = names.get(name)?.score;
-                Some((order.rank(&Place::Before(score, name)), score))
+                Some((order.rank(&OrderBound::Before(score, name)), score))
             }
             Self::Spread(spread) => spread.rank(name),
         }
     }
 
     /// How many members are in front of a place.
-    pub fn rank_of(&self, place: &Place<'_>) -> usize {
+    pub fn rank_of(&self, place: &OrderBound<'_>) -> usize {
         match self {
             Self::Small(members) => members.partition_point(|member| place.is_behind(member.score, || &member.name)),
             Self::Large { order, .. } => order.rank(place),

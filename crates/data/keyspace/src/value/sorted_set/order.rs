@@ -42,7 +42,7 @@ struct Branch {
 
 /// A place between members.
 #[derive(Debug, Clone, Copy)]
-pub enum Place<'a> {
+pub enum OrderBound<'a> {
     /// In front of the first one of a score.
     BeforeScore(f64),
     /// Behind the last one of a score.
@@ -55,7 +55,7 @@ pub enum Place<'a> {
     Before(f64, &'a [u8]),
 }
 
-impl Place<'_> {
+impl OrderBound<'_> {
     /// Whether a member is in front of the place.
     pub(super) fn is_behind<'b>(&self, score: f64, name: impl FnOnce() -> &'b [u8]) -> bool {
         match self {
@@ -114,7 +114,7 @@ impl Node {
     }
 
     /// How many members are in front of a place.
-    fn rank(&self, place: &Place<'_>) -> usize {
+    fn rank(&self, place: &OrderBound<'_>) -> usize {
         match self {
             Self::Leaf(members) => members.partition_point(|member| place.is_behind(member.score, || &member.name)),
             Self::Inner(branches) => {
@@ -136,7 +136,7 @@ impl Node {
                 split(members, last).map(|upper| Branch::new(Self::Leaf(upper)))
             }
             Self::Inner(branches) => {
-                let index = branch_of(branches, &Place::Before(member.score, &member.name));
+                let index = branch_of(branches, &OrderBound::Before(member.score, &member.name));
                 let branch = branches.get_mut(index)?;
                 branch.count += 1;
                 if branch.score > member.score {
@@ -215,7 +215,7 @@ impl Branch {
 }
 
 /// The branch in which a place is: the last one whose first member is in front of it.
-fn branch_of(branches: &[Branch], place: &Place<'_>) -> usize {
+fn branch_of(branches: &[Branch], place: &OrderBound<'_>) -> usize {
     let behind = branches.partition_point(|branch| {
         place.is_behind(branch.score, || branch.node.first().map_or(&[], |member| &member.name))
     });
@@ -284,7 +284,7 @@ impl Order {
     }
 
     /// How many members are in front of a place.
-    pub fn rank(&self, place: &Place<'_>) -> usize {
+    pub fn rank(&self, place: &OrderBound<'_>) -> usize {
         self.root.rank(place)
     }
 
@@ -311,7 +311,7 @@ impl Order {
 
     /// Removes a member that is there.
     pub fn remove_member(&mut self, member: &Member) {
-        self.remove(self.rank(&Place::Before(member.score, &member.name)), 1, |_| {});
+        self.remove(self.rank(&OrderBound::Before(member.score, &member.name)), 1, |_| {});
     }
 
     /// The member of a rank.
@@ -396,7 +396,7 @@ mod tests {
             if random.below(10) < if grows { 8 } else { 1 } {
                 let member = member(random.below(300), random.below(500));
                 let at = model.partition_point(|other| compare(other, member.score, &member.name).is_lt());
-                assert_eq!(order.rank(&Place::Before(member.score, &member.name)), at);
+                assert_eq!(order.rank(&OrderBound::Before(member.score, &member.name)), at);
                 if model.get(at) != Some(&member) {
                     model.insert(at, member.clone());
                     order.insert(member);
@@ -412,7 +412,7 @@ mod tests {
             if step % 500 == 0 {
                 order.check();
                 let bound = random.below(300) as f64;
-                let place = Place::AfterScore(bound);
+                let place = OrderBound::AfterScore(bound);
                 assert_eq!(order.rank(&place), model.partition_point(|member| member.score <= bound));
                 assert!(order.upwards(0).eq(model.iter()));
                 let middle = model.len() / 2;

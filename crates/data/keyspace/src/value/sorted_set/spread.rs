@@ -10,7 +10,7 @@ use crate::{
     value::{Form, Named, Portions, directory::Directory, named, portions::Rest},
 };
 
-use super::{Member, Place, Ranks};
+use super::{Member, OrderBound, Ranks};
 
 /// What the records of the order begin with; score and name follow.
 const LETTER: u8 = b's';
@@ -280,7 +280,7 @@ impl Spread {
     /// A member's rank, and its score.
     pub(super) fn rank(&self, name: &[u8]) -> Option<(usize, f64)> {
         let score = self.score(name)?;
-        Some((self.rank_of(&Place::Before(score, name)), score))
+        Some((self.rank_of(&OrderBound::Before(score, name)), score))
     }
 
     /// The score of the first member.
@@ -289,13 +289,13 @@ impl Spread {
     }
 
     /// How many members are in front of a place.
-    pub(super) fn rank_of(&self, place: &Place<'_>) -> usize {
+    pub(super) fn rank_of(&self, place: &OrderBound<'_>) -> usize {
         let bound = match place {
-            Place::BeforeScore(score) => record(ordered(*score), b""),
-            Place::AfterScore(score) => record(ordered(*score) + 1, b""),
-            Place::Before(score, name) => record(ordered(*score), name),
-            Place::BeforeName(name) => record(self.first_score().map_or(0, ordered), name),
-            Place::AfterName(name) => {
+            OrderBound::BeforeScore(score) => record(ordered(*score), b""),
+            OrderBound::AfterScore(score) => record(ordered(*score) + 1, b""),
+            OrderBound::Before(score, name) => record(ordered(*score), name),
+            OrderBound::BeforeName(name) => record(self.first_score().map_or(0, ordered), name),
+            OrderBound::AfterName(name) => {
                 let mut record = record(self.first_score().map_or(0, ordered), name);
                 record.push(0);
                 record
