@@ -23,7 +23,7 @@ use crate::{
     folder::ShardFolder,
     followers,
     log_json::{self, CommandPosition},
-    point::{Point, time_text},
+    point::{NoPoint, Point, time_text},
 };
 
 /// How long to wait when there is nothing new.
@@ -82,7 +82,7 @@ pub fn dump(what: &Dump, out: &mut dyn Write) -> Result<u64, StoreError> {
 /// # Errors
 ///
 /// What would be right.
-pub fn point(text: &str) -> Result<Point, String> {
+pub fn point(text: &str) -> Result<Point, NoPoint> {
     Point::parse(text, clock::now().unsigned_abs())
 }
 

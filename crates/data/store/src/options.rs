@@ -102,7 +102,7 @@ pub fn read(words: &[String], manner: Manner, input: &mut dyn io::Read) -> Resul
         }
     }
     if problems.is_empty() {
-        place(manner, &mut start.settings).map_err(|problem| StoreError::Settings(vec![problem]))?;
+        place(manner, &mut start.settings).map_err(|problem| StoreError::Settings(vec![problem.to_string()]))?;
         if manner == Manner::Redis && start.settings.dir.0.is_empty() {
             // Here it had its effect.
             start.notes.retain(|note| !note.contains("'appendonly' has no effect"));
@@ -139,28 +139,46 @@ fn read_input(input: &mut dyn io::Read, start: &mut Start) -> Result<(), StoreEr
     if problems.is_empty() { Ok(()) } else { Err(StoreError::Settings(problems)) }
 }
 
+/// Why data cannot be kept where the settings say: whoever wrote them is to name another folder, or to make room in this one.
+#[derive(Debug, thiserror::Error)]
+enum FolderError {
+    /// The current folder is not to be had.
+    #[error("'dir': {0}: name the folder by its whole path")]
+    NoPath(String),
+    /// A Redis has its data there.
+    #[error(
+        "'dir': {} has Redis' data ({files}), which is not read in place: start on another folder (--dir) and bring it there by \
+         `tidegate import {}`, or move these files away to begin with nothing",
+        folder.display(),
+        folder.display()
+    )]
+    OfRedis {
+        /// The folder.
+        folder: PathBuf,
+        /// The Redis' files.
+        files: String,
+    },
+    /// Its name is no text.
+    #[error("'dir': {} is not in UTF-8: name the folder otherwise", .0.display())]
+    NotUtf8(PathBuf),
+}
+
 /// Decides where the data is. Whatever the place is called in the settings, it is one path from now on.
 ///
 /// redis-server without `dir` keeps it in the current folder; without `save` and `appendonly` nowhere. What a folder has is
 /// never left aside for that: then it is served, and kept.
-fn place(manner: Manner, settings: &mut Settings) -> Result<(), String> {
+fn place(manner: Manner, settings: &mut Settings) -> Result<(), FolderError> {
     let is_said = !settings.dir.0.is_empty();
     if manner == Manner::Tidegate && !is_said {
         return Ok(());
     }
     let folder = std::path::absolute(if is_said { &settings.dir.0 } else { "." })
-        .map_err(|error| format!("'dir': {error}: name the folder by its whole path"))?;
+        .map_err(|error| FolderError::NoPath(error.to_string()))?;
     let has_store = ShardFolder::first(&folder).path().exists();
     let of_redis = if manner == Manner::Redis && !has_store { files_of_redis(&folder) } else { Vec::new() };
     if !of_redis.is_empty() {
         // Whoever put this program into Redis' place expects to see that data, and not an empty store.
-        return Err(format!(
-            "'dir': {} has Redis' data ({}), which is not read in place: start on another folder (--dir) and bring it there by \
-             `tidegate import {}`, or move these files away to begin with nothing",
-            folder.display(),
-            of_redis.join(", "),
-            folder.display()
-        ));
+        return Err(FolderError::OfRedis { folder, files: of_redis.join(", ") });
     }
     let keeps_nothing = settings.save.points.is_empty() && !settings.appendonly.0;
     if manner == Manner::Redis && keeps_nothing && !has_store {
@@ -169,7 +187,7 @@ fn place(manner: Manner, settings: &mut Settings) -> Result<(), String> {
     }
     match folder.to_str() {
         Some(path) => settings.dir = Text(path.to_owned()),
-        None => return Err(format!("'dir': {} is not in UTF-8: name the folder otherwise", folder.display())),
+        None => return Err(FolderError::NotUtf8(folder)),
     }
     Ok(())
 }

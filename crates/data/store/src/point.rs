@@ -22,16 +22,16 @@ impl Point {
     /// # Errors
     ///
     /// What would be right.
-    pub fn parse(text: &str, now_ms: u64) -> Result<Self, String> {
+    pub fn parse(text: &str, now_ms: u64) -> Result<Self, NoPoint> {
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return text.parse().map(|offset| Self::Offset(Offset(offset))).map_err(|_| unreadable(text));
+            return text.parse().map(|offset| Self::Offset(Offset(offset))).map_err(|_| NoPoint(text.to_owned()));
         }
         let time = match (text.strip_prefix('@'), text.strip_prefix('-')) {
             (Some(seconds), _) => millis_of_seconds(seconds),
             (_, Some(ago)) => span_ms(ago).and_then(|span| now_ms.checked_sub(span)),
             _ => millis_of_date(text),
         };
-        time.map(Self::Time).ok_or_else(|| unreadable(text))
+        time.map(Self::Time).ok_or_else(|| NoPoint(text.to_owned()))
     }
 }
 
@@ -44,12 +44,13 @@ impl fmt::Display for Point {
     }
 }
 
-fn unreadable(text: &str) -> String {
-    format!(
-        "'{text}' is no point of a log: it is an offset (1234), a time in UTC (2026-03-01T12:00:00Z, or @1772366400) or how \
-         long ago it was (-30s, -10m, -2h, -1d)"
-    )
-}
+/// A text that is no point of a log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{0}' is no point of a log: it is an offset (1234), a time in UTC (2026-03-01T12:00:00Z, or @1772366400) or how long ago it was \
+     (-30s, -10m, -2h, -1d)"
+)]
+pub struct NoPoint(String);
 
 /// `1772366400`, `1772366400.5`
 fn millis_of_seconds(text: &str) -> Option<u64> {

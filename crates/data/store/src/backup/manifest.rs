@@ -79,6 +79,38 @@ impl Item {
     }
 }
 
+/// Why a description of a backup cannot be used. But for [`Version`](Self::Version) the backup is damaged, or its place cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestError {
+    /// It has no line of its own and a checksum.
+    #[error("it is cut off, or no description of a backup")]
+    Cut,
+    /// Its bytes are others than were written.
+    #[error("its checksum does not match")]
+    Checksum,
+    /// It is no JSON, or lacks what it has to have.
+    #[error("{0}")]
+    Json(String),
+    /// It is of another version of the format.
+    #[error(
+        "it is of version {0}, and this program reads version {VERSION}: use the program that made it, or a later one"
+    )]
+    Version(u32),
+    /// It names a file that no store has, or one elsewhere.
+    #[error("it names the file '{0}', which is none of a store")]
+    File(String),
+    /// The archive does not give it.
+    #[error("it cannot be read: {0}")]
+    Unreadable(String),
+}
+
+impl ManifestError {
+    #[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
+    fn json(error: serde_json::Error) -> Self {
+        Self::Json(error.to_string())
+    }
+}
+
 impl Manifest {
     /// The name of the backup: sorted by name, backups are in order of time.
     pub fn name(&self) -> String {
@@ -109,42 +141,38 @@ impl Manifest {
     /// # Errors
     ///
     /// What is wrong with it.
-    pub fn decode(bytes: &[u8]) -> Result<Self, String> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, ManifestError> {
         /// What every version has.
         #[derive(Deserialize)]
         struct Versioned {
             version: u32,
         }
-        let cut = || "it is cut off, or no description of a backup".to_owned();
-        let line = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(cut)?;
+        let line = bytes.iter().position(|byte| *byte == b'\n').ok_or(ManifestError::Cut)?;
         let (json, digest) = bytes.split_at(line);
         if digest.trim_ascii() != basics::hex::lower(&Sha256::digest(json)).as_bytes() {
-            return Err("its checksum does not match".into());
+            return Err(ManifestError::Checksum);
         }
-        let versioned: Versioned = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        let versioned: Versioned = serde_json::from_slice(json).map_err(ManifestError::json)?;
         if versioned.version != VERSION {
-            return Err(format!(
-                "it is of version {}, and this program reads version {VERSION}: use the program that made it, or a later one",
-                versioned.version
-            ));
+            return Err(ManifestError::Version(versioned.version));
         }
-        let manifest: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        let manifest: Self = serde_json::from_slice(json).map_err(ManifestError::json)?;
         for item in manifest.tables.iter().chain(&manifest.log) {
             let is_digest = item.digest.len() == 64 && item.digest.bytes().all(|byte| byte.is_ascii_hexdigit());
             let is_inside = item.path.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
             if !is_digest || !is_inside {
-                return Err(format!("it names the file '{}', which is none of a store", item.path));
+                return Err(ManifestError::File(item.path.clone()));
             }
         }
         Ok(manifest)
     }
 
     /// Reads one of an archive.
-    pub fn read(archive: &dyn crate::archive::Archive, name: &str) -> Result<Self, String> {
+    pub fn read(archive: &dyn crate::archive::Archive, name: &str) -> Result<Self, ManifestError> {
         let mut bytes = Vec::new();
         let read =
             archive.get(name).and_then(|file| io::Read::read_to_end(&mut io::Read::take(file, LEN_MAX), &mut bytes));
-        read.map_err(|error| format!("it cannot be read: {error}"))?;
+        read.map_err(|error| ManifestError::Unreadable(error.to_string()))?;
         Self::decode(&bytes)
     }
 }
@@ -212,7 +240,7 @@ mod tests {
         let refused = |change: &dyn Fn(&mut Manifest)| {
             let mut manifest = manifest();
             change(&mut manifest);
-            Manifest::decode(&manifest.encode().unwrap()).unwrap_err()
+            Manifest::decode(&manifest.encode().unwrap()).unwrap_err().to_string()
         };
         assert!(refused(&|manifest| manifest.version = 2).contains("it is of version 2"));
         for path in ["../tree", "/etc/passwd", "", "tree//x", "tree/../../x"] {

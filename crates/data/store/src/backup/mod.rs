@@ -28,7 +28,7 @@ use oplog::Offset;
 
 use links::Applied;
 pub(crate) use links::{Linked, Links};
-pub use manifest::{Item, Manifest};
+pub use manifest::{Item, Manifest, ManifestError};
 pub use offered::{Offered, take};
 pub use prune::Removed;
 pub use restore::{Restore, restore};

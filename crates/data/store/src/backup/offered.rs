@@ -100,8 +100,10 @@ pub type Getting<'a> = dyn FnMut(&Item) -> io::Result<Box<dyn Read>> + 'a;
 ///
 /// The description or a file is not what it was; those of the archive and of `get`.
 pub fn take(description: &[u8], archive: &dyn Archive, get: &mut Getting<'_>) -> Result<Made, StoreError> {
-    let manifest = Manifest::decode(description)
-        .map_err(|reason| StoreError::BackupDamaged { name: "the description that was offered".into(), reason })?;
+    let manifest = Manifest::decode(description).map_err(|reason| StoreError::BackupDamaged {
+        name: "the description that was offered".into(),
+        reason: reason.to_string(),
+    })?;
     let failed =
         |action, name: &str, source| StoreError::Archive { action, name: format!("{}/{name}", archive.name()), source };
     let listed = archive.list("files").map_err(|source| failed("list", "files", source))?;

@@ -32,8 +32,10 @@ pub(super) fn keep_newest(archive: &dyn Archive, keep: NonZeroUsize) -> Result<R
     }
     let mut needed = HashSet::new();
     for name in kept {
-        let manifest = Manifest::read(archive, name)
-            .map_err(|reason| StoreError::BackupDamaged { name: format!("{}/{name}", archive.name()), reason })?;
+        let manifest = Manifest::read(archive, name).map_err(|reason| StoreError::BackupDamaged {
+            name: format!("{}/{name}", archive.name()),
+            reason: reason.to_string(),
+        })?;
         needed.extend(manifest.tables.iter().chain(&manifest.log).map(super::Item::name));
     }
     let mut removed = Removed { backups: old.len(), ..Removed::default() };

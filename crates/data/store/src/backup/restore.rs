@@ -64,7 +64,7 @@ pub fn restore(what: &Restore, archive: &dyn Archive, dir: &Path) -> Result<Mani
 fn choose(what: &Restore, archive: &dyn Archive) -> Result<Manifest, StoreError> {
     let names = names(archive)?;
     let damaged = |name: &str, reason| StoreError::BackupDamaged { name: format!("{}/{name}", archive.name()), reason };
-    let read = |name: &str| Manifest::read(archive, name).map_err(|reason| damaged(name, reason));
+    let read = |name: &str| Manifest::read(archive, name).map_err(|reason| damaged(name, reason.to_string()));
     let missing = |text: String| StoreError::NoBackup { archive: archive.name(), text };
     if names.is_empty() {
         return Err(missing("there is none at all".into()));

@@ -29,6 +29,20 @@ struct Behind {
     attach: Attach,
 }
 
+/// Why a replica cannot be given the log: it comes again, and may be given it then.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    /// This server keeps none.
+    #[error("there is no log")]
+    NoLog,
+    /// What it lacks cannot be read.
+    #[error(transparent)]
+    Log(#[from] oplog::LogError),
+    /// The tables cannot be read.
+    #[error(transparent)]
+    Tables(#[from] engine::Error),
+}
+
 /// All of them.
 pub struct Replicas {
     feeds: Vec<(SessionId, FeedThread)>,
@@ -137,8 +151,8 @@ impl Replicas {
     }
 
     /// How a replica begins: with the log from where it is, or with all keys.
-    fn start(&self, shard: &Shard, attach: &Attach) -> Result<Start, String> {
-        let Some(persistence) = shard.persistence() else { return Err("there is no log".into()) };
+    fn start(&self, shard: &Shard, attach: &Attach) -> Result<Start, StartError> {
+        let Some(persistence) = shard.persistence() else { return Err(StartError::NoLog) };
         let log = persistence.log();
         let view = LogView { histories: persistence.histories(), first: log.first(), end: log.written() };
         let request = match &attach.from {
@@ -147,17 +161,17 @@ impl Replicas {
         };
         let why = match answer(&request, &view) {
             Answer::Continue { history, from } => {
-                let reader = log.read(from).map_err(|error| error.to_string())?;
+                let reader = log.read(from)?;
                 return Ok(Start::Continue { history, from, reader: Box::new(reader) });
             }
             Answer::Full(why) => why,
         };
         let tables = persistence.engine().snapshot();
-        let applied = tables.applied().map_err(|error| error.to_string())?;
+        let applied = tables.applied()?;
         let offset = applied.map_or(log.first(), |offset| Offset(offset.0));
-        let reader = log.read(offset).map_err(|error| error.to_string())?;
+        let reader = log.read(offset)?;
         let position = Position { history: persistence.replication_id(), offset };
-        let selected = shard::records::selected_in(|name| tables.get(name)).map_err(|error| error.to_string())?;
+        let selected = shard::records::selected_in(|name| tables.get(name))?;
         let mut options = RdbOptions { without_keys: attach.traits.functions_only, ..RdbOptions::default() };
         options.slots = attach.traits.slots;
         options.file.compress = shard.server.settings().rdbcompression.0;

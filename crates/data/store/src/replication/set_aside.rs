@@ -73,20 +73,39 @@ pub fn note(data: &Path, parted: Parting) -> io::Result<()> {
     sync_folder(data)
 }
 
+/// Why old data cannot be set aside: they stay.
+#[derive(Debug, thiserror::Error)]
+pub enum SetAsideError {
+    /// The note of where they part is none.
+    #[error("{PARTED} has no offset: '{0}'")]
+    NoOffset(String),
+    /// The file of commands cannot be written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Their log cannot be read.
+    #[error("{}", shard::chain(.0))]
+    Log(crate::StoreError),
+}
+
 /// Sets aside what old data has that nobody else has.
 ///
 /// # Errors
 ///
 /// It cannot be read or written: the old data is to stay.
-pub fn save(root: &Path, old: &Path) -> Result<Saved, String> {
+pub fn save(root: &Path, old: &Path) -> Result<Saved, SetAsideError> {
     let Ok(text) = fs::read_to_string(old.join(PARTED)) else { return Ok(Saved::AsCommands) };
     if text.trim() == UNRELATED {
         return Ok(Saved::Unrelated);
     }
-    let parted = text.trim().parse().map(Offset).map_err(|_| format!("{PARTED} has no offset: '{text}'"))?;
+    let parted = text.trim().parse().map(Offset).map_err(|_| SetAsideError::NoOffset(text.clone()))?;
     let path = free_name(root, parted);
     let unready = path.with_extension("resp.new");
-    let failed = |error: io::Error| format!("{}: {error}", unready.display());
+    let failed = |source: io::Error| SetAsideError::File { path: unready.clone(), source };
     let mut file = BufWriter::new(File::create(&unready).map_err(failed)?);
     let what = Dump {
         folder: old.join("log"),
@@ -97,7 +116,7 @@ pub fn save(root: &Path, old: &Path) -> Result<Saved, String> {
         follower: None,
         with_flushes: true,
     };
-    let count = dump(&what, &mut file).map_err(|error| shard::chain(&error))?;
+    let count = dump(&what, &mut file).map_err(SetAsideError::Log)?;
     let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
     file.sync_all().map_err(failed)?;
     if count == 0 {
