@@ -6,7 +6,7 @@
 //!
 //! A segment's elements lie side by side, and its table has but their indices: places that are empty, a third of them or more,
 //! take five bytes each and not as much as an element. Such a table compares a few leading bits of hashes before it looks at an
-//! element. The elements of a segment share these, so the table gets [other bits](table_hash) there.
+//! element. The elements of a segment share these, so the table gets other bits (`table_hash`) there.
 //!
 //! It also makes `SCAN` simple. Elements are given in the order of their hashes, which nothing that happens to the table
 //! can change: a cursor is a hash, and whatever stays in the table from the first call to the last is met exactly once.
