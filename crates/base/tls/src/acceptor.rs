@@ -1,5 +1,7 @@
 //! What connections of clients are accepted with: certificates by name, each with its options.
 
+mod challenges;
+
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use rustls::{
@@ -13,6 +15,7 @@ use rustls::{
 };
 use thiserror::Error;
 
+pub use self::challenges::{ACME_PROTOCOL, Challenges};
 use crate::{
     ciphers::{CipherList, Curves, Suites, Versions, algorithms, crypto_provider},
     failure::Distrust,
@@ -130,6 +133,8 @@ impl ServerOptions {
 /// A certificate of a listener.
 #[derive(Clone, Debug)]
 pub struct Entry {
+    /// What configurations call it: its file.
+    pub name: Arc<str>,
     /// The certificate.
     pub identity: Arc<Identity>,
     /// Its options.
@@ -160,7 +165,8 @@ pub struct Keeps {
 
 /// What connections of a listener are accepted with.
 pub struct Acceptor {
-    served: Vec<Served>,
+    served: Vec<Arc<Served>>,
+    challenges: Arc<Challenges>,
     exact: HashMap<String, Vec<usize>>,
     /// By what follows the star.
     wildcards: HashMap<String, Vec<usize>>,
@@ -189,9 +195,9 @@ pub struct Served {
 }
 
 /// What a client's hello leads to.
-pub enum Choice<'a> {
+pub enum Choice {
     /// This certificate, under these settings.
-    Certificate(&'a Served, Arc<ServerConfig>),
+    Certificate(Arc<Served>, Arc<ServerConfig>),
     /// None: the name is not known.
     Refused,
 }
@@ -216,7 +222,7 @@ impl Acceptor {
                 shared.len() - 1
             });
             let Some((options, common)) = shared.get(place) else { continue };
-            acceptor.served.push(common.serve(options, &entry.identity)?);
+            acceptor.served.push(Arc::new(common.serve(options, &entry.identity)?));
             acceptor.name(index, entry);
         }
         Ok(acceptor)
@@ -227,6 +233,7 @@ impl Acceptor {
     pub fn of_nobody() -> Self {
         Self {
             served: Vec::new(),
+            challenges: Arc::default(),
             exact: HashMap::new(),
             wildcards: HashMap::new(),
             excluded: HashMap::new(),
@@ -241,7 +248,7 @@ impl Acceptor {
     pub fn keeping(mut self, keeps: Keeps) -> Self {
         self.keeps = keeps;
         if keeps.secrets {
-            for served in &mut self.served {
+            for served in self.served.iter_mut().filter_map(Arc::get_mut) {
                 for config in [&mut served.config, &mut served.without_protocols] {
                     Arc::make_mut(config).key_log = Arc::new(Told);
                 }
@@ -252,6 +259,13 @@ impl Acceptor {
 
     pub(crate) fn keeps(&self) -> Keeps {
         self.keeps
+    }
+
+    /// The same, which also answers challenges.
+    #[must_use]
+    pub fn with_challenges(mut self, challenges: &Arc<Challenges>) -> Self {
+        self.challenges = Arc::clone(challenges);
+        self
     }
 
     fn name(&mut self, index: usize, entry: &Entry) {
@@ -285,7 +299,11 @@ impl Acceptor {
     }
 
     /// The certificate for a client.
-    pub(crate) fn choose(&self, hello: &ClientHello) -> Choice<'_> {
+    pub(crate) fn choose(&self, hello: &ClientHello) -> Choice {
+        if let Some(served) = self.challenges.answer(hello) {
+            let config = Arc::clone(&served.config);
+            return Choice::Certificate(served, config);
+        }
         let named = hello.server_name.as_deref().and_then(|name| {
             let exact = self.exact.get(name).and_then(|known| self.fitting(known, hello, &[]));
             exact.or_else(|| {
@@ -298,7 +316,7 @@ impl Acceptor {
         let Some(served) = chosen.and_then(|index| self.served.get(index)) else { return Choice::Refused };
         let speaks = served.config.alpn_protocols.iter().any(|ours| hello.protocols.contains(ours));
         let config = if speaks { &served.config } else { &served.without_protocols };
-        Choice::Certificate(served, Arc::clone(config))
+        Choice::Certificate(Arc::clone(served), Arc::clone(config))
     }
 
     /// The best of these that the client takes: one of elliptic curves, or of RSA, or else the first.
@@ -313,9 +331,9 @@ impl Acceptor {
     }
 
     /// That of anybody, for a handshake that is going to fail.
-    pub(crate) fn any(&self) -> Option<(&Served, Arc<ServerConfig>)> {
+    pub(crate) fn any(&self) -> Option<(Arc<Served>, Arc<ServerConfig>)> {
         let index = self.default.first().copied().unwrap_or(0);
-        self.served.get(index).map(|served| (served, Arc::clone(&served.config)))
+        self.served.get(index).map(|served| (Arc::clone(served), Arc::clone(&served.config)))
     }
 }
 
@@ -380,6 +398,11 @@ impl Shared {
             verifier: Arc::clone(&self.verifier),
         })
     }
+}
+
+/// A certificate that stands in no list, without resumption.
+fn serve_alone(options: &ServerOptions, identity: &Arc<Identity>) -> Result<Served, AcceptorError> {
+    Shared::new(options, &Sessions::new(0, std::time::Duration::ZERO)).serve(options, identity)
 }
 
 fn wrong(error: TlsError) -> AcceptorError {

@@ -23,7 +23,7 @@ use rustls::{
 };
 
 use crate::{
-    acceptor::{Acceptor, Choice, Served},
+    acceptor::{Acceptor, Choice},
     blocks::{BLOCK, Block},
     ciphers::name_of,
     connector::Connector,
@@ -286,7 +286,7 @@ impl Connection {
                 Choice::Refused => (None, hello),
             },
         };
-        let Some((Served { identity, verifier, .. }, config)) = chosen else {
+        let Some((served, config)) = chosen else {
             const UNRECOGNIZED_NAME: u8 = 112;
             self.put(&[21, 3, 3, 0, 2, 2, UNRECOGNIZED_NAME]);
             return Err(Failure::NoCertificateForName);
@@ -297,8 +297,8 @@ impl Connection {
             fed: 0,
             server_name: hello.server_name,
             offered: hello.offered,
-            identity: Arc::clone(identity),
-            verifier: Arc::clone(verifier),
+            identity: Arc::clone(&served.identity),
+            verifier: Arc::clone(&served.verifier),
             randoms: Randoms::default(),
             secrets: acceptor.keeps().secrets.then(Box::default),
         }));

@@ -95,6 +95,13 @@ impl Identity {
         self
     }
 
+    /// The same, for these names alone.
+    #[must_use]
+    pub(crate) fn for_names(mut self, names: &[String]) -> Self {
+        self.names = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        self
+    }
+
     /// What the key signs with.
     #[must_use]
     pub fn kind(&self) -> KeyKind {

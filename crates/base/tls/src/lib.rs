@@ -16,7 +16,9 @@ mod connector;
 mod failure;
 mod hello;
 mod identity;
+mod keys;
 mod leniency;
+mod made;
 mod names;
 mod pem;
 mod records;
@@ -26,14 +28,19 @@ mod suites;
 mod verify;
 mod x509;
 
-pub use acceptor::{Acceptor, AcceptorError, ClientVerification, Entry, IgnoredErrors, Keeps, ServerOptions, Verify};
+pub use acceptor::{
+    ACME_PROTOCOL, Acceptor, AcceptorError, Challenges, ClientVerification, Entry, IgnoredErrors, Keeps,
+    ServerOptions, Verify,
+};
 pub use ciphers::{CipherList, Curves, OptionsError, Suites, UnknownNames, Version, Versions};
 pub use connection::{Connection, Handshaken, Peer, ReadOutcome};
 pub use connector::{ClientOptions, Connector, ServerVerification};
 pub use failure::{Distrust, Failure};
 pub use hello::Offered;
 pub use identity::{Identity, IdentityError, KeyKind};
-pub use pem::{Pem, PemError};
+pub use keys::{Curve, KeyError, KeyType, PrivateKey, PublicKey};
+pub use made::{certificate_request, temporary};
+pub use pem::{Pem, PemError, write as pem_block};
 pub use secrets::{Randoms, Secrets};
 pub use sessions::{Sessions, TicketKey};
 pub use verify::{RevocationLists, TrustAnchors, TrustError};

@@ -100,6 +100,12 @@ impl Pem {
         }
     }
 
+    /// Takes the key of another file, whatever this one has.
+    pub fn replace_key(&mut self, other: Self) {
+        (self.key, self.has_encrypted_key) = (None, false);
+        self.add_key(other);
+    }
+
     /// Adds the certificates of another file behind its own: those of issuers.
     pub fn add_chain(&mut self, other: Self) {
         self.certificates.extend(other.certificates);
@@ -116,6 +122,15 @@ impl Pem {
     pub fn is_empty(&self) -> bool {
         self.certificates.is_empty()
     }
+}
+
+/// A block of this kind.
+#[must_use]
+pub fn write(kind: &str, der: &[u8]) -> String {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    let encoded = STANDARD.encode(der);
+    let lines = encoded.as_bytes().chunks(64).map(String::from_utf8_lossy).collect::<Vec<_>>().join("\n");
+    format!("-----BEGIN {kind}-----\n{lines}\n-----END {kind}-----\n")
 }
 
 fn contains(bytes: &[u8], wanted: &[u8]) -> bool {

@@ -68,6 +68,12 @@ impl TrustAnchors {
         }
     }
 
+    /// What tells them from others, as one digest.
+    #[must_use]
+    pub fn fingerprint(&self) -> Vec<u8> {
+        digest(&SHA256, &self.digests()).as_ref().to_vec()
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {

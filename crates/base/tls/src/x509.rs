@@ -29,11 +29,11 @@ mod tag {
 
 /// Bytes of DER, value by value.
 #[derive(Clone, Copy, Debug)]
-struct Der<'a>(&'a [u8]);
+pub(crate) struct Der<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Der<'a> {
     /// The next value: its tag, its contents, and all of it.
-    fn next(&mut self) -> Option<(u8, &'a [u8], &'a [u8])> {
+    pub(crate) fn next(&mut self) -> Option<(u8, &'a [u8], &'a [u8])> {
         let (&tag, rest) = self.0.split_first()?;
         let (&first, rest) = rest.split_first()?;
         let (length, rest) = match first {
@@ -50,11 +50,11 @@ impl<'a> Der<'a> {
         Some((tag, contents, whole))
     }
 
-    fn expect(&mut self, wanted: u8) -> Option<&'a [u8]> {
+    pub(crate) fn expect(&mut self, wanted: u8) -> Option<&'a [u8]> {
         self.next().filter(|(tag, ..)| *tag == wanted).map(|(_, contents, _)| contents)
     }
 
-    fn peek(&self) -> Option<u8> {
+    pub(crate) fn peek(&self) -> Option<u8> {
         self.0.first().copied()
     }
 }
@@ -77,6 +77,8 @@ pub struct Certificate<'a> {
 
 /// `2.5.29.17`: subjectAltName.
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
+/// `2.5.29.35`: authorityKeyIdentifier.
+const AUTHORITY_KEY: &[u8] = &[0x55, 0x1d, 0x23];
 /// `2.5.4.3`: commonName.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
@@ -155,6 +157,20 @@ impl<'a> Certificate<'a> {
             [0, rest @ ..] if !rest.is_empty() => rest,
             serial => serial,
         }
+    }
+
+    /// Its serial number as DER has it, with a zero before it where it would be negative otherwise.
+    #[must_use]
+    pub fn serial_der(&self) -> &'a [u8] {
+        self.serial
+    }
+
+    /// Which key of its maker it was signed with, by the maker's identifier.
+    #[must_use]
+    pub fn authority_key(&self) -> Option<&'a [u8]> {
+        /// `[0]`: keyIdentifier.
+        const KEY_IDENTIFIER: u8 = 0x80;
+        Der(self.extension(AUTHORITY_KEY)?).expect(KEY_IDENTIFIER)
     }
 
     /// Its fingerprint by SHA-1.

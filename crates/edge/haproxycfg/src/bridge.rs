@@ -23,6 +23,10 @@ struct PatternLoader<'a> {
 
 impl Loader for PatternLoader<'_> {
     fn load(&self, path: &str) -> Result<Vec<u8>, String> {
+        // HAProxy's name for a list that is no file: it begins empty, and commands fill it.
+        if path.starts_with("virt@") {
+            return Ok(Vec::new());
+        }
         let path = crate::scope::join(self.directory.as_deref(), path);
         self.files.read(&path).map(|contents| contents.to_vec()).map_err(|error| error.0)
     }

@@ -106,7 +106,10 @@ fn explain_keyword(text: &mut String, keyword: &Keyword) {
     }
     let chapter = match keyword.chapter {
         "" => "an addition of Tidegate".to_owned(),
-        chapter => format!("chapter {chapter} of HAProxy 2.6's manual"),
+        chapter => {
+            let (version, chapter) = chapter.split_once(':').unwrap_or(("2.6", chapter));
+            format!("chapter {chapter} of HAProxy {version}'s manual")
+        }
     };
     let _ = writeln!(text, "    see: {chapter}\n");
 }

@@ -10,7 +10,7 @@ use sample::ReferenceKind;
 
 use crate::{
     diagnostics::{Diagnostic, Prefix, Problem, Severity},
-    keywords::{cache, option, peers, program, resolvers},
+    keywords::{acme, cache, option, peers, program, resolvers},
     line::Line,
     missing,
     model::{
@@ -56,6 +56,7 @@ pub fn finish(scope: &mut Scope<'_>) {
     }
     scope.section = Section::None;
     peers::finish(scope);
+    acme::finish(scope);
     program::finish(scope);
     cache::finish(scope);
     check_tracks(scope);

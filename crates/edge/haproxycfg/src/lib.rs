@@ -226,6 +226,8 @@ fn end(state: State, paths: &[String], options: &Options) -> Config {
         peers: state.peers,
         programs: state.programs,
         caches: state.caches,
+        acme: state.acme.finished.0,
+        acme_certificates: state.acme.finished.1,
         asks_request_body: state.asks_request_body,
         asks_response_body: state.asks_response_body,
         patterns: state.patterns,

@@ -77,6 +77,8 @@ const PAGES: &[(&str, &str, &[Group])] = &[
             Group::Cache,
             Group::FcgiApp,
             Group::LogForward,
+            Group::CrtStore,
+            Group::Acme,
         ],
     ),
 ];
@@ -111,7 +113,10 @@ fn table_of(page: &mut String, keywords: &[&Keyword]) {
         }
         let source = match keyword.chapter {
             "" => "an addition of Tidegate".to_owned(),
-            chapter => format!("HAProxy 2.6, chapter {chapter}"),
+            chapter => {
+                let (version, chapter) = chapter.split_once(':').unwrap_or(("2.6", chapter));
+                format!("HAProxy {version}, chapter {chapter}")
+            }
         };
         let _ = writeln!(page, "- Source: {source}\n");
     }

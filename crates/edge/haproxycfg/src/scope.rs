@@ -109,6 +109,7 @@ pub struct State {
     pub programs: Vec<Program>,
     /// `cache` sections in order.
     pub caches: Vec<CacheSection>,
+    pub(crate) acme: keywords::acme::Pending,
     /// What the rule parsers keep that belongs to no proxy (`http-errors` sections and the like).
     pub rules: rules::Shared,
     pub(crate) simple: keywords::global::Pending,

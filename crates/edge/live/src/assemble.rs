@@ -27,7 +27,7 @@ use crate::{
     instance::Instance,
     limits::{IdleMarks, hard_maxconn},
     process::Process,
-    proxy::{Accelerator, DynamicCookie, Farm, FarmObserver, LiveListener, LiveProxy, Servers, SharedCache},
+    proxy::{Accelerator, DynamicCookie, Farm, FarmObserver, LiveListener, LiveProxy, LiveTls, Servers, SharedCache},
     resolvers,
     server::{Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, configured_port, connector, is_relative, target},
     tables::Tables,
@@ -173,7 +173,7 @@ impl<'a> Assembly<'a> {
                 name: bind.name.as_deref().map_or_else(|| format!("sock-{number}").into(), Into::into),
                 id: bind.id.unwrap_or(number),
                 side: Arc::new(SideCounters::new(workers)),
-                tls: bind.tls.as_ref().map(|tls| self.acceptor(config, tls)),
+                tls: bind.tls.as_ref().map(|tls| LiveTls::new(tls, config.global.tls, self.process)),
             })
             .collect();
         let side = |pick: fn(&LiveProxy) -> &Arc<SideCounters>| {
@@ -257,15 +257,6 @@ impl<'a> Assembly<'a> {
             is_followed: AtomicBool::new(false),
             tls: same_connections.and_then(|before| before.tls.clone()).or_else(|| connector(server)),
         }
-    }
-
-    /// What the clients of a listener speak TLS with.
-    fn acceptor(&self, config: &Config, tls: &model::BindTls) -> Arc<tls::Acceptor> {
-        let sessions = self.process.tls_sessions(config.global.tls);
-        // NOTE: that it can be made was seen when the configuration was checked. One that could not would speak with nobody, rather
-        // than in the clear.
-        let acceptor = tls::Acceptor::new(&tls.entries, tls.strict_sni, sessions);
-        Arc::new(acceptor.unwrap_or_else(|_| tls::Acceptor::of_nobody()).keeping(config.global.tls.keeps))
     }
 }
 

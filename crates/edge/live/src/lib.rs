@@ -41,7 +41,7 @@ pub use self::{
     process::{CompressionLimits, Process, ProcessRates, WakeSessions},
     proxy::{
         Accelerator, ConnectionSettings, ConnectionTimeouts, DynamicCookie, Farm, FarmObserver, ListenerOrder,
-        LiveListener, LiveProxy, Place, Running, Servers, SharedCache, Targets, Verdict,
+        LiveListener, LiveProxy, LiveTls, Place, Running, Servers, SharedCache, Targets, Verdict,
     },
     resolvers::{Asking, LiveResolvers},
     server::{

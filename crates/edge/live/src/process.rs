@@ -143,6 +143,8 @@ pub struct Process {
     pub room: Notify,
     /// Listeners that wait for room.
     pub waiting_listeners: AtomicU32,
+    /// Certificates that come by themselves.
+    pub certificates: acme::Certificates,
     /// Sessions of TLS that clients may resume.
     tls_sessions: OnceLock<Arc<tls::Sessions>>,
 }
@@ -200,6 +202,7 @@ impl Process {
             transaction_numbers: Arc::new(AtomicU64::new(1)),
             room: Notify::new(),
             waiting_listeners: AtomicU32::new(0),
+            certificates: acme::Certificates::default(),
             tls_sessions: OnceLock::new(),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         }

@@ -14,6 +14,7 @@ mod line;
 mod log;
 mod network;
 mod origin;
+pub mod pebble;
 mod peer;
 mod redis;
 mod replicas;

@@ -123,6 +123,17 @@ impl Authority {
     }
 }
 
+impl ClientSettings {
+    /// One that trusts the certificates of a PEM file.
+    pub fn trusting(pem: &[u8]) -> Self {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            roots.add(certificate.unwrap()).unwrap();
+        }
+        Self { roots, protocols: Vec::new(), certificate: None, versions: rustls::ALL_VERSIONS }
+    }
+}
+
 /// What a client is like.
 #[derive(Clone)]
 pub struct ClientSettings {

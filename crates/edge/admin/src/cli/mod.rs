@@ -7,6 +7,7 @@
 //! Everything but [`serve`] is pure: lines in, texts out, with [`Control`](crate::stats::control::Control) as the only way
 //! to the edge that runs.
 
+mod acme;
 mod admin;
 mod cookies;
 mod descriptors;

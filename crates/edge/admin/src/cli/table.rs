@@ -3,7 +3,7 @@
 use haproxycfg::model::CliLevel;
 
 use super::{
-    admin, cookies, events, help,
+    acme, admin, cookies, events, help,
     line::Line,
     patterns, peers,
     reply::Reply,
@@ -81,6 +81,21 @@ const ADMIN: CliLevel = CliLevel::Admin;
 /// Every command of HAProxy 2.6, with the level that it asks for, but for those that change maps, ACLs and tables: HAProxy leaves
 /// them to everybody, although its manual says of the level `user` that it allows no change.
 pub const COMMANDS: &[Command] = &[
+    with(&["acme", "ps"], USER, "acme ps", "the same as acme status", acme::status),
+    with(
+        &["acme", "renew"],
+        ADMIN,
+        "acme renew <certificate>",
+        "ask the authority of an 'acme' section for a certificate now",
+        acme::renew,
+    ),
+    with(
+        &["acme", "status"],
+        USER,
+        "acme status",
+        "tell how the certificates of 'acme' sections are doing",
+        acme::status,
+    ),
     with(&["_getsocks"], USER, "", "", |_, _, _| Reply::SendSockets),
     with(
         &["add", "server"],

@@ -284,7 +284,7 @@ async fn what_is_shown() {
         ("set profiling tasks on", "'set profiling tasks' has no meaning here"),
         ("set profiling x on", "Expects either 'tasks' or 'memory'.\n\n"),
         ("get weight app/s1", "10 (initial 10)\n\n"),
-        ("help", "The following commands are valid at this level:\n  add acl [@<ver>]"),
+        ("help", "The following commands are valid at this level:\n  acme ps"),
         ("help show", "The following commands are valid at this level:\n  show acl [@<ver>]"),
     ] {
         let answer = admin(command).await.0;

@@ -40,7 +40,12 @@ pub fn collect(
         size: table.definition().size,
         used: table.len(),
     };
-    Snapshot { process, proxies, tables: instance.tables.listed().map(table_view).collect() }
+    Snapshot {
+        process,
+        proxies,
+        tables: instance.tables.listed().map(table_view).collect(),
+        certificates: instance.process.certificates.status(),
+    }
 }
 
 /// Takes only the process.

@@ -302,6 +302,19 @@ pub trait Control {
         0
     }
 
+    /// Certificates that come by themselves.
+    fn certificates(&self) -> Vec<acme::Status> {
+        Vec::new()
+    }
+
+    /// Asks for a certificate now.
+    ///
+    /// # Errors
+    /// Why not.
+    fn renew_certificate(&self, name: &str) -> Result<(), String> {
+        Err(format!("no certificate '{name}' of an acme section."))
+    }
+
     /// The `resolvers` sections with the numbers of their name servers.
     fn resolvers(&self) -> Vec<ResolversView> {
         Vec::new()

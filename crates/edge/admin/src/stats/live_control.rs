@@ -311,6 +311,14 @@ impl Control for LiveControl<'_> {
         self.shared.process.milliseconds(Instant::now())
     }
 
+    fn certificates(&self) -> Vec<acme::Status> {
+        self.shared.process.certificates.status()
+    }
+
+    fn renew_certificate(&self, name: &str) -> Result<(), String> {
+        self.shared.process.certificates.renew(name)
+    }
+
     fn resolvers(&self) -> Vec<ResolversView> {
         let view = |section: &Arc<LiveResolvers>| {
             let names = section.config.nameservers.iter().map(|nameserver| Arc::clone(&nameserver.name));

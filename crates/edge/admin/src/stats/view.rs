@@ -22,6 +22,8 @@ pub struct Snapshot {
     pub proxies: Vec<ProxyView>,
     /// Stick tables, in the order in which HAProxy lists them.
     pub tables: Vec<TableView>,
+    /// Certificates that come by themselves.
+    pub certificates: Vec<acme::Status>,
 }
 
 /// A stick table.

@@ -6,6 +6,7 @@
 
 mod accept;
 mod backend_entries;
+mod certificates;
 mod files;
 mod identities;
 mod life;

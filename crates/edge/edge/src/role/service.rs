@@ -32,6 +32,7 @@ use tokio::sync::oneshot;
 use super::{
     EdgeOptions, Owner,
     accept::{self, Command, Start},
+    certificates::{self, Listeners},
     life,
     management::{Assemble, Managed, Management},
     pages::OwnPages,
@@ -84,6 +85,12 @@ impl EdgeService {
         // Now, while their files are within reach.
         open_namespaces(&process, &config);
         publish(&process, &config)?;
+        for trouble in process.certificates.open(&config, certificates::owner(&config)) {
+            runtime::log::write(
+                runtime::log::Level::Warning,
+                format_args!("cannot keep certificates there: {trouble}"),
+            );
+        }
         outputs.set_rings(&config.rings);
         for proxy in &config.proxies {
             // Opened now so that they still are after chroot.
@@ -341,6 +348,9 @@ impl Service for EdgeService {
         *self.process.startup_logs.lock().unwrap_or_else(PoisonError::into_inner) = text;
         if let Some(shared) = &self.shared {
             shared.replace(Arc::clone(&instance));
+            // Once the instance runs, so that what comes meanwhile is served by it.
+            let listeners = Listeners { shared: Arc::clone(shared), log: Arc::clone(&self.admin) };
+            self.process.certificates.load(&instance.config, Arc::new(listeners));
         }
         if let Some(managed) = managed {
             tokio::task::spawn_local(managed.run(self.assembler(load.workers)));
@@ -358,6 +368,7 @@ impl Service for EdgeService {
 
     async fn drain(&mut self, _reason: DrainReason) {
         self.process.stopping.store(true, Relaxed);
+        self.process.certificates.stop();
         if let Some(shared) = &self.shared {
             life::stopped(&self.admin, &shared.instance());
         }

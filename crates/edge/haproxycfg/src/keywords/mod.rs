@@ -1,5 +1,6 @@
 //! Parsers of the keywords that are not rules.
 
+pub mod acme;
 pub mod balance;
 pub mod bind;
 pub mod cache;

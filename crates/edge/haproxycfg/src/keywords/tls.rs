@@ -5,8 +5,11 @@ mod crt_list;
 pub mod global;
 mod load;
 pub mod server;
+pub mod store;
 
 use std::sync::Arc;
+
+pub use self::load::system_anchors;
 
 use ::tls::{
     CipherList, Curves, Identity, IgnoredErrors, OptionsError, RevocationLists, Suites, TicketKey, TrustAnchors,
@@ -93,6 +96,8 @@ pub struct OfServer {
 /// A certificate that a line names.
 #[derive(Clone, Debug)]
 pub struct Listed {
+    /// What configurations call it.
+    pub name: Arc<str>,
     /// The certificate.
     pub identity: Arc<Identity>,
     /// Names that it is for, instead of its own.
@@ -118,6 +123,8 @@ pub struct Defaults {
     pub removes_extension: bool,
     /// `ssl-load-extra-files`: those that are looked for.
     pub extra: load::Extra,
+    /// `crt-store` sections.
+    pub stores: store::Stores,
 }
 
 /// The argument of the word at `index`; moves the index past both.

@@ -9,6 +9,8 @@ use super::{Location, LogTarget, SetVariable, StatsSocket, TlsTune, Tune, UnixOp
 /// Process-wide settings.
 #[derive(Clone, Debug, Default)]
 pub struct Global {
+    /// `acme.scheduler off`: certificates are asked for by command alone.
+    pub acme_scheduler_off: bool,
     /// `nbthread`: workers; `None` means one per usable core.
     pub nbthread: Option<u32>,
     /// `cpu-map`: cores by worker, from 1; 0 stands for all workers.

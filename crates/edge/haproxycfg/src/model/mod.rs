@@ -5,6 +5,7 @@
 //! parser refuses, is not here.
 
 mod accelerator;
+mod acme;
 mod balance;
 mod bind;
 mod cache_section;
@@ -83,6 +84,7 @@ pub use self::{
     variable::{SetVariable, VariableValue},
 };
 pub use accelerator::{Accelerator, StorageKind, StorageSpec};
+pub use acme::{Acme, AcmeCertificate, ChallengeKind, ExternalAccount, MacAlgorithm};
 pub use cache_section::CacheSection;
 pub use shared_cache::{DiskTier, SharedCache};
 
@@ -126,6 +128,10 @@ pub struct Config {
     pub programs: Vec<Program>,
     /// `cache` sections in order of appearance.
     pub caches: Vec<CacheSection>,
+    /// `acme` sections in order of appearance.
+    pub acme: Vec<Arc<Acme>>,
+    /// Certificates that come by themselves.
+    pub acme_certificates: Vec<AcmeCertificate>,
     /// Whether any expression asks about the body of requests, as far as it is there.
     pub asks_request_body: bool,
     /// The same for responses.

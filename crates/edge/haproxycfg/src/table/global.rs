@@ -1,7 +1,7 @@
 //! The `global` section.
 
 use super::{Group, Keyword};
-use crate::keywords::{global, tls::global as secure, tune};
+use crate::keywords::{acme, global, tls::global as secure, tune};
 
 const DH: &str = "keys are exchanged by elliptic curves alone";
 const LUA: &str = "there is no Lua here, so nothing depends on it";
@@ -32,6 +32,12 @@ pub const KEYWORDS: &[Keyword] = &[
     global("51degrees-property-separator", "<char>")
         .doc("Separator of the properties of 51Degrees.", "51degrees-property-separator ,")
         .not_yet(DEVICES),
+    Keyword::new(Group::Global, "acme.scheduler", "{ auto | off }", "3.2:3.1")
+        .doc(
+            "Whether certificates of 'acme' sections come and are renewed by themselves ('auto', the default) or by command alone.",
+            "acme.scheduler auto",
+        )
+        .line(acme::scheduler),
     global("ca-base", "<dir>").doc("Directory of relative paths of CA files.", "ca-base /etc/ssl/certs").line(secure::base),
     global("chroot", "<dir>")
         .doc("Directory that the process locks itself into after start.", "chroot /var/lib/haproxy")
@@ -107,11 +113,11 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("Address family of the HTTP client of Lua.", "httpclient.resolvers.prefer ipv4")
         .harmless(LUA),
     global("httpclient.ssl.ca-file", "<file>")
-        .doc("CA of the HTTP client of Lua.", "httpclient.ssl.ca-file @system-ca")
-        .harmless(LUA),
+        .doc("Whom the authorities of 'acme' sections are verified by.", "httpclient.ssl.ca-file @system-ca")
+        .line(secure::client_anchors),
     global("httpclient.ssl.verify", "[none|required]")
-        .doc("Whether the HTTP client of Lua verifies certificates.", "httpclient.ssl.verify none")
-        .harmless(LUA),
+        .doc("Whether the certificates of the authorities of 'acme' sections are verified.", "httpclient.ssl.verify required")
+        .line(secure::client_verify),
     global("insecure-fork-wanted", "")
         .doc("Lets workers start processes.", "insecure-fork-wanted")
         .negatable()

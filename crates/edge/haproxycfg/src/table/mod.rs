@@ -4,6 +4,7 @@
 //! supported, a line that says what it does and an example. The parser dispatches by this table, error messages
 //! suggest from it, and `explain` and the reference are rendered from it.
 
+mod acme;
 mod bind;
 mod global;
 mod option;
@@ -89,6 +90,10 @@ pub enum Group {
     FcgiApp,
     /// Lines of `log-forward`.
     LogForward,
+    /// Lines of `crt-store`.
+    CrtStore,
+    /// Lines of `acme`.
+    Acme,
 }
 
 /// Proxy sections in which a keyword has a meaning.
@@ -209,7 +214,7 @@ pub struct Keyword {
     pub doc: &'static str,
     /// A line of configuration that uses it.
     pub example: &'static str,
-    /// Chapter of HAProxy 2.6's manual; empty for an addition of Tidegate.
+    /// Chapter of HAProxy 2.6's manual, or of a later one as `3.2:12.8`; empty for an addition of Tidegate.
     pub chapter: &'static str,
     /// What parses it.
     pub parse: Parse,
@@ -374,6 +379,7 @@ const TABLES: &[&[Keyword]] = &[
     peers::KEYWORDS,
     program::KEYWORDS,
     resolvers::KEYWORDS,
+    acme::KEYWORDS,
 ];
 
 struct Index {
@@ -456,6 +462,8 @@ impl Group {
             Self::Cache => "cache sections",
             Self::FcgiApp => "fcgi-app sections",
             Self::LogForward => "log-forward sections",
+            Self::CrtStore => "crt-store sections",
+            Self::Acme => "acme sections",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What opens a section, and directives.
 
 use super::{Group, Keyword};
-use crate::keywords::{cache, peers, program, resolvers, sections};
+use crate::keywords::{acme, cache, peers, program, resolvers, sections, tls::store};
 
 const fn section(name: &'static str, arguments: &'static str, chapter: &'static str) -> Keyword {
     Keyword::new(Group::Section, name, arguments, chapter)
@@ -13,10 +13,16 @@ const fn directive(name: &'static str, arguments: &'static str) -> Keyword {
 
 /// The table.
 pub const KEYWORDS: &[Keyword] = &[
+    section("acme", "<name>", "3.2:12.8")
+        .doc("An authority that gives certificates by itself (ACME).", "acme LE")
+        .line(acme::section),
     section("backend", "<name> [from <defaults>]", "4")
         .doc("Servers, and how requests are shared among them.", "backend app")
         .line(sections::proxy),
     section("cache", "<name>", "6").doc("A small cache of responses.", "cache static").line(cache::section),
+    section("crt-store", "[<name>]", "3.0:12.7")
+        .doc("Certificates that other sections name.", "crt-store web")
+        .line(store::section),
     section("defaults", "[<name>] [from <defaults>]", "4")
         .doc("Defaults for the sections after it.", "defaults http-services")
         .line(sections::defaults),

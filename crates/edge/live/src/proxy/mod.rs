@@ -3,6 +3,7 @@
 mod accelerator;
 mod connection_settings;
 mod dynamic_cookie;
+mod listener_tls;
 mod servers;
 mod shared_cache;
 mod storages;
@@ -22,6 +23,7 @@ pub use self::{
     accelerator::{Accelerator, Place, Running, Targets, Verdict},
     connection_settings::{ConnectionSettings, ConnectionTimeouts},
     dynamic_cookie::DynamicCookie,
+    listener_tls::LiveTls,
     servers::Servers,
     shared_cache::SharedCache,
 };
@@ -134,7 +136,7 @@ pub struct LiveListener {
     /// Its numbers.
     pub side: Arc<SideCounters>,
     /// What its clients speak TLS with.
-    pub tls: Option<Arc<tls::Acceptor>>,
+    pub tls: Option<LiveTls>,
 }
 
 impl LiveProxy {

@@ -86,7 +86,7 @@ pub async fn accept(session: &mut Session) -> Result<(), Refused> {
     let acceptor = listener.and_then(|listener| listener.tls.as_ref()).ok_or(Refused::Reset)?;
     let stream = Rc::clone(&session.client.stream);
     let secure = stream.secure().ok_or(Refused::Reset)?;
-    secure.begin(Connection::server(std::sync::Arc::clone(acceptor)), session.client.received.bytes());
+    secure.begin(Connection::server(acceptor.now()), session.client.received.bytes());
     let received = session.client.received.len();
     session.client.received.consume(received);
     session.client.rest();

@@ -158,6 +158,16 @@ fn add_headers(transaction: &mut Transaction, reply: &Reply) {
     }
 }
 
+/// A page of text that nobody keeps; returns its body.
+pub fn plain_text(transaction: &mut Transaction, text: &str) -> Arc<[u8]> {
+    let response = &mut transaction.response;
+    response.start(Version::Http11, 200);
+    response.headers.add_number(HeaderId::ContentLength, u64::try_from(text.len()).unwrap_or(0));
+    response.headers.add(b"content-type", b"text/plain");
+    response.headers.add(b"cache-control", b"no-store");
+    text.as_bytes().into()
+}
+
 /// Whether the configuration wants the connection to end without any answer: an empty error file.
 #[must_use]
 pub fn is_silent(transaction: &Transaction, status: u16) -> bool {

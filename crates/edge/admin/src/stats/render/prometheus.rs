@@ -98,6 +98,7 @@ pub fn prometheus(snapshot: &Snapshot, filter: Filter) -> String {
     let mut out = String::with_capacity(65_536);
     if filter.process {
         process(&mut out, snapshot);
+        certificates(&mut out, snapshot);
     }
     let rows = Rows::of(snapshot, filter);
     if filter.frontends {
@@ -195,6 +196,36 @@ fn process(out: &mut String, snapshot: &Snapshot) {
             sample(out, PREFIX, name, &labels, &Value::U32(1));
         } else {
             sample(out, PREFIX, name, "", &field.value(&snapshot.process));
+        }
+    }
+}
+
+/// Certificates that come by themselves; HAProxy has no such metrics.
+fn certificates(out: &mut String, snapshot: &Snapshot) {
+    type Of = fn(&acme::Status) -> u64;
+    const PREFIX: &str = "tidegate_certificate_";
+    const METRICS: [(&str, &str, bool, Of); 4] = [
+        (
+            "expiry_timestamp_seconds",
+            "When the certificate ends, in seconds since 1970; 0 for a temporary one",
+            false,
+            |it| it.ends.and_then(|ends| u64::try_from(ends).ok()).unwrap_or(0),
+        ),
+        ("failures", "Attempts to renew the certificate that failed since the last one that did not", false, |it| {
+            it.failures.into()
+        }),
+        ("renewal_failures_total", "Attempts to renew the certificate that failed", true, |it| it.failed),
+        ("renewals_total", "Times that the certificate was renewed", true, |it| it.renewed),
+    ];
+    if snapshot.certificates.is_empty() {
+        return;
+    }
+    for (name, doc, counter, value) in METRICS {
+        header(out, PREFIX, name, doc, counter);
+        for status in &snapshot.certificates {
+            let (certificate, section) = (escape_label(&status.name), escape_label(&status.section));
+            let labels = format!("certificate=\"{certificate}\",section=\"{section}\"");
+            sample(out, PREFIX, name, &labels, &Value::U64(value(status)));
         }
     }
 }

@@ -110,12 +110,13 @@ pub fn finish(scope: &mut Scope<'_>, line: &Line, words: &TlsWords) -> Result<Op
     }
     let shared = Arc::new(options(words, &scope.state.tls).map_err(|problem| problem.at(place))?);
     let mut entries = Vec::with_capacity(words.certificates.len());
-    for Listed { identity, filters, words: own } in &words.certificates {
+    for Listed { name, identity, filters, words: own } in &words.certificates {
         let options = match own {
             None => Arc::clone(&shared),
             Some(own) => Arc::new(options(&own.over(words), &scope.state.tls).map_err(|problem| problem.at(place))?),
         };
-        entries.push(Entry { identity: Arc::clone(identity), options, filters: filters.clone() });
+        let (name, identity) = (Arc::clone(name), Arc::clone(identity));
+        entries.push(Entry { name, identity, options, filters: filters.clone() });
     }
     Ok(Some(Arc::new(BindTls { entries, strict_sni: words.strict_sni })))
 }

@@ -1,16 +1,19 @@
 //! Lists of certificates: a line each, with options in brackets and names that it is for.
 
-use std::sync::Arc;
-
-use super::{Listed, Side, TlsWords, common, load};
+use super::{
+    Listed, Side, TlsWords, common,
+    load::{self, Loaded},
+};
 use crate::{
     diagnostics::Problem,
+    keywords::acme::AcmeWords,
     line::{Line, Word},
     scope::Scope,
 };
 
 /// Words that a line's brackets may hold.
 const OPTIONS: &[&str] = &[
+    "acme",
     "allow-0rtt",
     "alpn",
     "ca-file",
@@ -19,7 +22,9 @@ const OPTIONS: &[&str] = &[
     "ciphersuites",
     "crl-file",
     "curves",
+    "domains",
     "ecdhe",
+    "ips",
     "no-ca-names",
     "npn",
     "ssl-max-ver",
@@ -66,7 +71,8 @@ fn entry(scope: &mut Scope<'_>, path: &str, number: usize, text: &str) -> Result
     let number = u32::try_from(number).unwrap_or(u32::MAX);
     let words: Vec<Word> = options.split_whitespace().map(|word| Word::new(word.as_bytes().to_vec(), 0..0)).collect();
     let line = Line::new(path.into(), number, text, words);
-    let words = if options.trim().is_empty() { None } else { Some(Box::new(read_options(scope, &line)?)) };
+    let mut acme = AcmeWords::default();
+    let words = if options.trim().is_empty() { None } else { Some(Box::new(read_options(scope, &line, &mut acme)?)) };
     let filters: Vec<String> =
         filters.split_whitespace().take_while(|name| !name.starts_with('#')).map(str::to_owned).collect();
     for name in &filters {
@@ -76,14 +82,21 @@ fn entry(scope: &mut Scope<'_>, path: &str, number: usize, text: &str) -> Result
             return Err(Problem::new(format!("'{name}' : a star stands for the first label of a name alone")));
         }
     }
-    let identities = load::certificates(scope, &line, 0, before)?;
-    let listed = |identity| Listed { identity, filters: filters.clone(), words: words.clone() };
+    let identities = if acme.is_any() {
+        vec![load::by_itself(scope, &line, before, &acme)?]
+    } else {
+        load::certificates(scope, &line, 0, before)?
+    };
+    let listed = |Loaded { name, identity }| Listed { name, identity, filters: filters.clone(), words: words.clone() };
     Ok(identities.into_iter().map(listed).collect::<Vec<_>>())
 }
 
-fn read_options(scope: &mut Scope<'_>, line: &Line) -> Result<TlsWords, Problem> {
+fn read_options(scope: &mut Scope<'_>, line: &Line, acme: &mut AcmeWords) -> Result<TlsWords, Problem> {
     let (mut words, mut index) = (TlsWords::default(), 0);
     while !line.word(index).is_empty() {
+        if acme.word(line, &mut index)? {
+            continue;
+        }
         let word = line.word(index);
         if !OPTIONS.contains(&word) {
             let message = format!("unknown ssl keyword {word}");
@@ -97,6 +110,6 @@ fn read_options(scope: &mut Scope<'_>, line: &Line) -> Result<TlsWords, Problem>
 }
 
 /// Certificates of a `crt` word.
-pub fn of_files(identities: Vec<Arc<::tls::Identity>>) -> impl Iterator<Item = Listed> {
-    identities.into_iter().map(|identity| Listed { identity, filters: Vec::new(), words: None })
+pub fn of_files(loaded: Vec<Loaded>) -> impl Iterator<Item = Listed> {
+    loaded.into_iter().map(|Loaded { name, identity }| Listed { name, identity, filters: Vec::new(), words: None })
 }

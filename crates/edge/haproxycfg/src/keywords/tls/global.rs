@@ -15,6 +15,29 @@ pub fn base(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     Ok(())
 }
 
+/// `httpclient.ssl.ca-file`.
+pub fn client_anchors(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    let name = args::required(line, 1, "a filename.")?;
+    scope.state.acme.anchors = Some(super::load::anchors(scope, line, name, 0)?);
+    Ok(())
+}
+
+/// `httpclient.ssl.verify`.
+pub fn client_verify(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    let is_none = match line.word(1) {
+        "none" => true,
+        "" | "required" => false,
+        word => {
+            let message = format!("'httpclient.ssl.verify' expects 'none' or 'required' as argument, not '{word}'.");
+            return Err(Problem::new(message).at(1).nearest(word, ["none", "required"]));
+        }
+    };
+    scope.state.acme.is_unverified = is_none;
+    Ok(())
+}
+
 /// `ssl-default-bind-ciphers` and the other lists.
 pub fn list(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 1)?;

@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use ::tls::{Identity, IdentityError, Pem, RevocationLists, TrustAnchors, TrustError};
 
-use crate::{diagnostics::Problem, line::Line, scope::Scope};
+use crate::{
+    diagnostics::Problem,
+    keywords::acme::{self, AcmeWords},
+    line::Line,
+    scope::Scope,
+};
 
 /// Most files of a folder of certificates.
 const FILES_MAX: usize = 100_000;
@@ -39,8 +44,28 @@ impl Default for Extra {
     }
 }
 
+/// A certificate, and what configurations call it: its file, or as a `crt-store` section names it.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The name.
+    pub name: Arc<str>,
+    /// The certificate.
+    pub identity: Arc<Identity>,
+}
+
+/// Files that hold what belongs to a certificate, where they are named.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// Its key.
+    pub key: Option<String>,
+    /// Its OCSP response.
+    pub ocsp: Option<String>,
+    /// Its issuer's certificate.
+    pub issuer: Option<String>,
+}
+
 /// A path below the base that holds for it.
-fn below(base: Option<&str>, path: &str) -> String {
+pub fn below(base: Option<&str>, path: &str) -> String {
     match base {
         Some(base) if !path.starts_with('/') && !path.starts_with('@') => format!("{base}/{path}"),
         _ => path.to_owned(),
@@ -53,14 +78,8 @@ pub fn anchors(scope: &mut Scope<'_>, line: &Line, name: &str, at: usize) -> Res
     let wrong = |path: &str, why: &str| {
         Problem::new(format!("'{word}' : unable to load {path}: couldn't open the ca-file '{path}' ({why})")).at(at + 1)
     };
-    if name == "@system-ca" {
-        let found = SYSTEM_ANCHORS.iter().find_map(|path| scope.files.read(path).ok());
-        let bytes = found.ok_or_else(|| {
-            wrong(name, "none of the files of distributions is there")
-                .expected("a file of certificates, or the package ca-certificates")
-        })?;
-        let pem = Pem::read(&bytes).map_err(|error| wrong(name, &error.to_string()))?;
-        return TrustAnchors::new([&pem]).map_err(|error| wrong(name, &error.to_string()));
+    if name == SYSTEM {
+        return system_anchors(scope, line).map_err(|problem| problem.at(at + 1));
     }
     let path = below(scope.state.tls.ca_base.as_deref(), name);
     let mut files = Vec::new();
@@ -73,6 +92,24 @@ pub fn anchors(scope: &mut Scope<'_>, line: &Line, name: &str, at: usize) -> Res
             .expected("a file with '-----BEGIN CERTIFICATE-----': those of the authorities that are trusted"),
         other => wrong(&path, &other.to_string()),
     })
+}
+
+/// What a `ca-file` calls those whom the distribution trusts.
+const SYSTEM: &str = "@system-ca";
+
+/// Those whom the distribution trusts.
+pub fn system_anchors(scope: &mut Scope<'_>, line: &Line) -> Result<TrustAnchors, Problem> {
+    let wrong = |why: &str| {
+        let word = line.word(0);
+        Problem::new(format!("'{word}' : unable to load {SYSTEM}: couldn't open the ca-file '{SYSTEM}' ({why})"))
+    };
+    let found = SYSTEM_ANCHORS.iter().find_map(|path| scope.files.read(path).ok());
+    let bytes = found.ok_or_else(|| {
+        wrong("none of the files of distributions is there")
+            .expected("a file of certificates, or the package ca-certificates")
+    })?;
+    let pem = Pem::read(&bytes).map_err(|error| wrong(&error.to_string()))?;
+    TrustAnchors::new([&pem]).map_err(|error| wrong(&error.to_string()))
 }
 
 /// What was revoked, by the file that the argument of the word at `at` names.
@@ -103,9 +140,17 @@ fn files_of(scope: &Scope<'_>, path: &str) -> Result<Vec<String>, String> {
 }
 
 /// The certificates of a file, of the files beside it, or of a folder.
-pub fn certificates(scope: &mut Scope<'_>, line: &Line, at: usize, name: &str) -> Result<Vec<Arc<Identity>>, Problem> {
+pub fn certificates(scope: &mut Scope<'_>, line: &Line, at: usize, name: &str) -> Result<Vec<Loaded>, Problem> {
     const BESIDE: &[&str] = &[".issuer", ".ocsp", ".sctl", ".key", ".dh"];
+    if let Some(loaded) = scope.state.tls.stores.named(name) {
+        return Ok(vec![loaded.clone()]);
+    }
+    if name.starts_with('@') {
+        let problem = Problem::new(format!("unable to find certificate '{name}' in any crt-store section.")).at(at);
+        return Err(problem.nearest(name, scope.state.tls.stores.names()));
+    }
     let path = below(scope.state.tls.crt_base.as_deref(), name);
+    let loaded = |path: &str, identity| Loaded { name: path.into(), identity };
     let listed = scope.files.list(&scope.resolve_path(&path));
     match listed {
         Ok(Some(mut names)) => {
@@ -120,19 +165,19 @@ pub fn certificates(scope: &mut Scope<'_>, line: &Line, at: usize, name: &str) -
                 let path = format!("{path}/{name}");
                 // Folders within are left alone.
                 if matches!(scope.files.list(&scope.resolve_path(&path)), Ok(None)) {
-                    found.push(certificate(scope, line, at, &path)?);
+                    found.push(loaded(&path, certificate(scope, line, at, &path)?));
                 }
             }
             Ok(found)
         }
-        Ok(None) => certificate(scope, line, at, &path).map(|identity| vec![identity]),
+        Ok(None) => certificate(scope, line, at, &path).map(|identity| vec![loaded(&path, identity)]),
         Err(error) => {
             let mut found = Vec::new();
             if scope.state.tls.extra.bundle {
                 for kind in [".rsa", ".ecdsa", ".dsa"] {
                     let path = format!("{path}{kind}");
                     if matches!(scope.files.list(&scope.resolve_path(&path)), Ok(None)) {
-                        found.push(certificate(scope, line, at, &path)?);
+                        found.push(loaded(&path, certificate(scope, line, at, &path)?));
                     }
                 }
             }
@@ -146,8 +191,32 @@ pub fn certificates(scope: &mut Scope<'_>, line: &Line, at: usize, name: &str) -
     }
 }
 
+/// A certificate of a list that comes by itself.
+pub fn by_itself(scope: &mut Scope<'_>, line: &Line, name: &str, words: &AcmeWords) -> Result<Loaded, Problem> {
+    if scope.state.tls.stores.named(name).is_some() || name.starts_with('@') {
+        return Err(Problem::new(format!("'acme' of '{name}' stands in the crt-store section that has it.")).at(0));
+    }
+    let path = below(scope.state.tls.crt_base.as_deref(), name);
+    let identity = match scope.files.list(&scope.resolve_path(&path)) {
+        Err(_) => None,
+        Ok(_) => Some(certificate(scope, line, 0, &path)?),
+    };
+    let identity = acme::certificate(scope, line, (&path, &path), words, identity)?;
+    Ok(Loaded { name: path.as_str().into(), identity })
+}
+
 /// The certificate of a file, with what stands beside it.
 pub fn certificate(scope: &mut Scope<'_>, line: &Line, at: usize, path: &str) -> Result<Arc<Identity>, Problem> {
+    with_files(scope, line, (at, path), &Beside::default())
+}
+
+/// The same, with files that are named beside it.
+pub fn with_files(
+    scope: &mut Scope<'_>,
+    line: &Line,
+    (at, path): (usize, &str),
+    named: &Beside,
+) -> Result<Arc<Identity>, Problem> {
     let unable = format!("unable to load certificate from file '{path}'");
     let bytes = scope.read(path).map_err(|error| Problem::new(format!("{unable} : {error}.")).at(at))?;
     let mut pem = Pem::read(&bytes).map_err(|error| Problem::new(format!("{unable} : {error}.")).at(at))?;
@@ -158,20 +227,30 @@ pub fn certificate(scope: &mut Scope<'_>, line: &Line, at: usize, path: &str) ->
         _ => path.to_owned(),
     };
     let beside = |end: &str| format!("{stem}.{end}");
-    if !pem.has_key()
+    let missing = |what: &str, path: &str, why: String| {
+        Problem::new(format!("unable to load {what} from file '{path}' : {why}.")).at(at)
+    };
+    if let Some(key) = &named.key {
+        // One that is named counts before one in the file.
+        let bytes = scope.read(key).map_err(|error| missing("private key", key, error.0))?;
+        let read = Pem::read(&bytes).map_err(|error| missing("private key", key, error.to_string()))?;
+        pem.replace_key(read);
+    } else if !pem.has_key()
         && extra.key
         && let Ok(bytes) = scope.read(&beside("key"))
     {
-        let wrong =
-            |error| Problem::new(format!("unable to load private key from file '{}' : {error}.", beside("key")));
-        pem.add_key(Pem::read(&bytes).map_err(|error| wrong(error).at(at))?);
+        let wrong = |error: ::tls::PemError| missing("private key", &beside("key"), error.to_string());
+        pem.add_key(Pem::read(&bytes).map_err(wrong)?);
     }
-    if extra.issuer
+    if let Some(issuer) = &named.issuer {
+        let bytes = scope.read(issuer).map_err(|error| missing("issuer", issuer, error.0))?;
+        pem.add_chain(Pem::read(&bytes).map_err(|error| missing("issuer", issuer, error.to_string()))?);
+    } else if extra.issuer
         && pem.len() == 1
         && let Ok(bytes) = scope.read(&beside("issuer"))
     {
-        let wrong = |error| Problem::new(format!("unable to load issuer from file '{}' : {error}.", beside("issuer")));
-        pem.add_chain(Pem::read(&bytes).map_err(|error| wrong(error).at(at))?);
+        let wrong = |error: ::tls::PemError| missing("issuer", &beside("issuer"), error.to_string());
+        pem.add_chain(Pem::read(&bytes).map_err(wrong)?);
     }
     if pem.has_dh_parameters {
         let message = format!(
@@ -187,7 +266,10 @@ pub fn certificate(scope: &mut Scope<'_>, line: &Line, at: usize, path: &str) ->
         scope.warn(line, Problem::new(message).at(at));
     }
     let mut identity = Identity::new(&pem).map_err(|error| refused(error, path, &beside("key"), &unable).at(at))?;
-    if extra.ocsp
+    if let Some(ocsp) = &named.ocsp {
+        let response = scope.read(ocsp).map_err(|error| missing("OCSP response", ocsp, error.0))?;
+        identity = identity.with_ocsp_response(response.to_vec());
+    } else if extra.ocsp
         && let Ok(response) = scope.read(&beside("ocsp"))
         && !response.is_empty()
     {

@@ -35,9 +35,15 @@ pub fn word(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut S
                 Some(base) if !name.starts_with('/') => format!("{base}/{name}"),
                 _ => name.to_owned(),
             };
-            let identity = load::certificate(scope, line, at + 1, &path)?;
+            let loaded = match scope.state.tls.stores.named(name) {
+                Some(loaded) => loaded.clone(),
+                None => load::Loaded {
+                    name: path.as_str().into(),
+                    identity: load::certificate(scope, line, at + 1, &path)?,
+                },
+            };
             words.certificates.clear();
-            words.certificates.extend(super::crt_list::of_files(vec![identity]));
+            words.certificates.extend(super::crt_list::of_files(vec![loaded]));
             return Ok(());
         }
         "verifyhost" => {

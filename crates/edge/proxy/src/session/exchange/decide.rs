@@ -74,6 +74,11 @@ impl<C: ClientStream> Exchange<'_, C> {
             transaction.count_tracked_request();
             return Decision::Done(Box::pin(self.answer_monitor(transaction)).await);
         }
+        // Before rules: what the authority asks for is not for them to redirect or to refuse.
+        if let Some(page) = frontend.process.certificates.page(transaction.request.path_and_query()) {
+            transaction.count_tracked_request();
+            return Decision::Done(Box::pin(self.answer_challenge(transaction, &page)).await);
+        }
         if settings.options.http_buffer_request
             && let Some(done) = Box::pin(self.buffer_request(transaction, settings, body)).await
         {

@@ -235,6 +235,14 @@ impl<C: ClientStream> Exchange<'_, C> {
         self.answer_error(transaction, if fails { 503 } else { 200 }).await
     }
 
+    /// Shows an authority the proof that it looks for (http-01).
+    pub(super) async fn answer_challenge(&mut self, transaction: &mut Transaction, page: &str) -> Next {
+        transaction.count_intercepted();
+        transaction.end(Ending::AnsweredHere(Stage::Request));
+        let body = reply::plain_text(transaction, page);
+        self.deliver_made(transaction, &body).await
+    }
+
     /// Says why there is no server.
     pub(super) async fn answer_unreachable(&mut self, transaction: &mut Transaction, why: &Unreachable) -> Next {
         transaction.end_unreachable(why);

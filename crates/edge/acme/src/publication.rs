@@ -1,0 +1,178 @@
+//! What authorities are shown: pages of http-01, certificates of tls-alpn-01, records of DNS.
+
+use std::{
+    collections::HashMap,
+    process::{Command, Stdio},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use haproxycfg::model::{Acme, ChallengeKind};
+use tls::Challenges;
+
+use crate::{
+    host::{Host, Level},
+    proof::Proof,
+};
+
+/// Where http-01 looks (RFC 8555, section 8.3).
+pub const WELL_KNOWN: &[u8] = b"/.well-known/acme-challenge/";
+
+/// The pages that http-01 looks at, by token.
+#[derive(Debug, Default)]
+pub struct Pages {
+    waiting: AtomicUsize,
+    by_token: RwLock<HashMap<String, Arc<str>>>,
+}
+
+impl Pages {
+    fn change(&self, change: impl FnOnce(&mut HashMap<String, Arc<str>>)) {
+        let mut by_token = self.by_token.write().unwrap_or_else(PoisonError::into_inner);
+        change(&mut by_token);
+        self.waiting.store(by_token.len(), Relaxed);
+    }
+
+    /// What stands at a path, if an authority may look there now.
+    #[inline]
+    pub fn at(&self, path: &[u8]) -> Option<Arc<str>> {
+        if self.waiting.load(Relaxed) == 0 {
+            return None;
+        }
+        let token = std::str::from_utf8(path.strip_prefix(WELL_KNOWN)?).ok()?;
+        self.by_token.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
+    }
+}
+
+/// Everything that shows proofs.
+#[derive(Debug, Default)]
+pub struct Showroom {
+    /// Pages.
+    pub pages: Pages,
+    /// Certificates.
+    pub challenges: Arc<Challenges>,
+}
+
+/// Proofs that are shown until this goes.
+pub struct Shown {
+    showroom: Arc<Showroom>,
+    host: Arc<dyn Host>,
+    section: Arc<Acme>,
+    proofs: Vec<Proof>,
+    thumbprint: String,
+}
+
+impl Shown {
+    /// Shows proofs. What takes time, the program that sets records, is waited for.
+    ///
+    /// # Errors
+    /// What cannot be shown, for people. What was shown before that is taken back.
+    pub async fn show(
+        showroom: &Arc<Showroom>,
+        host: &Arc<dyn Host>,
+        section: &Arc<Acme>,
+        proofs: Vec<Proof>,
+        thumbprint: &str,
+    ) -> Result<Self, String> {
+        let mut shown = Self {
+            showroom: Arc::clone(showroom),
+            host: Arc::clone(host),
+            section: Arc::clone(section),
+            proofs: Vec::new(),
+            thumbprint: thumbprint.to_owned(),
+        };
+        for proof in proofs {
+            shown.show_one(&proof).await?;
+            shown.proofs.push(proof);
+        }
+        Ok(shown)
+    }
+
+    async fn show_one(&self, proof: &Proof) -> Result<(), String> {
+        match proof.kind {
+            ChallengeKind::Http01 => {
+                let (token, page) = (proof.token.clone(), proof.authorization.as_str().into());
+                self.showroom.pages.change(|by_token| {
+                    by_token.insert(token, page);
+                });
+                if let Some(map) = &self.section.map {
+                    self.host.show_in_map(map, &proof.token, Some(&self.thumbprint));
+                }
+                Ok(())
+            }
+            ChallengeKind::TlsAlpn01 => {
+                let shown = self.showroom.challenges.show(&proof.name, &proof.digest());
+                shown.map_err(|error| format!("cannot make a certificate that proves '{}': {error}", proof.name))
+            }
+            ChallengeKind::Dns01 => run(&self.section, "set", proof).await,
+            // It stays, so a person sets it once.
+            ChallengeKind::DnsPersist01 => Ok(()),
+        }
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        let mut records = Vec::new();
+        for proof in std::mem::take(&mut self.proofs) {
+            match proof.kind {
+                ChallengeKind::Http01 => {
+                    self.showroom.pages.change(|by_token| {
+                        by_token.remove(&proof.token);
+                    });
+                    if let Some(map) = &self.section.map {
+                        self.host.show_in_map(map, &proof.token, None);
+                    }
+                }
+                ChallengeKind::TlsAlpn01 => self.showroom.challenges.withdraw(&proof.name),
+                ChallengeKind::Dns01 => records.push(proof),
+                ChallengeKind::DnsPersist01 => {}
+            }
+        }
+        if records.is_empty() {
+            return;
+        }
+        let (section, host) = (Arc::clone(&self.section), Arc::clone(&self.host));
+        tokio::task::spawn_local(async move {
+            // One after the other: several may have one name.
+            for proof in records {
+                if let Err(why) = run(&section, "unset", &proof).await {
+                    host.tell(Level::Warning, &why);
+                }
+            }
+        });
+    }
+}
+
+/// Has the section's program set or remove a record, and waits for it.
+async fn run(section: &Acme, what: &'static str, proof: &Proof) -> Result<(), String> {
+    /// How long a program may take to set a record and see it.
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1_800);
+    /// Of what it says, so much is told.
+    const SAID_MAX: usize = 400;
+    let (Some(program), Some(name)) = (section.program.clone(), proof.record_name()) else { return Ok(()) };
+    let text = proof.record_text();
+    let told = format!("'{program} {what} {name}'");
+    let ran = tokio::task::spawn_blocking(move || {
+        Command::new(program).args([what, &name, &text]).stdin(Stdio::null()).stdout(Stdio::null()).output()
+    });
+    let ended = tokio::time::timeout(PATIENCE, ran).await;
+    let output = match ended {
+        Ok(Ok(Ok(output))) => output,
+        Ok(Ok(Err(error))) => {
+            let why = crate::client::system_words(&error);
+            return Err(format!(
+                "{told} cannot be started: {why} ('challenge-program'; 'insecure-fork-wanted' lets workers start programs)"
+            ));
+        }
+        Ok(Err(_)) | Err(_) => return Err(format!("{told} has not ended within {} minutes", PATIENCE.as_secs() / 60)),
+    };
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said: String =
+        said.trim().chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(SAID_MAX).collect();
+    Err(format!("{told} has failed ({}): {said}", output.status))
+}
