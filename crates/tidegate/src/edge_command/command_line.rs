@@ -46,7 +46,8 @@ const WITHOUT_EFFECT: [(&str, &str); 6] = [
 ];
 
 /// Options that take a value and are not HAProxy's.
-const LONG_OPTIONS: [&str; 4] = ["--from", "--to", "--health", "--stats"];
+const LONG_OPTIONS: [&str; 8] =
+    ["--from", "--to", "--health", "--stats", "--email", "--directory", "--directory-ca", "--folder"];
 
 /// Why a flag has no effect, if it has none.
 fn without_effect(flag: &str) -> Option<&'static str> {
@@ -84,6 +85,10 @@ pub fn parse(words: &[String]) -> Result<CommandLine, String> {
                 }
             }
             "--health" => line.quick_start.health = Some(value("a path")?),
+            "--email" => line.quick_start.email = Some(value("a mail address")?),
+            "--directory" => line.quick_start.directory = Some(value("the URL of an authority's directory")?),
+            "--directory-ca" => line.quick_start.directory_ca = Some(value("a file")?),
+            "--folder" => line.quick_start.folder = Some(value("a folder")?),
             "--stats" => line.quick_start.stats = Some(value("an address, or none")?),
             "--print" => line.quick_start.print = true,
             "-c" => line.check = true,

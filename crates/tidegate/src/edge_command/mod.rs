@@ -5,6 +5,7 @@
 
 mod command_line;
 mod control;
+mod https_start;
 mod quick_start;
 pub mod usage;
 mod version;

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use super::https_start::Site;
+
 /// How messages and `tidegate status` call the configuration.
 pub const NAME: &str = "<command line>";
 /// Where the statistics are unless `--stats` says otherwise: where HAProxy's users look for them.
@@ -10,8 +12,8 @@ const STATS_ADDRESS: &str = "127.0.0.1:8404";
 /// What `--stats` takes for no statistics.
 const NO_STATS: &str = "none";
 
-/// What is said for an address that ends TLS.
-const NO_TLS: &str = "TLS is not there yet; name an address that speaks plain HTTP";
+/// What is said for a server that speaks TLS.
+const NO_TLS: &str = "servers are spoken with in plain HTTP here; for TLS take --print and add 'ssl verify required ca-file @system-ca' to the server";
 
 /// The options.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -24,6 +26,14 @@ pub struct QuickStart {
     pub health: Option<String>,
     /// `--stats`: where the statistics are.
     pub stats: Option<String>,
+    /// `--email`: whom the authority of certificates writes to.
+    pub email: Option<String>,
+    /// `--directory`: the authority.
+    pub directory: Option<String>,
+    /// `--directory-ca`: whom the authority itself is verified by.
+    pub directory_ca: Option<String>,
+    /// `--folder`: where certificates and keys are kept.
+    pub folder: Option<String>,
     /// `--print`: show the configuration and end.
     pub print: bool,
 }
@@ -53,7 +63,12 @@ impl QuickStart {
         if self.to.is_empty() {
             return Err("option '--to' is missing: the servers to pass requests on to, as in --to app:8080".to_owned());
         }
-        let binds = self.from.iter().map(|word| bind_address(word, "--from")).collect::<Result<Vec<_>, _>>()?;
+        let site = Site::of(self)?;
+        let plain = self.from.iter().filter(|word| !Site::is_name(word));
+        let mut binds = plain.map(|word| bind_address(word, "--from")).collect::<Result<Vec<_>, _>>()?;
+        if let Some(site) = site.as_ref().filter(|_| binds.is_empty()) {
+            binds.extend(site.plain_binds());
+        }
         let servers = self.to.iter().map(|word| server_address(word)).collect::<Result<Vec<_>, _>>()?;
         let health = self.health.as_deref().map(health_path).transpose()?;
         let stats = match self.stats.as_deref() {
@@ -61,14 +76,22 @@ impl QuickStart {
             given => Some(bind_address(given.unwrap_or(STATS_ADDRESS), "--stats")?),
         };
         let options = self.options();
-        let text = text(&options, &binds, &servers, health, stats.as_deref());
-        let greeting = greeting(&options, &binds, &servers, stats.as_deref());
+        let listening = Listening { binds: &binds, site: site.as_ref(), stats: stats.as_deref() };
+        let text = text(&options, &listening, &servers, health);
+        let greeting = greeting(&options, &listening, &servers);
         Ok(Configuration { text, greeting, options })
     }
 
     fn options(&self) -> String {
         let mut text = format!("--from {} --to {}", self.from.join(" "), self.to.join(" "));
-        for (option, value) in [("--health", &self.health), ("--stats", &self.stats)] {
+        for (option, value) in [
+            ("--health", &self.health),
+            ("--stats", &self.stats),
+            ("--email", &self.email),
+            ("--directory", &self.directory),
+            ("--directory-ca", &self.directory_ca),
+            ("--folder", &self.folder),
+        ] {
             if let Some(value) = value {
                 let _ = write!(text, " {option} {value}");
             }
@@ -77,13 +100,23 @@ impl QuickStart {
     }
 }
 
-/// The file. HAProxy 2.6 takes it, too.
-fn text(options: &str, binds: &[String], servers: &[String], health: Option<&str>, stats: Option<&str>) -> String {
+/// Where it listens.
+struct Listening<'a> {
+    binds: &'a [String],
+    site: Option<&'a Site>,
+    stats: Option<&'a str>,
+}
+
+/// The file. HAProxy 2.6 takes it, too, and 3.2 where certificates come by themselves.
+fn text(options: &str, listening: &Listening<'_>, servers: &[String], health: Option<&str>) -> String {
+    let site = listening.site;
+    let taken = if site.is_some() { "" } else { ", and so does HAProxy 2.6" };
+    let before = site.map_or_else(String::new, Site::sections);
     let mut text = format!(
         "\
 # What `tidegate edge {options}` stands for.
-# `tidegate edge -f FILE` runs it, and so does HAProxy 2.6.
-defaults
+# `tidegate edge -f FILE` runs it{taken}.
+{before}defaults
     mode http
     # Servers learn the client's address by X-Forwarded-For.
     option forwardfor
@@ -102,8 +135,11 @@ defaults
 frontend web
 "
     );
-    for bind in binds {
+    for bind in listening.binds {
         let _ = writeln!(text, "    bind {bind}");
+    }
+    if let Some(site) = site {
+        text.push_str(&site.frontend());
     }
     text.push_str("    default_backend app\n\nbackend app\n    balance roundrobin\n");
     match health {
@@ -119,17 +155,23 @@ frontend web
     for (number, server) in (1..).zip(servers) {
         let _ = writeln!(text, "    server s{number} {server}");
     }
-    if let Some(stats) = stats {
+    if let Some(stats) = listening.stats {
         let _ =
             write!(text, "\nlisten stats\n    bind {stats}\n    stats enable\n    stats uri /\n    stats refresh 5s\n");
     }
     text
 }
 
-fn greeting(options: &str, binds: &[String], servers: &[String], stats: Option<&str>) -> String {
-    let urls: Vec<String> = binds.iter().map(|bind| url(bind)).collect();
+fn greeting(options: &str, listening: &Listening<'_>, servers: &[String]) -> String {
+    let urls: Vec<String> = match listening.site {
+        Some(site) => site.urls(),
+        None => listening.binds.iter().map(|bind| url(bind)).collect(),
+    };
     let mut text = format!("Listening on {} for {}.\n", urls.join(", "), servers.join(", "));
-    if let Some(stats) = stats {
+    if let Some(site) = listening.site {
+        text.push_str(&site.greeting());
+    }
+    if let Some(stats) = listening.stats {
         let _ = writeln!(text, "Statistics: {}", url(stats));
     }
     text.push_str(
@@ -150,9 +192,6 @@ fn url(bind: &str) -> String {
 /// `80`, `:80`, `127.0.0.1:80`, `[::]:80` as HAProxy's `bind` takes it.
 fn bind_address(word: &str, option: &str) -> Result<String, String> {
     let wrong = |why: &str| format!("option '{option}': '{word}' is no address to listen on: {why}");
-    if word.starts_with("https://") {
-        return Err(wrong(NO_TLS));
-    }
     let bare = word.strip_prefix("http://").unwrap_or(word).trim_end_matches('/');
     let (host, port) = bare.rsplit_once(':').unwrap_or(("", bare));
     check_port(port).map_err(|why| wrong(&format!("{why}; write for instance :80, 127.0.0.1:8080 or [::]:80")))?;
@@ -184,7 +223,7 @@ fn server_address(word: &str) -> Result<String, String> {
     Ok(if host.is_empty() { format!("127.0.0.1:{port}") } else { format!("{host}:{port}") })
 }
 
-fn check_port(port: &str) -> Result<(), String> {
+pub(super) fn check_port(port: &str) -> Result<(), String> {
     let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     match port.parse::<u16>() {
         Ok(1..) if is_number => Ok(()),
@@ -290,13 +329,13 @@ mod tests {
             ),
             ("::1:80", "app:80", "an IPv6 address stands in brackets: [::1]"),
             ("a b:80", "app:80", "'a b' is no name or address"),
-            ("https://x:443", "app:80", "TLS is not there yet"),
+            ("https://localhost", "app:80", "no authority gives certificates for it"),
             (":80", "app", "option '--to': 'app' is no server: 'app' is no port; write for instance app:8080"),
             (":80", "app:", "there is no port"),
             (":80", "app:0", "'0' is no port"),
             (":80", "app:+1", "'+1' is no port"),
             (":80", "app:70000", "'70000' is no port"),
-            (":80", "https://app", "TLS is not there yet"),
+            (":80", "https://app", "servers are spoken with in plain HTTP here"),
             (":80", "http://app:80/shop", "requests keep their own path"),
             (":80", "a\n:80", "is no name or address"),
             (":80", "/run/a b", "the path of a unix socket"),

@@ -35,13 +35,33 @@ const fn list(flag: &'static str, value: Value, doc: &'static str) -> OptionHelp
 /// All options that the help names. Those of HAProxy that have no effect are taken too, with a warning.
 pub const OPTIONS: &[OptionHelp] = &[
     list("-f", Value::Path("file|folder"), "configuration; of a folder, all *.cfg in order"),
-    list("--from", Value::Word("address"), "without a file: listen here, as in --from :80"),
+    list(
+        "--from",
+        Value::Word("address"),
+        "without a file: listen here, as in --from :80; of a name, as in --from example.com, HTTPS with a certificate that comes by itself",
+    ),
     list("--to", Value::Word("server"), "without a file: servers for the requests, as in --to app1:8080 app2:8080"),
     option("--health", Value::Word("path"), "with --to: a server is healthy when it answers this path with 2xx or 3xx"),
     option(
         "--stats",
         Value::Word("address"),
         "with --to: the address of the statistics (default 127.0.0.1:8404; none: no statistics)",
+    ),
+    option("--email", Value::Word("address"), "with --from NAME: whom the authority of certificates writes to"),
+    option(
+        "--directory",
+        Value::Word("url"),
+        "with --from NAME: the authority (default Let's Encrypt; staging: theirs for tests)",
+    ),
+    option(
+        "--directory-ca",
+        Value::Path("file"),
+        "with --directory: the certificate that the authority itself is trusted by",
+    ),
+    option(
+        "--folder",
+        Value::Path("folder"),
+        "with --from NAME: where certificates and keys are kept (default /var/lib/tidegate/certificates for root)",
     ),
     option("--print", Value::None, "with --to: print the equivalent haproxy.cfg, and end"),
     option("-c", Value::None, "check the configuration and say whether it is valid"),
