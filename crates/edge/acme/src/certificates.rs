@@ -8,6 +8,7 @@ use std::{
 };
 
 use haproxycfg::model::{AcmeCertificate, Config};
+use thiserror::Error;
 use tls::{Certificate, Challenges, Identity};
 use tokio::{
     sync::{
@@ -40,6 +41,17 @@ impl fmt::Debug for Certificates {
     }
 }
 
+/// Why a certificate is not asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RenewError {
+    /// It is being asked for.
+    #[error("certificate '{0}' is being asked for.")]
+    Running(String),
+    /// None of that name comes by itself.
+    #[error("no certificate '{0}' of an acme section.")]
+    Unknown(String),
+}
+
 /// What the thread is told.
 enum Order {
     Load { certificates: Vec<AcmeCertificate>, is_scheduled: bool, host: Arc<dyn Host> },
@@ -51,7 +63,10 @@ impl Certificates {
     /// cannot be reached.
     pub fn open(&self, config: &Config, owner: (Option<u32>, Option<u32>)) -> Vec<String> {
         let files = config.acme_certificates.iter().flat_map(|it| [&it.file, &it.section.account_key]);
-        files.filter_map(|file| self.inner.folders.place(file, Some(owner)).err()).collect()
+        files
+            .filter_map(|file| self.inner.folders.place(file, Some(owner)).err())
+            .map(|error| error.to_string())
+            .collect()
     }
 
     /// The newest certificate of that name, if one is newer than what was read from its file.
@@ -104,16 +119,16 @@ impl Certificates {
     ///
     /// # Errors
     /// When none of that name comes by itself, or it is being asked for.
-    pub fn renew(&self, name: &str) -> Result<(), String> {
+    pub fn renew(&self, name: &str) -> Result<(), RenewError> {
         let asked = self.inner.change(name, |entry| {
             if entry.status.state == State::Running {
-                return Err(format!("certificate '{name}' is being asked for."));
+                return Err(RenewError::Running(name.to_owned()));
             }
             entry.is_wanted = true;
             entry.wake.notify_one();
             Ok(())
         });
-        asked.unwrap_or_else(|| Err(format!("no certificate '{name}' of an acme section.")))
+        asked.unwrap_or_else(|| Err(RenewError::Unknown(name.to_owned())))
     }
 
     /// How all certificates are doing, by name.

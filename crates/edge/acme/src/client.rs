@@ -1,10 +1,13 @@
 //! The little of HTTP/1.1 that ACME needs: one request a connection, with bounds for time and size.
 
-use std::{future::poll_fn, io, time::Duration};
+use std::{future::poll_fn, io, net::SocketAddr, time::Duration};
 
 use http::{BodyLength, ChunkedDecoder, Limits, Method, Parsed, ResponseHead, ResponseParser};
 use net::{Stream, Target, connect::ConnectOptions};
-use tls::{ClientOptions, Connection, Connector, RevocationLists, ServerVerification, TrustAnchors};
+use thiserror::Error;
+use tls::{
+    AcceptorError, ClientOptions, Connection, Connector, Failure, RevocationLists, ServerVerification, TrustAnchors,
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     time::timeout,
@@ -13,7 +16,6 @@ use tokio::{
 use crate::{
     dates,
     messages::{Request, Response},
-    order::host_of,
 };
 
 /// How long a request may take.
@@ -56,6 +58,47 @@ impl<'a> Place<'a> {
     }
 }
 
+/// Why an authority cannot be asked.
+#[derive(Debug, Error)]
+pub enum AskError {
+    /// It is none.
+    #[error("'{0}' is no URL")]
+    Url(String),
+    /// Its name is not known.
+    #[error("its name cannot be looked up ({}); in a chroot, /etc/resolv.conf must be there", system_words(.0))]
+    Lookup(io::Error),
+    /// Its name has no address.
+    #[error("its name has no address")]
+    NoAddress,
+    /// It cannot be connected to.
+    #[error("{0}: {why}", why = system_words(.1))]
+    Connect(SocketAddr, io::Error),
+    /// Nor in time.
+    #[error("{0}: no connection within {seconds} seconds", seconds = CONNECT_TIME.as_secs())]
+    ConnectTimeout(SocketAddr),
+    /// TLS has no settings.
+    #[error(transparent)]
+    Settings(#[from] AcceptorError),
+    /// TLS fails.
+    #[error("its certificate or its TLS is refused: {0}; see 'httpclient.ssl.ca-file'")]
+    Tls(#[from] Failure),
+    /// The connection fails.
+    #[error("{}", system_words(.0))]
+    Connection(#[from] io::Error),
+    /// What it says is no HTTP.
+    #[error("what comes back is no HTTP ({0})")]
+    NotHttp(&'static str),
+    /// It says too much.
+    #[error("the answer is too large")]
+    TooLarge,
+    /// It says too little.
+    #[error("the answer is cut off")]
+    CutOff,
+    /// It says nothing in time.
+    #[error("no answer within {} seconds", REQUEST_TIME.as_secs())]
+    Timeout,
+}
+
 /// Asks an authority.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -71,19 +114,13 @@ impl Client {
     /// What comes back for a request.
     ///
     /// # Errors
-    /// What is wrong with the way to the authority, for people.
-    pub async fn ask(&self, request: &Request) -> Result<Response, String> {
-        let host = host_of(&request.url);
-        let asked = timeout(REQUEST_TIME, self.exchange(request)).await;
-        match asked {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(why)) => Err(format!("cannot ask {host}: {why}")),
-            Err(_) => Err(format!("cannot ask {host}: no answer within {} seconds", REQUEST_TIME.as_secs())),
-        }
+    /// What is wrong with the way to the authority.
+    pub async fn ask(&self, request: &Request) -> Result<Response, AskError> {
+        timeout(REQUEST_TIME, self.exchange(request)).await.unwrap_or(Err(AskError::Timeout))
     }
 
-    async fn exchange(&self, request: &Request) -> Result<Response, String> {
-        let place = Place::of(&request.url).ok_or_else(|| format!("'{}' is no URL", request.url))?;
+    async fn exchange(&self, request: &Request) -> Result<Response, AskError> {
+        let place = Place::of(&request.url).ok_or_else(|| AskError::Url(request.url.clone()))?;
         let stream = connect(&place).await?;
         let mut stream = if place.is_secure { self.negotiate(stream, place.host).await? } else { stream };
         let head = head_of(request, &place);
@@ -91,11 +128,11 @@ impl Client {
             stream.write_all(head.as_bytes()).await?;
             stream.write_all(&request.body).await
         };
-        sent.await.map_err(|error| system_words(&error))?;
+        sent.await?;
         receive(&mut stream, request.method == "HEAD").await
     }
 
-    async fn negotiate(&self, stream: Stream, host: &str) -> Result<Stream, String> {
+    async fn negotiate(&self, stream: Stream, host: &str) -> Result<Stream, AskError> {
         let verification = match &self.anchors {
             None => ServerVerification::None,
             Some(anchors) => ServerVerification::Required {
@@ -105,37 +142,28 @@ impl Client {
             },
         };
         let options = ClientOptions { verification, resumes: false, ..ClientOptions::default() };
-        let connector = Connector::new(&options).map_err(|error| error.to_string())?;
+        let connector = Connector::new(&options)?;
         let name = host.parse::<std::net::IpAddr>().is_err().then_some(host);
-        let connection = Connection::client(&connector, name, None).map_err(|failure| failure.to_string())?;
+        let connection = Connection::client(&connector, name, None)?;
         let stream = stream.securable();
         if let Some(secure) = stream.secure() {
             secure.begin(connection, &[]);
-            poll_fn(|context| secure.poll_handshake(context)).await.map_err(|failure| {
-                format!("its certificate or its TLS is refused: {failure}; see 'httpclient.ssl.ca-file'")
-            })?;
+            poll_fn(|context| secure.poll_handshake(context)).await?;
         }
         Ok(stream)
     }
 }
 
-async fn connect(place: &Place<'_>) -> Result<Stream, String> {
-    let found = tokio::net::lookup_host((place.host, place.port)).await;
-    let addresses: Vec<_> = found
-        .map_err(|error| {
-            format!(
-                "its name cannot be looked up ({}); in a chroot, /etc/resolv.conf must be there",
-                system_words(&error)
-            )
-        })?
-        .collect();
-    let mut why = "its name has no address".to_owned();
+async fn connect(place: &Place<'_>) -> Result<Stream, AskError> {
+    let found = tokio::net::lookup_host((place.host, place.port)).await.map_err(AskError::Lookup)?;
+    let addresses: Vec<_> = found.collect();
+    let mut why = AskError::NoAddress;
     for address in addresses {
         let target = Target::Inet(address);
         match timeout(CONNECT_TIME, net::connect::connect(&target, ConnectOptions::default())).await {
             Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => why = format!("{address}: {}", system_words(&error)),
-            Err(_) => why = format!("{address}: no connection within {} seconds", CONNECT_TIME.as_secs()),
+            Ok(Err(error)) => why = AskError::Connect(address, error),
+            Err(_) => why = AskError::ConnectTimeout(address),
         }
     }
     Err(why)
@@ -161,7 +189,7 @@ fn head_of(request: &Request, place: &Place<'_>) -> String {
     head + "\r\n"
 }
 
-async fn receive(stream: &mut Stream, is_head: bool) -> Result<Response, String> {
+async fn receive(stream: &mut Stream, is_head: bool) -> Result<Response, AskError> {
     let limits = Limits { head_bytes_max: HEAD_MAX, ..Limits::default() };
     let mut received = Vec::new();
     let (head, head_len) = loop {
@@ -171,8 +199,8 @@ async fn receive(stream: &mut Stream, is_head: bool) -> Result<Response, String>
                 received.drain(..head_len);
             }
             Ok(Parsed::Complete { consumed: head_len }) => break (head, head_len),
-            Ok(_) => fill(stream, &mut received).await?.then_some(()).ok_or("the answer is cut off")?,
-            Err(error) => return Err(format!("what comes back is no HTTP ({})", error.kind.text())),
+            Ok(_) => fill(stream, &mut received).await?.then_some(()).ok_or(AskError::CutOff)?,
+            Err(error) => return Err(AskError::NotHttp(error.kind.text())),
         }
     };
     let method = if is_head { Method::Head } else { Method::Get };
@@ -180,10 +208,9 @@ async fn receive(stream: &mut Stream, is_head: bool) -> Result<Response, String>
     match http::response_body_length(&head, method) {
         BodyLength::None => body.clear(),
         BodyLength::Exact(length) => {
-            let length =
-                usize::try_from(length).ok().filter(|length| *length <= BODY_MAX).ok_or("the answer is too large")?;
+            let length = usize::try_from(length).ok().filter(|length| *length <= BODY_MAX).ok_or(AskError::TooLarge)?;
             while body.len() < length {
-                fill(stream, &mut body).await?.then_some(()).ok_or("the answer is cut off")?;
+                fill(stream, &mut body).await?.then_some(()).ok_or(AskError::CutOff)?;
             }
             body.truncate(length);
         }
@@ -201,29 +228,29 @@ async fn receive(stream: &mut Stream, is_head: bool) -> Result<Response, String>
 }
 
 /// Receives more; false at the end.
-async fn fill(stream: &mut Stream, into: &mut Vec<u8>) -> Result<bool, String> {
+async fn fill(stream: &mut Stream, into: &mut Vec<u8>) -> Result<bool, AskError> {
     if into.len() > BODY_MAX {
-        return Err("the answer is too large".to_owned());
+        return Err(AskError::TooLarge);
     }
     let mut room = [0; 8_192];
-    let count = stream.read(&mut room).await.map_err(|error| system_words(&error))?;
+    let count = stream.read(&mut room).await?;
     into.extend_from_slice(room.get(..count).unwrap_or_default());
     Ok(count > 0)
 }
 
-async fn chunks(stream: &mut Stream, mut received: Vec<u8>, limits: &Limits) -> Result<Vec<u8>, String> {
+async fn chunks(stream: &mut Stream, mut received: Vec<u8>, limits: &Limits) -> Result<Vec<u8>, AskError> {
     let (mut decoder, mut body) = (ChunkedDecoder::new(limits), Vec::new());
     loop {
         let progress = decoder.decode_into(&received, &mut body);
-        progress.map_err(|error| format!("what comes back is no HTTP ({})", error.kind.text()))?;
+        progress.map_err(|error| AskError::NotHttp(error.kind.text()))?;
         if decoder.is_done() {
             return Ok(body);
         }
         if body.len() > BODY_MAX {
-            return Err("the answer is too large".to_owned());
+            return Err(AskError::TooLarge);
         }
         received.clear();
-        fill(stream, &mut received).await?.then_some(()).ok_or("the answer is cut off")?;
+        fill(stream, &mut received).await?.then_some(()).ok_or(AskError::CutOff)?;
     }
 }
 

@@ -1,5 +1,7 @@
 //! Dates as ACME writes them (RFC 3339), as HTTP does, and as HAProxy shows them.
 
+use basics::calendar::{Date, MONTHS_SHORT, days_from_1970};
+
 /// Seconds since 1970 of a date of RFC 3339, as `2026-11-28T17:00:00.5Z` or `...+01:00`.
 #[must_use]
 pub fn from_rfc3339(text: &str) -> Option<i64> {
@@ -22,44 +24,26 @@ pub fn from_rfc3339(text: &str) -> Option<i64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) || !(0..=9999).contains(&year) {
         return None;
     }
-    Some(((days(year, month, day) * 24 + hour) * 60 + minute - offset) * 60 + second)
+    Some(((days_from_1970(year, month, day) * 24 + hour) * 60 + minute - offset) * 60 + second)
 }
 
 /// Seconds since 1970 of a date of HTTP, as `Sat, 28 Nov 2026 17:00:00 GMT`.
 #[must_use]
 pub fn from_http(text: &str) -> Option<i64> {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let mut words = text.split_once(", ")?.1.split(' ');
     let day = words.next()?.parse().ok()?;
     let month = words.next()?;
-    let month = i64::try_from(MONTHS.iter().position(|name| *name == month)?).ok()? + 1;
+    let month = i64::try_from(MONTHS_SHORT.iter().position(|name| *name == month)?).ok()? + 1;
     let year = words.next()?.parse().ok()?;
     let mut clock = words.next()?.splitn(3, ':').map(|part| part.parse::<i64>().ok());
     let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
-    Some(((days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second)
-}
-
-/// Days from 1970 to a date of the Gregorian calendar, by years that begin in March.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year - 719_468
+    Some(((days_from_1970(year, month, day) * 24 + hour) * 60 + minute) * 60 + second)
 }
 
 /// `2026-11-28T17:00:00Z`.
 #[must_use]
 pub fn to_iso8601(seconds: i64) -> String {
-    let (day, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let shifted = day + 719_468;
-    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let (year, month) = if month < 10 { (0, month + 3) } else { (1, month - 9) };
-    let year = year + year_of_era + era * 400;
-    let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
+    let Date { year, month, day, hour, minute, second, .. } = Date::at(seconds);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 

@@ -13,11 +13,26 @@ use std::{
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fsync, openat, renameat, unlinkat};
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use crate::client::system_words;
 
 /// Most bytes of a file that is read.
 const FILE_MAX: u64 = 1 << 20;
+
+/// What cannot be done with a file.
+#[derive(Debug, Error)]
+pub enum FileError {
+    /// It is none.
+    #[error("'{0}' is no file")]
+    NoFile(String),
+    /// Its folder.
+    #[error("folder '{0}': {why}", why = system_words(.1))]
+    Folder(String, io::Error),
+    /// The file itself.
+    #[error("cannot {0} '{1}': {why}", why = system_words(.2))]
+    File(&'static str, String, io::Error),
+}
 
 /// The folders that are open, by path.
 #[derive(Debug, Default)]
@@ -66,17 +81,17 @@ impl Folders {
     ///
     /// # Errors
     /// What the system says of the folder.
-    pub fn place(&self, path: &str, owner: Option<(Option<u32>, Option<u32>)>) -> Result<Place, String> {
+    pub fn place(&self, path: &str, owner: Option<(Option<u32>, Option<u32>)>) -> Result<Place, FileError> {
         let whole = Path::new(path);
         let folder = whole.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let name = whole.file_name().and_then(|name| name.to_str()).ok_or_else(|| format!("'{path}' is no file"))?;
+        let name =
+            whole.file_name().and_then(|name| name.to_str()).ok_or_else(|| FileError::NoFile(path.to_owned()))?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let descriptor = match open.get(folder) {
             Some(descriptor) => Arc::clone(descriptor),
             None => {
                 let opened = open_folder(folder, owner);
-                let opened =
-                    opened.map_err(|error| format!("folder '{}': {}", folder.display(), system_words(&error)))?;
+                let opened = opened.map_err(|error| FileError::Folder(folder.display().to_string(), error))?;
                 let opened = Arc::new(opened);
                 open.insert(folder.to_owned(), Arc::clone(&opened));
                 opened
@@ -119,15 +134,15 @@ impl Place {
     ///
     /// # Errors
     /// What the system says.
-    pub fn read(&self) -> Result<Option<Vec<u8>>, String> {
+    pub fn read(&self) -> Result<Option<Vec<u8>>, FileError> {
         let opened = openat(&*self.folder, &*self.name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         let file = match opened {
             Ok(descriptor) => File::from(descriptor),
             Err(rustix::io::Errno::NOENT) => return Ok(None),
-            Err(error) => return Err(self.wrong("read", &error.into())),
+            Err(error) => return Err(self.wrong("read", error.into())),
         };
         let mut bytes = Vec::new();
-        file.take(FILE_MAX).read_to_end(&mut bytes).map_err(|error| self.wrong("read", &error))?;
+        file.take(FILE_MAX).read_to_end(&mut bytes).map_err(|error| self.wrong("read", error))?;
         Ok(Some(bytes))
     }
 
@@ -135,7 +150,7 @@ impl Place {
     ///
     /// # Errors
     /// What the system says.
-    pub fn write(&self, bytes: &[u8]) -> Result<(), String> {
+    pub fn write(&self, bytes: &[u8]) -> Result<(), FileError> {
         let new = format!(".{}.new", self.name);
         let written = self.write_new(&new, bytes).and_then(|()| {
             renameat(&*self.folder, &*new, &*self.folder, &*self.name)?;
@@ -144,7 +159,7 @@ impl Place {
         });
         written.map_err(|error| {
             let _ = unlinkat(&*self.folder, &*new, AtFlags::empty());
-            self.wrong("write", &error)
+            self.wrong("write", error)
         })
     }
 
@@ -166,19 +181,19 @@ impl Place {
     ///
     /// # Errors
     /// What the system says.
-    pub fn lock(&self) -> Result<Option<OwnedFd>, String> {
+    pub fn lock(&self) -> Result<Option<OwnedFd>, FileError> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
         let opened = openat(&*self.folder, &*self.name, flags, Mode::RUSR | Mode::WUSR);
-        let descriptor = opened.map_err(|error| self.wrong("lock", &error.into()))?;
+        let descriptor = opened.map_err(|error| self.wrong("lock", error.into()))?;
         match flock(descriptor.as_fd(), FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(descriptor)),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(self.wrong("lock", &error.into())),
+            Err(error) => Err(self.wrong("lock", error.into())),
         }
     }
 
-    fn wrong(&self, what: &str, error: &io::Error) -> String {
-        format!("cannot {what} '{}': {}", self.path, system_words(error))
+    fn wrong(&self, what: &'static str, error: io::Error) -> FileError {
+        FileError::File(what, self.path.clone(), error)
     }
 }
 
@@ -193,7 +208,7 @@ impl Kept {
     ///
     /// # Errors
     /// What the system says.
-    pub fn write(&self, place: &Place) -> Result<(), String> {
+    pub fn write(&self, place: &Place) -> Result<(), FileError> {
         if *self == Self::default() {
             place.remove();
             return Ok(());

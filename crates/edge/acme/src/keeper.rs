@@ -35,6 +35,9 @@ const SLEEP_BESIDE: Duration = Duration::from_secs(30);
 /// How often somebody is told of a certificate that ends soon.
 const TELL_EVERY: i64 = 86_400;
 
+/// The key of a certificate, and the order that goes on with it.
+type KeyAndOrder = (PrivateKey, Option<String>);
+
 /// Who sees to one certificate.
 pub(crate) struct Keeper {
     certificate: AcmeCertificate,
@@ -255,7 +258,9 @@ impl Keeper {
             match attempt.poll()? {
                 Step::Send(request) => {
                     let response = self.client.ask(&request).await;
-                    attempt.handle_response(response.map_err(|why| Failure::new(why).keeping_order())?)?;
+                    let host = host_of(&self.section().directory);
+                    let unreachable = |why| Failure::new(format!("cannot ask {host}: {why}")).keeping_order();
+                    attempt.handle_response(response.map_err(unreachable)?)?;
                 }
                 Step::Note(url) => {
                     self.kept.order = Some(KeptOrder {
@@ -270,7 +275,11 @@ impl Keeper {
                     self.tell_of_records(&proofs);
                     let (showroom, host, section) = (&self.inner.showroom, &self.host, self.section());
                     let thumbprint = account.thumbprint();
-                    shown = Some(Shown::show(showroom, host, section, proofs, thumbprint).await.map_err(Failure::new)?);
+                    shown = Some(
+                        Shown::show(showroom, host, section, proofs, thumbprint)
+                            .await
+                            .map_err(|why| Failure::new(why.to_string()))?,
+                    );
                     attempt.handle_shown();
                 }
                 Step::Wait(pause) => sleep(pause).await,
@@ -341,7 +350,7 @@ impl Keeper {
     }
 
     /// The key of the certificate, and the order that goes on with it.
-    fn key(&self) -> Result<(PrivateKey, Option<String>), Failure> {
+    fn key(&self) -> Result<KeyAndOrder, Failure> {
         let names: Vec<String> = self.names().into_iter().map(|name| name.value).collect();
         if let Some(order) = &self.kept.order
             && order.directory == self.section().directory

@@ -26,9 +26,9 @@ pub mod renewal;
 mod shared;
 mod status;
 
-pub use certificates::Certificates;
+pub use certificates::{Certificates, RenewError};
 pub use host::{Host, Level};
-pub use status::{State, Status};
+pub use status::{State, Status, now};
 
 #[cfg(test)]
 mod order_tests;

@@ -2,20 +2,26 @@
 
 use std::{
     collections::HashMap,
-    process::{Command, Stdio},
+    io,
+    process::{Command, ExitStatus, Stdio},
     sync::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 use haproxycfg::model::{Acme, ChallengeKind};
-use tls::Challenges;
+use thiserror::Error;
+use tls::{Challenges, KeyError};
 
 use crate::{
     host::{Host, Level},
     proof::Proof,
 };
+
+/// How long a program may take to set a record and see it.
+const PROGRAM_TIME: Duration = Duration::from_secs(1_800);
 
 /// Where http-01 looks (RFC 8555, section 8.3).
 pub const WELL_KNOWN: &[u8] = b"/.well-known/acme-challenge/";
@@ -43,6 +49,26 @@ impl Pages {
         let token = std::str::from_utf8(path.strip_prefix(WELL_KNOWN)?).ok()?;
         self.by_token.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
     }
+}
+
+/// What cannot be shown.
+#[derive(Debug, Error)]
+pub enum ShowError {
+    /// No certificate can be made.
+    #[error("cannot make a certificate that proves '{0}': {1}")]
+    Certificate(String, KeyError),
+    /// The program does not start.
+    #[error(
+        "{0} cannot be started: {why} ('challenge-program'; 'insecure-fork-wanted' lets workers start programs)",
+        why = crate::client::system_words(.1)
+    )]
+    Start(String, io::Error),
+    /// The program does not end.
+    #[error("{0} has not ended within {minutes} minutes", minutes = PROGRAM_TIME.as_secs() / 60)]
+    Time(String),
+    /// The program fails.
+    #[error("{0} has failed ({1}): {2}")]
+    Program(String, ExitStatus, String),
 }
 
 /// Everything that shows proofs.
@@ -74,7 +100,7 @@ impl Shown {
         section: &Arc<Acme>,
         proofs: Vec<Proof>,
         thumbprint: &str,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ShowError> {
         let mut shown = Self {
             showroom: Arc::clone(showroom),
             host: Arc::clone(host),
@@ -89,7 +115,7 @@ impl Shown {
         Ok(shown)
     }
 
-    async fn show_one(&self, proof: &Proof) -> Result<(), String> {
+    async fn show_one(&self, proof: &Proof) -> Result<(), ShowError> {
         match proof.kind {
             ChallengeKind::Http01 => {
                 let (token, page) = (proof.token.clone(), proof.authorization.as_str().into());
@@ -103,7 +129,7 @@ impl Shown {
             }
             ChallengeKind::TlsAlpn01 => {
                 let shown = self.showroom.challenges.show(&proof.name, &proof.digest());
-                shown.map_err(|error| format!("cannot make a certificate that proves '{}': {error}", proof.name))
+                shown.map_err(|error| ShowError::Certificate(proof.name.clone(), error))
             }
             ChallengeKind::Dns01 => run(&self.section, "set", proof).await,
             // It stays, so a person sets it once.
@@ -138,7 +164,7 @@ impl Drop for Shown {
             // One after the other: several may have one name.
             for proof in records {
                 if let Err(why) = run(&section, "unset", &proof).await {
-                    host.tell(Level::Warning, &why);
+                    host.tell(Level::Warning, &why.to_string());
                 }
             }
         });
@@ -146,9 +172,7 @@ impl Drop for Shown {
 }
 
 /// Has the section's program set or remove a record, and waits for it.
-async fn run(section: &Acme, what: &'static str, proof: &Proof) -> Result<(), String> {
-    /// How long a program may take to set a record and see it.
-    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1_800);
+async fn run(section: &Acme, what: &'static str, proof: &Proof) -> Result<(), ShowError> {
     /// Of what it says, so much is told.
     const SAID_MAX: usize = 400;
     let (Some(program), Some(name)) = (section.program.clone(), proof.record_name()) else { return Ok(()) };
@@ -157,16 +181,11 @@ async fn run(section: &Acme, what: &'static str, proof: &Proof) -> Result<(), St
     let ran = tokio::task::spawn_blocking(move || {
         Command::new(program).args([what, &name, &text]).stdin(Stdio::null()).stdout(Stdio::null()).output()
     });
-    let ended = tokio::time::timeout(PATIENCE, ran).await;
+    let ended = tokio::time::timeout(PROGRAM_TIME, ran).await;
     let output = match ended {
         Ok(Ok(Ok(output))) => output,
-        Ok(Ok(Err(error))) => {
-            let why = crate::client::system_words(&error);
-            return Err(format!(
-                "{told} cannot be started: {why} ('challenge-program'; 'insecure-fork-wanted' lets workers start programs)"
-            ));
-        }
-        Ok(Err(_)) | Err(_) => return Err(format!("{told} has not ended within {} minutes", PATIENCE.as_secs() / 60)),
+        Ok(Ok(Err(error))) => return Err(ShowError::Start(told, error)),
+        Ok(Err(_)) | Err(_) => return Err(ShowError::Time(told)),
     };
     if output.status.success() {
         return Ok(());
@@ -174,5 +193,5 @@ async fn run(section: &Acme, what: &'static str, proof: &Proof) -> Result<(), St
     let said = String::from_utf8_lossy(&output.stderr);
     let said: String =
         said.trim().chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(SAID_MAX).collect();
-    Err(format!("{told} has failed ({}): {said}", output.status))
+    Err(ShowError::Program(told, output.status, said))
 }

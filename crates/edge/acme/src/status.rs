@@ -1,11 +1,11 @@
 //! How certificates are doing, for commands, the page and metrics.
 
-use std::{sync::Arc, time::SystemTime};
+use std::sync::Arc;
 
 /// Seconds since 1970, now.
+#[must_use]
 pub fn now() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    i64::try_from(basics::clock::since_1970().as_secs()).unwrap_or(i64::MAX)
 }
 
 /// What is being done about a certificate.

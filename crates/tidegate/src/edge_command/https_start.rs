@@ -10,6 +10,32 @@ const STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
 /// The folder of certificates, for root.
 const ROOTS_FOLDER: &str = "/var/lib/tidegate/certificates";
 
+/// What is wrong with the options of a site.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SiteError {
+    /// A name of `--from`.
+    #[error("option '--from': '{0}': {1}")]
+    Name(String, String),
+    /// Names at several ports.
+    #[error("option '--from': all names are served at one port, as '{0}' is")]
+    Ports(String),
+    /// A word that a haproxy.cfg would take for more.
+    #[error("option '{0}': '{1}' must have no blanks, quotes, \\, # or $")]
+    Word(&'static str, String),
+    /// `--directory`.
+    #[error("option '--directory': '{0}' is no URL; write one, or staging")]
+    Directory(String),
+    /// `--email`.
+    #[error("option '--email': '{0}' is no mail address")]
+    Email(String),
+    /// An option that nobody needs.
+    #[error("option '{0}' goes with the name of a site, as in --from example.com: there is no certificate to come")]
+    NoSite(&'static str),
+    /// There is no home.
+    #[error("option '--folder' is missing: where certificates are kept, as there is no HOME")]
+    NoFolder,
+}
+
 /// A site with a certificate that comes by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
@@ -31,7 +57,7 @@ impl Site {
     }
 
     /// The site that the options ask for, if they name one.
-    pub fn of(options: &QuickStart) -> Result<Option<Self>, String> {
+    pub fn of(options: &QuickStart) -> Result<Option<Self>, SiteError> {
         let words: Vec<&String> = options.from.iter().filter(|word| Self::is_name(word)).collect();
         let Some(first) = words.first() else { return without_site(options) };
         let mut names = Vec::new();
@@ -45,25 +71,23 @@ impl Site {
         }
         let port = ports.first().copied().unwrap_or(443);
         if ports.iter().any(|other| *other != port) {
-            return Err(format!("option '--from': all names are served at one port, as '{first}' is"));
+            return Err(SiteError::Ports((*first).clone()));
         }
-        let plain = |option: &str, value: &str| {
+        let plain = |option: &'static str, value: &str| {
             let is_plain = |letter: char| letter.is_ascii_graphic() && !"\"'\\#$".contains(letter);
             if value.chars().all(is_plain) && !value.is_empty() {
                 return Ok(value.to_owned());
             }
-            Err(format!("option '{option}': '{value}' must have no blanks, quotes, \\, # or $"))
+            Err(SiteError::Word(option, value.to_owned()))
         };
         let directory = match options.directory.as_deref() {
             None => LETS_ENCRYPT.to_owned(),
             Some("staging") => STAGING.to_owned(),
             Some(url) if url.starts_with("https://") || url.starts_with("http://") => plain("--directory", url)?,
-            Some(url) => return Err(format!("option '--directory': '{url}' is no URL; write one, or staging")),
+            Some(url) => return Err(SiteError::Directory(url.to_owned())),
         };
         let email = match options.email.as_deref() {
-            Some(email) if !email.contains('@') => {
-                return Err(format!("option '--email': '{email}' is no mail address"));
-            }
+            Some(email) if !email.contains('@') => return Err(SiteError::Email(email.to_owned())),
             Some(email) => Some(plain("--email", email)?),
             None => None,
         };
@@ -159,7 +183,7 @@ impl Site {
 }
 
 /// Nobody needs what goes with a certificate.
-fn without_site(options: &QuickStart) -> Result<Option<Site>, String> {
+fn without_site(options: &QuickStart) -> Result<Option<Site>, SiteError> {
     let given = [
         ("--email", &options.email),
         ("--directory", &options.directory),
@@ -167,16 +191,14 @@ fn without_site(options: &QuickStart) -> Result<Option<Site>, String> {
         ("--folder", &options.folder),
     ];
     match given.iter().find(|(_, value)| value.is_some()) {
-        Some((option, _)) => Err(format!(
-            "option '{option}' goes with the name of a site, as in --from example.com: there is no certificate to come"
-        )),
+        Some((option, _)) => Err(SiteError::NoSite(option)),
         None => Ok(None),
     }
 }
 
 /// `example.com`, `https://example.com:8443/`.
-fn name_and_port(word: &str) -> Result<(String, u16), String> {
-    let wrong = |why: &str| format!("option '--from': '{word}': {why}");
+fn name_and_port(word: &str) -> Result<(String, u16), SiteError> {
+    let wrong = |why: &str| SiteError::Name(word.to_owned(), why.to_owned());
     let bare = word.strip_prefix("https://").unwrap_or(word).trim_end_matches('/');
     let (name, port) = match bare.rsplit_once(':') {
         None => (bare, "443"),
@@ -208,7 +230,7 @@ fn name_and_port(word: &str) -> Result<(String, u16), String> {
 }
 
 /// Where certificates are kept.
-fn own_folder() -> Result<String, String> {
+fn own_folder() -> Result<String, SiteError> {
     if rustix::process::geteuid().is_root() {
         return Ok(ROOTS_FOLDER.to_owned());
     }
@@ -216,8 +238,7 @@ fn own_folder() -> Result<String, String> {
     let data = variable("STATE_DIRECTORY").map(|folders| folders.split(':').next().unwrap_or_default().to_owned());
     let data = data.or_else(|| variable("XDG_DATA_HOME").map(|folder| format!("{folder}/tidegate")));
     let data = data.or_else(|| variable("HOME").map(|folder| format!("{folder}/.local/share/tidegate")));
-    data.map(|folder| Path::new(&folder).join("certificates").display().to_string())
-        .ok_or_else(|| "option '--folder' is missing: where certificates are kept, as there is no HOME".to_owned())
+    data.map(|folder| Path::new(&folder).join("certificates").display().to_string()).ok_or(SiteError::NoFolder)
 }
 
 #[cfg(test)]
@@ -280,13 +301,18 @@ mod tests {
             ("exa_mple.com", "that is no name of a site"),
             ("https://example.com:x", "'x' is no port"),
         ] {
-            let error = Site::of(&quick(&[from])).unwrap_err();
+            let error = Site::of(&quick(&[from])).unwrap_err().to_string();
             assert!(error.contains(expected), "{from}: {error}");
         }
-        assert!(Site::of(&quick(&[":80"])).unwrap_err().contains("option '--folder' goes with the name of a site"));
+        assert!(
+            Site::of(&quick(&[":80"]))
+                .unwrap_err()
+                .to_string()
+                .contains("option '--folder' goes with the name of a site")
+        );
         let wrong = QuickStart { email: Some("ops".to_owned()), ..quick(&["example.com"]) };
-        assert!(Site::of(&wrong).unwrap_err().contains("is no mail address"));
+        assert!(Site::of(&wrong).unwrap_err().to_string().contains("is no mail address"));
         let wrong = QuickStart { directory: Some("letsencrypt".to_owned()), ..quick(&["example.com"]) };
-        assert!(Site::of(&wrong).unwrap_err().contains("write one, or staging"));
+        assert!(Site::of(&wrong).unwrap_err().to_string().contains("write one, or staging"));
     }
 }

@@ -63,7 +63,7 @@ impl QuickStart {
         if self.to.is_empty() {
             return Err("option '--to' is missing: the servers to pass requests on to, as in --to app:8080".to_owned());
         }
-        let site = Site::of(self)?;
+        let site = Site::of(self).map_err(|error| error.to_string())?;
         let plain = self.from.iter().filter(|word| !Site::is_name(word));
         let mut binds = plain.map(|word| bind_address(word, "--from")).collect::<Result<Vec<_>, _>>()?;
         if let Some(site) = site.as_ref().filter(|_| binds.is_empty()) {

@@ -1,9 +1,6 @@
 //! `acme status`, `acme renew`: certificates that come by themselves.
 
-use std::{
-    fmt::Write as _,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::fmt::Write as _;
 
 use ::acme::{State, Status, dates};
 
@@ -21,14 +18,13 @@ pub(super) fn renew(_: &mut Session, context: &Context<'_>, line: &Line) -> Repl
     }
     match context.control.renew_certificate(name) {
         Ok(()) => Reply::Said(Severity::Info, format!("'{name}' is asked for; 'acme status' tells how far it is.")),
-        Err(why) => Reply::error(why),
+        Err(why) => Reply::error(why.to_string()),
     }
 }
 
 /// `acme status`, with HAProxy's columns and two more at the end.
 pub(super) fn status(_: &mut Session, context: &Context<'_>, _: &Line) -> Reply {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    Reply::Text(table(&context.control.certificates(), i64::try_from(now).unwrap_or(i64::MAX)))
+    Reply::Text(table(&context.control.certificates(), ::acme::now()))
 }
 
 fn table(certificates: &[Status], now: i64) -> String {

@@ -311,8 +311,8 @@ pub trait Control {
     ///
     /// # Errors
     /// Why not.
-    fn renew_certificate(&self, name: &str) -> Result<(), String> {
-        Err(format!("no certificate '{name}' of an acme section."))
+    fn renew_certificate(&self, name: &str) -> Result<(), acme::RenewError> {
+        Err(acme::RenewError::Unknown(name.to_owned()))
     }
 
     /// The `resolvers` sections with the numbers of their name servers.

@@ -315,7 +315,7 @@ impl Control for LiveControl<'_> {
         self.shared.process.certificates.status()
     }
 
-    fn renew_certificate(&self, name: &str) -> Result<(), String> {
+    fn renew_certificate(&self, name: &str) -> Result<(), acme::RenewError> {
         self.shared.process.certificates.renew(name)
     }
 
