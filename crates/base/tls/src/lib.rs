@@ -29,8 +29,8 @@ mod verify;
 mod x509;
 
 pub use acceptor::{
-    ACME_PROTOCOL, Acceptor, AcceptorError, Challenges, ClientVerification, Entry, IgnoredErrors, Keeps,
-    ServerOptions, Verify,
+    ACME_PROTOCOL, Acceptor, AcceptorError, Challenges, ClientVerification, Entry, IgnoredErrors, Keeps, ServerOptions,
+    Verify,
 };
 pub use ciphers::{CipherList, Curves, OptionsError, Suites, UnknownNames, Version, Versions};
 pub use connection::{Connection, Handshaken, Peer, ReadOutcome};
