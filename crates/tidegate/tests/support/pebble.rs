@@ -4,10 +4,10 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::Arc,
+    time::Duration,
 };
 
-use super::{Authority, ClientSettings, Folder, Oracle, Wanted, dns_answer, free_address, host, listens, wait_until};
+use super::{Authority, ClientSettings, Folder, Oracle, Wanted, dns_answer, free_address, host, listens, wait_within};
 
 /// Debian's pebble, or the one that `PEBBLE` names.
 pub struct Pebble {
@@ -115,7 +115,8 @@ impl Pebble {
             .spawn()
             .unwrap();
         self.child = Some(child);
-        wait_until("pebble listens", || listens(self.address));
+        // It makes keys first, which takes its time on a busy machine.
+        wait_within(Duration::from_secs(60), "pebble listens", || listens(self.address));
     }
 
     /// Ends it, as a crash would; it forgets everything.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use acme::{Host, Level};
 use haproxycfg::model::Config;
-use live::Shared;
+use live::{Shared, changes::Tone};
 use logs::{AdminLog, LogLevel, Severity};
 use tls::Identity;
 
@@ -37,11 +37,14 @@ impl Host for Listeners {
     }
 
     fn tell(&self, level: Level, text: &str) {
-        let (log_level, severity) = match level {
-            Level::Notice => (LogLevel::Notice, Severity::Notice),
-            Level::Warning => (LogLevel::Warning, Severity::Warning),
-            Level::Alert => (LogLevel::Alert, Severity::Alert),
+        let (log_level, severity, tone) = match level {
+            Level::Notice => (LogLevel::Notice, Severity::Notice, Tone::Good),
+            Level::Warning => (LogLevel::Warning, Severity::Warning, Tone::Wary),
+            Level::Alert => (LogLevel::Alert, Severity::Alert, Tone::Bad),
         };
+        // For the statistics page, where sentences begin with a capital.
+        let shown = text.replacen("certificate ", "Certificate ", 1);
+        self.shared.process.changes.note(tone, None, shown);
         let instance = self.shared.instance();
         self.log.both(&instance.log_targets, log_level, severity, format_args!("{text}"));
     }
