@@ -7,9 +7,9 @@ use ::tls::{Curve, Identity, KeyType, PrivateKey, TrustAnchors};
 use crate::{
     args,
     diagnostics::Problem,
+    lexer::is_name_character,
     line::Line,
     model::{Acme, AcmeCertificate, ChallengeKind, ExternalAccount, MacAlgorithm},
-    parser::is_name_character,
     scope::{Scope, Section},
     table::Group,
 };

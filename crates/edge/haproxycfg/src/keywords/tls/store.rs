@@ -9,8 +9,8 @@ use crate::{
     args,
     diagnostics::Problem,
     keywords::acme::{self, AcmeWords},
+    lexer::is_name_character,
     line::Line,
-    parser::is_name_character,
     scope::{Scope, Section},
     table::Group,
 };
