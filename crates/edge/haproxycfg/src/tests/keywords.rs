@@ -42,6 +42,7 @@ fn around(keyword: &Keyword) -> Option<String> {
         Group::Section if example.starts_with("global") => "global\n".to_owned(),
         Group::Section if example.starts_with("program") => format!("{example}\n  command /bin/true\n"),
         Group::Section if example.starts_with("cache ") => format!("{example}\n  total-max-size 4\n"),
+        Group::Section if example.starts_with("acme ") => format!("{example}\n  directory http://ca.example/dir\n"),
         Group::Section => format!("{example}\n"),
         Group::Directive => match keyword.name {
             ".if" => format!("{example}\n.endif\n"),
@@ -57,6 +58,15 @@ fn around(keyword: &Keyword) -> Option<String> {
         Group::HttpErrors => format!("http-errors e\n  {example}\n"),
         Group::Ring => format!("ring r\n  {example}\n"),
         Group::LogForward => format!("ring lines\nlog-forward f\n  {example}\n"),
+        Group::Acme => {
+            let other = match keyword.name {
+                "eab-key-id" => "  eab-mac-key /etc/haproxy/eab.key\n",
+                "eab-mac-key" => "  eab-key-id /etc/haproxy/eab.id\n",
+                _ => "",
+            };
+            format!("acme a\n  directory http://ca.example/dir\n{other}  {example}\n")
+        }
+        Group::CrtStore => format!("acme LE\n  directory http://ca.example/dir\ncrt-store s\n  {example}\n"),
         Group::Resolvers => format!("resolvers r\n  {example}\n"),
         Group::Program => format!("program p\n  command /bin/true\n  {example}\n"),
         Group::Proxy

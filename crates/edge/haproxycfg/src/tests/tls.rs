@@ -53,6 +53,10 @@ pub(super) fn with_examples(files: Bundle) -> Bundle {
             .with("client.pem", pem.as_bytes())
             .with("ca.pem", pem.as_bytes())
             .with("crl.pem", revocation_list().as_bytes())
+            .with("/etc/ssl/certs/ca-certificates.crt", pem.as_bytes())
+            .with("/etc/haproxy/letsencrypt.account.key", pem.as_bytes())
+            .with("/etc/haproxy/eab.id", b"kid-1\n")
+            .with("/etc/haproxy/eab.key", b"c2VjcmV0\n")
             .with("/etc/ssl/site.pem", pem.as_bytes())
             .with("/etc/ssl//site.pem", pem.as_bytes())
             .with("/etc/ssl/list", b"# all\nsite.pem [alpn h2] www.example.com\n")
@@ -232,4 +236,68 @@ fn lines_become_certificates_with_options() {
     let server = config.proxies[0].servers[0].tls.clone().unwrap();
     // Checks go elsewhere, so they are in the clear.
     assert_eq!((server.of_requests, server.of_checks, server.check_sni.as_deref()), (true, false, Some("x.example")));
+}
+
+/// What is said of a configuration with this acme section and this line of a crt-store.
+fn said_of_acme(section: &str, load: &str) -> String {
+    let text = format!(
+        "{section}\ncrt-store\n {load}\nfrontend f\n mode http\n timeout client 1s\n bind :443 ssl crt new.pem\n bind :80\n"
+    );
+    let files = with_examples(Bundle::default().with("t.cfg", text.as_bytes()));
+    let parsed = crate::parse(&["t.cfg".to_owned()], &files, Default::default(), &crate::Options::default());
+    parsed.diagnostics.iter().map(|said| said.message.clone()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn certificates_that_come_by_themselves_need_no_file() {
+    let good = "acme LE\n directory https://ca.example/dir";
+    for (section, load, expected) in [
+        (
+            good,
+            "load crt new.pem acme LE domains a.example,*.b.example",
+            "no authority gives a wildcard as '*.b.example' for a proof by http-01",
+        ),
+        (good, "load crt new.pem acme LE domains A.example,www.a.example ips 192.0.2.1", ""),
+        (
+            good,
+            "load crt new.pem acme LX domains a.example",
+            "couldn't find the acme section 'LX' referenced by 'new.pem'",
+        ),
+        (good, "load crt new.pem acme LE", "needs to know what the certificate is for"),
+        (good, "load crt new.pem domains a.example", "need 'acme' and the name of an acme section"),
+        (good, "load crt new.pem acme LE domains a_b", "'a_b' is no host name"),
+        (good, "load crt new.pem acme LE domains 192.0.2.1", "'192.0.2.1' is no host name"),
+        (good, "load crt new.pem", "unable to load certificate from file 'new.pem'"),
+        (good, "load crt new.pem acmex LE", "'load' : unknown keyword 'acmex'"),
+        ("acme LE", "load crt new.pem acme LE domains a.example", "acme section 'LE' has no 'directory'"),
+        ("acme LE\n directory ca.example", "load crt new.pem acme LE domains a.example", "is no URL of an authority"),
+        (
+            "acme LE\n directory http://c/\n challenge dns-01",
+            "load crt new.pem acme LE domains a.example",
+            "needs a program",
+        ),
+        (
+            "acme LE\n directory http://c/\n keytype RSA\n curves P-256",
+            "load crt new.pem acme LE domains a.example",
+            "'curves' has no effect on keys of RSA",
+        ),
+        (
+            "acme LE\n directory http://c/\n bits 1024",
+            "load crt new.pem acme LE domains a.example",
+            "'1024' is not supported",
+        ),
+        (
+            "acme LE\n directory http://c/\n eab-key-id /etc/haproxy/eab.id",
+            "load crt new.pem acme LE domains a.example",
+            "go together",
+        ),
+        (
+            "acme LE\n directory http://c/\nacme LE",
+            "load crt new.pem acme LE domains a.example",
+            "acme section 'LE' already exists",
+        ),
+    ] {
+        let said = said_of_acme(section, load);
+        assert!(said.contains(expected) && (!expected.is_empty() || said.is_empty()), "{section}\n{load}\n{said}");
+    }
 }
