@@ -140,7 +140,7 @@ pub fn load(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 /// What stands in its files; nothing for one that comes by itself and is not there.
 fn identity(scope: &mut Scope<'_>, line: &Line, path: &str, load: &Load<'_>) -> Result<Option<Arc<Identity>>, Problem> {
     let is_missing = scope.files.list(&scope.resolve_path(path)).is_err();
-    if is_missing && load.acme.section.is_some() {
+    if is_missing && load.acme.is_any() {
         return Ok(None);
     }
     let base = scope.state.tls.stores.key_base.clone();
