@@ -416,3 +416,28 @@ fn servers_that_hardly_read_cost_no_memory() {
     assert!(many < few + 5 * 64 + 1_000, "memory grew from {few} to {many} kB for 5 clients");
     signal_process(edge.pid(), Signal::TERM);
 }
+
+#[test]
+fn interim_responses_wait_for_a_client_that_does_not_read() {
+    /// What stands in sockets and buffers is much less.
+    const MOST: usize = 64 << 20;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (server, front) = (listener.local_addr().unwrap(), free_address());
+    let flood = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+        let mut request = [0; 1024];
+        assert!(stream.read(&mut request).unwrap() > 0);
+        let interim = format!("HTTP/1.1 102 Processing\r\nx-fill: {}\r\n\r\n", "x".repeat(4_000)).repeat(16);
+        let mut written = 0;
+        while written < MOST && stream.write_all(interim.as_bytes()).is_ok() {
+            written += interim.len();
+        }
+        written
+    });
+    let _edge = Edge::start_single(&format!("{DEFAULTS}listen site\n bind {front}\n server s1 {server}\n"));
+    let mut client = TcpStream::connect(front).unwrap();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let written = flood.join().unwrap();
+    assert!(written < MOST, "the server could send {written} bytes that nobody reads");
+}

@@ -103,6 +103,9 @@ fn a_preface_makes_http2_of_a_connection_unless_it_may_not() {
          frontend never\n bind {never}\n option disable-h2-upgrade\n http-request return status 200\n"
     ));
     assert!(curl(&[&format!("http://{front}/")], b"").contains("HTTP/2 200"));
+    // What comes with the preface fills the buffer before anybody knows that it is one.
+    let posted = curl(&[&format!("http://{front}/"), "--data-binary", "@-"], &[b'x'; 60_000]);
+    assert!(posted.contains("HTTP/2 200"), "{posted}");
     let plain = Command::new("curl").args(["--silent", "--http1.1", &format!("http://{front}/")]).output().unwrap();
     assert_eq!(plain.stdout, b"1");
     for refusing in [never, only] {

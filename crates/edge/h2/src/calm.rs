@@ -13,6 +13,9 @@ const STOCK: u32 = 2_000;
 /// Points that come back in a second.
 const POINTS_EACH_SECOND: u64 = 200;
 
+/// Bytes of bodies that give a point back. Who reads or writes by 1 KiB says no more than four times for each that its window is open.
+const BYTES_OF_A_POINT: usize = 256;
+
 /// What something costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cost {
@@ -92,6 +95,12 @@ impl Calm {
         self.points = self.points.saturating_add(points).min(STOCK);
     }
 
+    /// So many bytes of bodies have gone, or come, in a piece.
+    #[inline]
+    pub fn earn_by(&mut self, bytes: usize) {
+        self.earn(u32::try_from(bytes / BYTES_OF_A_POINT).unwrap_or(STOCK));
+    }
+
     /// The client has done this.
     ///
     /// # Errors
@@ -111,6 +120,15 @@ impl Calm {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_reads_by_little_is_no_flood() {
+        let mut calm = Calm::default();
+        for _ in 0..100_000 {
+            calm.earn_by(4_096);
+            assert!(calm.spend(Cost::WindowUpdate).is_ok() && calm.spend(Cost::WindowUpdate).is_ok());
+        }
+    }
 
     #[test]
     fn time_and_work_give_points_back() {

@@ -87,7 +87,11 @@ impl<'r> FieldwiseResponse<'r> {
             // RFC 9113 section 8.1.1: what is announced has to come.
             (Some(1..), true) => return Err(Kind::InvalidLength.into()),
             (Some(_), _) => {}
-            (None, true) => head.framing.length = Some(0),
+            (None, true) => {
+                // It has to be said where connections go on behind a message (HTTP/1).
+                head.framing.length = Some(0);
+                head.headers.lay_received(b"content-length", b"0", HeaderId::ContentLength);
+            }
             (None, false) => {
                 head.framing.chunked = true;
                 head.headers.lay_received(b"transfer-encoding", b"chunked", HeaderId::TransferEncoding);

@@ -219,6 +219,7 @@ impl<R: Role> Connection<R> {
             self.calm.spend(Cost::EmptyData)?;
         } else {
             self.calm.earn(1);
+            self.calm.earn_by(left as usize);
         }
         let (stream, event) = self.data_begins(header, left, ends)?;
         match stream {

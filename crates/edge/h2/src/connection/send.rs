@@ -12,11 +12,11 @@ use crate::{
 /// Where a frame's flags stand in it.
 const FLAGS_AT: usize = 4;
 
-/// Points that data give back which a peer takes as they come: pieces that end because there is no more, or large ones. Those that are
+/// Points that data give back which a peer takes as they come: a piece that ends because there is no more.
+const EARNED_BY_LAST_PIECE: u32 = 2;
+/// Bytes of a large piece, which gives points by its length: a peer that reads by 4 KiB opens two windows for each. Pieces that are
 /// small because a window was opened by little give none: a client could have all its streams send some bytes at each of its SETTINGS
 /// (CVE-2019-9511, "Data Dribble").
-const EARNED_BY_DATA: u32 = 2;
-/// Bytes of a large piece.
 const PIECE: usize = 1_024;
 /// The same for a whole message.
 const EARNED_BY_MESSAGE: u32 = 5;
@@ -96,8 +96,11 @@ impl<R: Role> Connection<R> {
             }
             may_end = most == left.len();
             self.write_data(key, left.get(..most).unwrap_or_default(), ends && may_end);
-            if may_end || most >= PIECE {
-                self.calm.earn(EARNED_BY_DATA);
+            if may_end {
+                self.calm.earn(EARNED_BY_LAST_PIECE);
+            }
+            if most >= PIECE {
+                self.calm.earn_by(most);
             }
             sent += most;
         }

@@ -21,6 +21,9 @@ use crate::{
 /// Bodies up to this many bytes are sent behind their head from one buffer.
 const COPY_MAX: usize = 4_096;
 
+/// Bytes that wait for a client before no further interim response is taken of its server.
+const INTERIM_MAX: usize = 4_096;
+
 /// A client that waits for a server.
 pub struct WaitingClient<'c, C> {
     /// Its stream.
@@ -180,6 +183,19 @@ impl<C: ClientStream> HttpRequester for WaitingRequest<'_, C> {
         match stream.poll_flush(context) {
             Poll::Ready(Err(_)) => Err(HeadEnd::ClientGone),
             Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
+        }
+    }
+
+    fn poll_room_to_hear(&mut self, context: &mut Context<'_>) -> Poll<Result<(), HeadEnd>> {
+        let stream = &mut *self.client.stream;
+        if stream.unsent_len() < INTERIM_MAX {
+            return Poll::Ready(Ok(()));
+        }
+        let flushed = stream.poll_flush(context);
+        match flushed {
+            Poll::Ready(Err(_)) => Poll::Ready(Err(HeadEnd::ClientGone)),
+            Poll::Pending if stream.unsent_len() >= INTERIM_MAX => Poll::Pending,
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(())),
         }
     }
 

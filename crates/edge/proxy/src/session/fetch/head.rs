@@ -106,6 +106,7 @@ impl Fetch<'_, '_> {
             server: &mut upstream.connection.codec,
             sent: false,
             upload_failed: false,
+            has_told: false,
             parser: ResponseParser::new(),
             limits,
             progress: None,
@@ -165,6 +166,8 @@ struct AwaitHead<'a, R> {
     server: &'a mut Codec,
     sent: bool,
     upload_failed: bool,
+    /// An interim response has come: others wait until this one is on its way.
+    has_told: bool,
     parser: ResponseParser,
     limits: Limits,
     progress: Option<(u64, usize)>,
@@ -206,6 +209,11 @@ impl<R: HttpRequester> AwaitHead<'_, R> {
 
     fn poll_head(&mut self, transaction: &mut Transaction, context: &mut Context<'_>) -> Poll<HeadEnd> {
         loop {
+            if self.has_told
+                && let Err(end) = ready!(self.requester.poll_room_to_hear(context))
+            {
+                return Poll::Ready(end);
+            }
             let (limits, response) = (&self.limits, &mut transaction.response);
             if let Err(end) = ready!(self.server.poll_head(&mut self.parser, limits, response, context)) {
                 return Poll::Ready(end);
@@ -227,10 +235,11 @@ impl<R: HttpRequester> AwaitHead<'_, R> {
                 traffic.requests.increment();
             }
             // NOTE: clients that predate interim responses do not hear of them.
-            if transaction.asked.version == http::Version::Http11
-                && let Err(end) = self.requester.hear_interim(&transaction.response, context)
-            {
-                return Poll::Ready(end);
+            if transaction.asked.version == http::Version::Http11 {
+                self.has_told = true;
+                if let Err(end) = self.requester.hear_interim(&transaction.response, context) {
+                    return Poll::Ready(end);
+                }
             }
         }
     }

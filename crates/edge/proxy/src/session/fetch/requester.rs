@@ -64,6 +64,12 @@ pub trait HttpRequester: Requester {
     /// When it has left.
     fn hear_interim(&mut self, head: &ResponseHead, context: &mut Context<'_>) -> Result<(), HeadEnd>;
 
+    /// Ready once there is room for one more of them.
+    ///
+    /// # Errors
+    /// When it has left.
+    fn poll_room_to_hear(&mut self, context: &mut Context<'_>) -> Poll<Result<(), HeadEnd>>;
+
     /// How long it may owe the body.
     fn timeout(&self) -> Option<Duration>;
 }
@@ -134,6 +140,10 @@ impl HttpRequester for Nobody {
             interim(head);
         }
         Ok(())
+    }
+
+    fn poll_room_to_hear(&mut self, _: &mut Context<'_>) -> Poll<Result<(), HeadEnd>> {
+        Poll::Ready(Ok(()))
     }
 
     fn timeout(&self) -> Option<Duration> {

@@ -90,6 +90,8 @@ struct Connection {
     sent_at: Instant,
     /// Since when a header block is not whole.
     expecting_since: Option<Instant>,
+    /// What came with the preface, before this connection was one of HTTP/2, has not been looked at.
+    is_fresh: bool,
     /// Whether the client has been told that all is over.
     is_closing: bool,
     /// Whether there is memory of streams to be given back.
@@ -108,6 +110,7 @@ impl Connection {
             leaving_since: None,
             sent_at: now,
             expecting_since: None,
+            is_fresh: true,
             is_closing: false,
             is_warm: true,
         }
@@ -168,6 +171,10 @@ impl Connection {
     /// Receives what there is; whether anything came.
     fn receive(&mut self, context: &mut Context<'_>) -> bool {
         let mut moved = false;
+        if std::mem::take(&mut self.is_fresh) && !self.session.client.received.bytes().is_empty() {
+            moved = true;
+            self.take_input();
+        }
         for _ in 0..RECEIVES_MAX {
             if self.is_closing || self.shared.has_ended() || !self.shared.machine.borrow().may_receive() {
                 return moved;

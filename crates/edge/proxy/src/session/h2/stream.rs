@@ -200,9 +200,11 @@ impl ClientStream for H2Stream {
     }
 
     fn write_interim(&mut self, head: &ResponseHead) {
-        // RFC 9113 section 8.6: HTTP/2 does not know 101.
-        if matches!(head.status(), 100 | 102..=199) {
-            self.connection.machine.borrow_mut().send_head(self.key, head, false);
+        let mut machine = self.connection.machine.borrow_mut();
+        // NOTE: RFC 9113 section 8.6: HTTP/2 does not know 101. Where more waits for the client than it may owe, an interim response is
+        // left out: it could not be on time, and none waits for windows, so that nothing else bounds them.
+        if matches!(head.status(), 100 | 102..=199) && machine.may_receive() {
+            machine.send_head(self.key, head, false);
         }
     }
 

@@ -178,9 +178,16 @@ impl Listens for ForCache {
     }
 }
 
+/// Interim responses of one fetch that are told of. They wait for a client that may read slowly, and no fetch waits for a client.
+const INTERIM_MAX: usize = 100;
+
 /// Tells of interim responses.
 fn tell_interim(told: Told) -> HearInterim {
+    let mut left = INTERIM_MAX;
     Box::new(move |head: &ResponseHead| {
-        let _ = told.send(Report::Interim(head.clone()));
+        if left > 0 {
+            left -= 1;
+            let _ = told.send(Report::Interim(head.clone()));
+        }
     })
 }
