@@ -272,6 +272,10 @@ impl<C: ClientStream> Exchange<'_, C> {
             HeadEnd::Response => Next::Close,
             // A client that reused its own connection knows to try again; a new one must be told.
             HeadEnd::Empty if reused && transaction.asked.is_follower && self.client.knows_to_retry() => Next::Close,
+            HeadEnd::NotProcessed if self.client.refuse() => {
+                transaction.count_tracked_failure();
+                Next::Close
+            }
             HeadEnd::Empty | HeadEnd::NotProcessed | HeadEnd::Broken | HeadEnd::Junk => {
                 transaction.count_tracked_failure();
                 self.answer_error(transaction, 502).await

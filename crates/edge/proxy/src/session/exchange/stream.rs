@@ -39,6 +39,12 @@ pub trait ClientStream: Duplex {
     /// The answer has been put here whole. One for which this is not said before the exchange is over has been cut off.
     fn end(&mut self);
 
+    /// Nobody has begun with the request: has the end of the exchange without an answer tell the client that it may ask again, whatever
+    /// it has asked; whether a client can be told so.
+    fn refuse(&mut self) -> bool {
+        false
+    }
+
     /// Leaves the client without any answer, and without an end.
     fn vanish(&mut self);
 

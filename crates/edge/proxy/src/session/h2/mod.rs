@@ -264,9 +264,10 @@ impl Connection {
             let prefix = if has_scheme { [pseudo.scheme(), b"://", pseudo.authority()].concat() } else { Vec::new() };
             (prefix, !pseudo.protocol().is_empty())
         };
+        let body = http::request_body_length(&head);
         self.shared.begins(Begun {
             key,
-            body: http::request_body_length(&head),
+            body,
             head,
             prefix,
             begins_protocol,
@@ -278,7 +279,12 @@ impl Connection {
         if !self.slots.is_taken(place) {
             self.slots.put(place, Box::pin(exchange::serve(Rc::clone(&self.shared), place)));
         }
-        self.slots.poll(place);
+        if body.is_empty() {
+            self.slots.poll(place);
+        } else {
+            // NOTE: its body has mostly come along. A request that is there whole can be sent again.
+            self.slots.wake(place);
+        }
     }
 
     /// Tells of something that came in a request's place.

@@ -90,6 +90,13 @@ impl Slots {
         }
     }
 
+    /// Has the future in a place polled with those that were woken.
+    pub fn wake(&self, place: usize) {
+        if let Some(Some(here)) = self.places.get(place) {
+            here.waker.wake_by_ref();
+        }
+    }
+
     /// Polls all that were woken; whether there were any. Whoever has had its share of the runtime's time goes on when it is
     /// woken next, which is at once.
     pub fn poll_ready(&mut self, context: &Context<'_>) -> bool {

@@ -40,6 +40,8 @@ pub struct H2Stream {
     begins_protocol: bool,
     /// What was sent is not to look whole.
     breaks_off: bool,
+    /// What the client is told where its stream ends without an answer.
+    ends_by: ErrorCode,
 }
 
 impl H2Stream {
@@ -56,6 +58,7 @@ impl H2Stream {
             is_tunnel: false,
             begins_protocol,
             breaks_off: false,
+            ends_by: ErrorCode::INTERNAL_ERROR,
         }
     }
 
@@ -74,7 +77,7 @@ impl Drop for H2Stream {
         let connection = &self.connection;
         let mut machine = connection.machine.borrow_mut();
         machine.consumed(self.key, self.owed);
-        machine.release(self.key, ErrorCode::INTERNAL_ERROR);
+        machine.release(self.key, self.ends_by);
         connection.forget(self.key);
     }
 }
@@ -242,6 +245,11 @@ impl ClientStream for H2Stream {
         if self.outgoing.unsent_len() == 0 {
             self.connection.machine.borrow_mut().end(self.key);
         }
+    }
+
+    fn refuse(&mut self) -> bool {
+        self.ends_by = ErrorCode::REFUSED_STREAM;
+        true
     }
 
     fn vanish(&mut self) {
