@@ -208,7 +208,9 @@ impl Shared {
         if u32::try_from(reuse_max).is_ok_and(|most| self.requests.get() > most) {
             return false;
         }
-        self.exchanges.get() < self.machine.borrow().streams_max()
+        // Heads know no windows: a server that reads nothing gets no more of them.
+        let machine = self.machine.borrow();
+        self.exchanges.get() < machine.streams_max() && machine.may_receive()
     }
 
     /// A request got no answer.

@@ -34,6 +34,7 @@ pub async fn serve(worker: Rc<Worker>, shared: Rc<Shared>, wire: Wire) {
         head: ResponseHead::new(),
         doubts: Deadline::default(),
         has_told_end: false,
+        takes_nothing: false,
     };
     poll_fn(|context| task.poll(context)).await;
     task.shared.ends();
@@ -52,6 +53,8 @@ struct Task {
     doubts: Deadline,
     /// The pool knows how many requests the server has taken.
     has_told_end: bool,
+    /// The server has closed, or has reset the connection: nothing is sent any more.
+    takes_nothing: bool,
 }
 
 impl Task {
@@ -64,9 +67,14 @@ impl Task {
             if let Some(key) = next {
                 self.shared.wake(key);
             }
-            // What came before the end counts; what is to be sent does not any more.
-            if self.flush(context).is_err() || received.is_err() {
+            // What came before the end counts, however much of it waits; what is to be sent does not any more.
+            if received.is_err() {
                 return Poll::Ready(());
+            }
+            if self.flush(context).is_err() {
+                self.takes_nothing = true;
+                self.shared.leave();
+                continue;
             }
             if !received.unwrap_or(false) {
                 break;
@@ -184,6 +192,14 @@ impl Task {
 
     /// Sends what waits, as far as the socket takes it.
     fn flush(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        if self.takes_nothing {
+            let mut machine = self.shared.machine();
+            self.wire.output.clear();
+            machine.take_output(&mut self.wire.output);
+            self.wire.output.clear();
+            machine.note_unsent(0);
+            return Ok(());
+        }
         loop {
             if self.wire.is_flushed() {
                 let mut machine = self.shared.machine();
