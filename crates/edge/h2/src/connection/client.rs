@@ -273,7 +273,13 @@ impl ClientConnection {
             encoder.field(out, b":authority", authority, Indexing::Index);
         }
         if !is_connect {
-            encoder.field(out, b":path", head.path_and_query(), Indexing::Plain);
+            // RFC 9113 section 8.3.1: it is never empty.
+            let path = match head.path_and_query() {
+                b"" if head.method_kind() == Method::Options => b"*",
+                b"" => b"/",
+                path => path,
+            };
+            encoder.field(out, b":path", path, Indexing::Plain);
         }
     }
 

@@ -178,6 +178,13 @@ fn requests_are_fields() {
     server.machine.send_request(&connect, &RequestOptions::default()).unwrap();
     let frames = server.frames();
     assert_eq!(server.fields(&frames[0].3), [":method: CONNECT", ":authority: example.com:443"]);
+    for (method, target, path) in
+        [("OPTIONS", "*", "*"), ("OPTIONS", "http://a.example", "*"), ("GET", "http://a.example", "/")]
+    {
+        server.machine.send_request(&request(method, target), &RequestOptions::default()).unwrap();
+        let frames = server.frames();
+        assert_eq!(server.fields(&frames[0].3).last().unwrap(), &format!(":path: {path}"));
+    }
     let websocket = RequestOptions { protocol: Some(b"websocket"), ..RequestOptions::default() };
     server.machine.send_request(&request("GET", "/chat"), &websocket).unwrap();
     let frames = server.frames();
