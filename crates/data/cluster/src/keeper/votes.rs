@@ -18,7 +18,7 @@ struct Promised {
     incarnation: Incarnation,
     floor: Epoch,
     heard_at: u64,
-    /// Votes of before: the run, and when they are over by the leader's clock.
+    /// Votes of before: the run, and when they are or were over by the leader's clock.
     votes: Vec<(Option<String>, u64)>,
 }
 
@@ -53,8 +53,15 @@ impl Promises {
             // Said again: what was known sooner is not known later.
             promised.heard_at = known.heard_at;
             for (run, until) in &mut promised.votes {
-                let sooner = known.votes.iter().filter(|(of, _)| of == run).map(|(_, until)| *until).min();
+                let sooner = known.votes.iter().filter(|(of, _)| of == run).map(|(_, until)| *until).max();
                 *until = sooner.map_or(*until, |sooner| sooner.min(*until));
+            }
+            // NOTE: a vote that is not spoken of any more is over by now, and counted until then: what replicas said before that time
+            // is not all that they may have got.
+            for (run, until) in &known.votes {
+                if !promised.votes.iter().any(|(of, _)| of == run) {
+                    promised.votes.push((run.clone(), (*until).min(now)));
+                }
             }
         }
         self.by_voter.insert(voter.to_owned(), promised);
@@ -172,5 +179,104 @@ impl Keeper {
             _ => None,
         };
         self.is_asking = is_wanted;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ballot::Outstanding,
+        change::tests::{server, two_groups},
+        keeper::{Observation, Patience, Role, Situation, Step},
+        model::InSync,
+    };
+
+    fn promise(votes: &[(&str, u64)]) -> Promise {
+        let outstanding = |(run, over_in_ms): &(&str, u64)| {
+            let run = (!run.is_empty()).then(|| (*run).to_owned());
+            Outstanding { server: None, run, over_in_ms: *over_in_ms }
+        };
+        Promise { floor: 2, votes: votes.iter().map(outstanding).collect() }
+    }
+
+    #[test]
+    fn a_vote_that_is_over_has_counted_until_then() {
+        let mut cluster = two_groups();
+        cluster.hosts = vec!["h".into()];
+        let (incarnations, mut promises) = (BTreeMap::from([("h".to_owned(), 7)]), Promises::default());
+        let mut fence = |at: u64, votes: &[(&str, u64)], but_for: Option<&str>| {
+            promises.take("h", 7, &promise(votes), at);
+            promises.fenced_from(&promises.of_now(&cluster, &incarnations), 1, but_for)
+        };
+        assert_eq!(fence(1_000, &[("r", 600), ("", 800), ("", 400)], None), Some(1_800));
+        assert_eq!(fence(1_100, &[("r", 520), ("", 690), ("", 290)], None), Some(1_790), "an answer that was quicker");
+        // By the voter's clock it is over a moment before.
+        assert_eq!(fence(1_590, &[("", 200)], Some("")), Some(1_790));
+        assert_eq!(fence(1_785, &[], None), Some(1_785));
+        assert_eq!(fence(1_900, &[], None), Some(1_785), "it is not over any sooner or later when that is said again");
+        assert_eq!(fence(1_950, &[], Some("r")), Some(1_785));
+        // A voter that was started anew has another promise.
+        promises.take("h", 8, &promise(&[]), 2_000);
+        assert_eq!(promises.of_now(&cluster, &incarnations).len(), 0);
+    }
+
+    fn seen((asked_at, answered_at): (u64, u64), role: Role, offset: u64) -> Observation {
+        Observation {
+            asked_at,
+            answered_at,
+            role,
+            offset,
+            epoch: 1,
+            counting: None,
+            followers: Vec::new(),
+            run: "r".into(),
+            serves: true,
+            pauses: Vec::new(),
+        }
+    }
+
+    /// A leader that hears nothing from the master: it goes on until its votes are over, and acknowledges what one replica has got.
+    #[test]
+    fn a_replica_that_was_asked_before_the_masters_votes_were_over_is_asked_again() {
+        let mut cluster = two_groups();
+        cluster.hosts = vec!["h".into()];
+        let group = cluster.groups.get_mut(&1).unwrap();
+        group.servers.push(server(9));
+        let address = |port| Address::new("127.0.0.1", port);
+        let in_sync = InSync { config_epoch: 1, members: vec![address(2), address(9)], ack: Some(1), serial: 1 };
+        let incarnations = BTreeMap::from([("h".to_owned(), 7)]);
+        let situation = Situation {
+            cluster: &cluster,
+            in_sync: &in_sync,
+            incarnations: &incarnations,
+            term: 1,
+            believed_since: Some(0),
+        };
+        let follows = || Role::Replica { master: address(1), is_linked: true };
+        let mut keeper = Keeper::new(1, Patience::default(), 0);
+        let elected = |keeper: &mut Keeper, now: u64| {
+            keeper.poll_steps(now, situation).into_iter().find_map(|step| match step {
+                Step::Elect { master, .. } => Some(master),
+                _ => None,
+            })
+        };
+        keeper.handle_observed(&address(1), seen((2_000, 2_010), Role::Master, 100));
+        for port in [2, 9] {
+            keeper.handle_observed(&address(port), seen((2_000, 2_010), follows(), 100));
+        }
+        assert_eq!(elected(&mut keeper, 2_020), None);
+        // The master has been silent for too long; its last vote was given at 2050 and is over at 3650.
+        assert_eq!(elected(&mut keeper, 3_020), None);
+        keeper.handle_promise("h", 7, &promise(&[("r", 620)]), 3_030);
+        keeper.handle_observed(&address(2), seen((3_200, 3_210), follows(), 101));
+        keeper.handle_observed(&address(9), seen((3_640, 3_660), follows(), 109));
+        assert_eq!(elected(&mut keeper, 3_660), None);
+        // The voter has nothing more to say of that vote. Server 2 has got up to 135 meanwhile, and that was acknowledged.
+        keeper.handle_promise("h", 7, &promise(&[]), 3_670);
+        keeper.handle_observed(&address(9), seen((3_670, 3_680), follows(), 109));
+        assert_eq!(elected(&mut keeper, 3_680), None);
+        keeper.handle_observed(&address(2), seen((3_690, 3_700), follows(), 135));
+        assert_eq!(elected(&mut keeper, 3_700), Some(address(2)));
     }
 }
