@@ -354,6 +354,15 @@ impl Stream {
         self.descriptor().map_or_else(|| Err(io::ErrorKind::Unsupported.into()), runtime::tcp_information)
     }
 
+    /// Whether the system has not yet been told that all which was sent has come to the other end, after [`Self::poll_shut_write`].
+    #[must_use]
+    pub fn has_undelivered(&self) -> bool {
+        /// States of a connection whose end has been put behind what is to be sent, and has not been acknowledged: TCP_FIN_WAIT1,
+        /// TCP_LAST_ACK, TCP_CLOSING.
+        const END_IS_ON_ITS_WAY: [u8; 3] = [4, 9, 11];
+        self.tcp_information().is_ok_and(|information| END_IS_ON_ITS_WAY.contains(&information.tcpi_state))
+    }
+
     /// Leaves the other end without any answer, not even a reset: the connection vanishes here and stays open there.
     pub fn vanish(&self) {
         if let Self::Secure(secure) = self {

@@ -423,6 +423,10 @@ impl Connection {
                     self.shared.machine.borrow_mut().leave();
                     self.is_closing = true;
                     let _ = self.flush(context);
+                    if running == 0 && self.is_flushed() {
+                        // It may read still what the system has taken.
+                        return Poll::Ready(End::Told);
+                    }
                     self.shared.goes();
                     return self.poll_gone(context);
                 }

@@ -367,12 +367,15 @@ impl Session {
     }
 
     /// Lets the client read what it was sent although it has not finished sending: closing with unread bytes would reset
-    /// the connection and lose the response (RFC 9112 section 9.6).
+    /// the connection and lose the response (RFC 9112 section 9.6). A client that goes on reading what the system has taken, or that
+    /// says something from time to time, as one of HTTP/2 does that reads, has `timeout client` for that.
     pub async fn linger(mut self: Box<Self>) {
         const LINGER_TIME: Duration = Duration::from_secs(2);
         const LINGER_BYTES_MAX: usize = 4 * 1024 * 1024;
-        self.deadline.set(Some(self.worker.now() + LINGER_TIME));
-        let (client, deadline) = (&mut self.client, &mut self.deadline);
+        let patience = self.side.frontend.settings().timeouts.client.unwrap_or(LINGER_TIME).max(LINGER_TIME);
+        let mut heard_at = self.worker.now();
+        self.deadline.set(Some(heard_at + LINGER_TIME));
+        let (client, deadline, worker) = (&mut self.client, &mut self.deadline, &self.worker);
         let (mut drained, mut is_shut) = (0, false);
         poll_fn(|context| {
             is_shut = is_shut || client.stream.poll_shut_write(context).is_ready();
@@ -380,9 +383,20 @@ impl Session {
                 let waiting = client.received.len();
                 client.received.consume(waiting);
                 match client.poll_receive(context) {
-                    Poll::Ready(Ok(count)) if count > 0 && drained < LINGER_BYTES_MAX => drained += count,
+                    Poll::Ready(Ok(count)) if count > 0 && drained < LINGER_BYTES_MAX => {
+                        drained += count;
+                        heard_at = worker.now();
+                        deadline.set(Some(heard_at + LINGER_TIME));
+                    }
                     Poll::Ready(_) => return Poll::Ready(()),
-                    Poll::Pending => return deadline.poll(context),
+                    Poll::Pending => {
+                        std::task::ready!(deadline.poll(context));
+                        let now = worker.now();
+                        if now >= heard_at + patience || !client.stream.has_undelivered() {
+                            return Poll::Ready(());
+                        }
+                        deadline.set(Some(now + LINGER_TIME));
+                    }
                 }
             }
         })
