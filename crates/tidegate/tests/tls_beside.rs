@@ -161,3 +161,78 @@ fn samples_say_what_haproxys_say() {
             .any(|line| line.ends_with("ssl_c_s_dn(ou,2) [north]") || line.ends_with("ssl_c_s_dn(OU,2) [north]"))
     );
 }
+
+/// What is said on the stats socket, line by line; a file of the folder goes along behind `<`.
+fn say(edge: &Edge, folder: &str, command: &str) -> Vec<String> {
+    let (command, payload) = command.split_once(" < ").map_or((command, None), |(command, file)| (command, Some(file)));
+    let payload = payload.map(|file| format!(" <<\n{}\n", std::fs::read_to_string(format!("{folder}/{file}")).unwrap()));
+    let answer = edge.command(&format!("{command}{}", payload.unwrap_or_default()));
+    answer.trim_end().lines().map(|line| line.replace(folder, "")).collect()
+}
+
+#[test]
+fn certificates_are_replaced_at_the_stats_socket_as_in_haproxy() {
+    let authority = Authority::new();
+    authority.certify("site.pem", &Wanted { serial: 1, ..Wanted::default() });
+    authority.certify("other.pem", &Wanted { serial: 2, ..Wanted::default() });
+    authority.certify("new.pem", &Wanted { serial: 0x1234, names: &["localhost", "*.example.com"], ..Wanted::default() });
+    authority.certify_below("chain.pem", &Wanted { serial: 4, ..Wanted::default() }, true);
+    let folder = authority.folder.0.display().to_string();
+    let parts = std::fs::read_to_string(authority.path("new.pem")).unwrap();
+    let (certificate, key) = parts.split_at(parts.find("-----BEGIN PRIVATE").unwrap());
+    authority.folder.file("new.crt", certificate);
+    authority.folder.file("new.key", key);
+    authority.folder.file("junk", "no certificate\n");
+    let commands = [
+        "show ssl cert",
+        "show ssl cert F/site.pem",
+        "show ssl cert F/nothing.pem",
+        "set ssl cert F/site.pem",
+        "set ssl cert F/nothing.pem < new.pem",
+        "set ssl cert F/site.pem < junk",
+        "commit ssl cert F/site.pem",
+        "abort ssl cert F/site.pem",
+        "set ssl cert F/site.pem < new.crt",
+        "show ssl cert",
+        "show ssl cert *F/site.pem",
+        "show ssl cert *F/other.pem",
+        "commit ssl cert F/site.pem",
+        "commit ssl cert F/other.pem",
+        "abort ssl cert F/other.pem",
+        "set ssl cert F/site.pem.key < new.key",
+        "commit ssl cert F/site.pem",
+        "show ssl cert F/site.pem",
+        "set ssl cert F/site.pem < other.pem",
+        "abort ssl cert F/site.pem",
+        "commit ssl cert F/site.pem",
+        "set ssl cert F/other.pem < chain.pem",
+        "commit ssl cert F/other.pem",
+        "show ssl cert F/other.pem",
+        "abort ssl cert",
+        "commit ssl cert",
+    ];
+    let told = beside_haproxy(
+        |front| {
+            format!(
+                "global\n stats socket %FOLDER%/stats level admin\nlisten site\n mode http\n bind {front} ssl crt {folder}/site.pem crt \
+                 {folder}/other.pem\n http-request return status 200 content-type text/plain lf-string %[ssl_f_serial,hex]\n"
+            )
+        },
+        |scene| {
+            let mut told = Vec::new();
+            let config = authority.client().config();
+            // A connection goes on with what it has.
+            let mut former = SecureWire::connect(&config, scene.front, "localhost").unwrap();
+            for command in commands {
+                told.push(command.to_owned());
+                told.extend(say(&scene.edge, &folder, &command.replace("F/", &format!("{folder}/"))));
+                let served = SecureWire::connect(&authority.client().config(), scene.front, "localhost").unwrap().get("/");
+                told.push(format!("served {}", served.unwrap()));
+            }
+            told.push(former.get("/").unwrap());
+            told
+        },
+    );
+    assert!(told.contains(&"served 1234".to_owned()), "{told:?}");
+    assert_eq!(told.last().unwrap(), "01");
+}

@@ -40,7 +40,7 @@ pub use hello::Offered;
 pub use identity::{Identity, IdentityError, KeyKind};
 pub use keys::{Curve, KeyError, KeyType, PrivateKey, PublicKey};
 pub use made::{certificate_request, temporary};
-pub use pem::{Pem, PemError, write as pem_block};
+pub use pem::{Pem, PemError, from_base64, write as pem_block};
 pub use secrets::{Randoms, Secrets};
 pub use sessions::{Sessions, TicketKey};
 pub use verify::{RevocationLists, TrustAnchors, TrustError};

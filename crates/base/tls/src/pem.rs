@@ -27,6 +27,18 @@ pub enum PemError {
     Malformed(String),
 }
 
+impl Clone for Pem {
+    fn clone(&self) -> Self {
+        Self {
+            certificates: self.certificates.clone(),
+            key: self.key.as_ref().map(PrivateKeyDer::clone_key),
+            revocation_lists: self.revocation_lists.clone(),
+            has_encrypted_key: self.has_encrypted_key,
+            has_dh_parameters: self.has_dh_parameters,
+        }
+    }
+}
+
 impl Pem {
     /// Reads a file. What else is between blocks is left out, as are blocks of other kinds.
     ///
@@ -80,6 +92,18 @@ impl Pem {
             .collect()
     }
 
+    /// One with these certificates alone.
+    #[must_use]
+    pub fn of_chain<'a>(chain: impl Iterator<Item = &'a [u8]>) -> Self {
+        let certificates = chain.map(|der| CertificateDer::from(der.to_vec())).collect();
+        Self { certificates, ..Self::default() }
+    }
+
+    /// Its certificates.
+    pub fn chain(&self) -> impl Iterator<Item = &[u8]> {
+        self.certificates.iter().map(CertificateDer::as_ref)
+    }
+
     /// Whether there is a certificate.
     #[must_use]
     pub fn has_certificate(&self) -> bool {
@@ -131,6 +155,14 @@ pub fn write(kind: &str, der: &[u8]) -> String {
     let encoded = STANDARD.encode(der);
     let lines = encoded.as_bytes().chunks(64).map(String::from_utf8_lossy).collect::<Vec<_>>().join("\n");
     format!("-----BEGIN {kind}-----\n{lines}\n-----END {kind}-----\n")
+}
+
+/// The bytes that base64 stands for, with line breaks or without.
+#[must_use]
+pub fn from_base64(text: &str) -> Option<Vec<u8>> {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    let text: String = text.split_ascii_whitespace().collect();
+    STANDARD.decode(text).ok()
 }
 
 fn contains(bytes: &[u8], wanted: &[u8]) -> bool {

@@ -14,6 +14,7 @@ pub mod background;
 pub mod cache_state;
 pub mod caches;
 pub mod capture;
+pub mod certificates;
 pub mod changes;
 pub mod counters;
 pub mod dynamic;

@@ -9,6 +9,7 @@
 
 mod acme;
 mod admin;
+mod certificates;
 mod cookies;
 mod descriptors;
 mod events;

@@ -302,6 +302,11 @@ pub trait Control {
         0
     }
 
+    /// The edge, to replace certificates of listeners.
+    fn edge(&self) -> Option<&live::Shared> {
+        None
+    }
+
     /// Certificates that come by themselves.
     fn certificates(&self) -> Vec<acme::Status> {
         Vec::new()

@@ -311,6 +311,10 @@ impl Control for LiveControl<'_> {
         self.shared.process.milliseconds(Instant::now())
     }
 
+    fn edge(&self) -> Option<&live::Shared> {
+        Some(self.shared)
+    }
+
     fn certificates(&self) -> Vec<acme::Status> {
         self.shared.process.certificates.status()
     }

@@ -18,11 +18,7 @@ pub(super) struct Listeners {
 
 impl Host for Listeners {
     fn install(&self, name: &str, identity: &Arc<Identity>) {
-        let instance = self.shared.instance();
-        let listeners = instance.proxies.iter().flat_map(|proxy| &proxy.listeners);
-        for tls in listeners.filter_map(|listener| listener.tls.as_ref()) {
-            tls.replace(name, identity, &self.shared.process);
-        }
+        self.shared.instance().replace_certificate(&self.shared, name, identity);
     }
 
     fn show_in_map(&self, map: &str, key: &str, value: Option<&str>) {

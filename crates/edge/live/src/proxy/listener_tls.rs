@@ -35,6 +35,13 @@ impl LiveTls {
         Arc::clone(&self.acceptor.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Its certificates, by name.
+    #[must_use]
+    pub fn certificates(&self) -> Vec<(Arc<str>, Arc<Identity>)> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.iter().map(|entry| (Arc::clone(&entry.name), Arc::clone(&entry.identity))).collect()
+    }
+
     /// Replaces the certificate of that name, if it is served here. Connections go on with what they have.
     pub fn replace(&self, name: &str, identity: &Arc<Identity>, process: &Process) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
