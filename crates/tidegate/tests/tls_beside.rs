@@ -165,7 +165,8 @@ fn samples_say_what_haproxys_say() {
 /// What is said on the stats socket, line by line; a file of the folder goes along behind `<`.
 fn say(edge: &Edge, folder: &str, command: &str) -> Vec<String> {
     let (command, payload) = command.split_once(" < ").map_or((command, None), |(command, file)| (command, Some(file)));
-    let payload = payload.map(|file| format!(" <<\n{}\n", std::fs::read_to_string(format!("{folder}/{file}")).unwrap()));
+    let payload =
+        payload.map(|file| format!(" <<\n{}\n", std::fs::read_to_string(format!("{folder}/{file}")).unwrap()));
     let answer = edge.command(&format!("{command}{}", payload.unwrap_or_default()));
     answer.trim_end().lines().map(|line| line.replace(folder, "")).collect()
 }
@@ -175,7 +176,8 @@ fn certificates_are_replaced_at_the_stats_socket_as_in_haproxy() {
     let authority = Authority::new();
     authority.certify("site.pem", &Wanted { serial: 1, ..Wanted::default() });
     authority.certify("other.pem", &Wanted { serial: 2, ..Wanted::default() });
-    authority.certify("new.pem", &Wanted { serial: 0x1234, names: &["localhost", "*.example.com"], ..Wanted::default() });
+    authority
+        .certify("new.pem", &Wanted { serial: 0x1234, names: &["localhost", "*.example.com"], ..Wanted::default() });
     authority.certify_below("chain.pem", &Wanted { serial: 4, ..Wanted::default() }, true);
     let folder = authority.folder.0.display().to_string();
     let parts = std::fs::read_to_string(authority.path("new.pem")).unwrap();
@@ -226,7 +228,8 @@ fn certificates_are_replaced_at_the_stats_socket_as_in_haproxy() {
             for command in commands {
                 told.push(command.to_owned());
                 told.extend(say(&scene.edge, &folder, &command.replace("F/", &format!("{folder}/"))));
-                let served = SecureWire::connect(&authority.client().config(), scene.front, "localhost").unwrap().get("/");
+                let served =
+                    SecureWire::connect(&authority.client().config(), scene.front, "localhost").unwrap().get("/");
                 told.push(format!("served {}", served.unwrap()));
             }
             told.push(former.get("/").unwrap());
