@@ -166,7 +166,7 @@ fn samples_say_what_haproxys_say() {
 fn say(edge: &Edge, folder: &str, command: &str) -> Vec<String> {
     let (command, payload) = command.split_once(" < ").map_or((command, None), |(command, file)| (command, Some(file)));
     let payload =
-        payload.map(|file| format!(" <<\n{}\n", std::fs::read_to_string(format!("{folder}/{file}")).unwrap()));
+        payload.map(|file| format!(" <<\n{}", std::fs::read_to_string(format!("{folder}/{file}")).unwrap()));
     let answer = edge.command(&format!("{command}{}", payload.unwrap_or_default()));
     answer.trim_end().lines().map(|line| line.replace(folder, "")).collect()
 }
