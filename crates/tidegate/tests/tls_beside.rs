@@ -165,8 +165,7 @@ fn samples_say_what_haproxys_say() {
 /// What is said on the stats socket, line by line; a file of the folder goes along behind `<`.
 fn say(edge: &Edge, folder: &str, command: &str) -> Vec<String> {
     let (command, payload) = command.split_once(" < ").map_or((command, None), |(command, file)| (command, Some(file)));
-    let payload =
-        payload.map(|file| format!(" <<\n{}", std::fs::read_to_string(format!("{folder}/{file}")).unwrap()));
+    let payload = payload.map(|file| format!(" <<\n{}", std::fs::read_to_string(format!("{folder}/{file}")).unwrap()));
     let answer = edge.command(&format!("{command}{}", payload.unwrap_or_default()));
     answer.trim_end().lines().map(|line| line.replace(folder, "")).collect()
 }
@@ -175,10 +174,11 @@ fn say(edge: &Edge, folder: &str, command: &str) -> Vec<String> {
 fn certificates_are_replaced_at_the_stats_socket_as_in_haproxy() {
     let authority = Authority::new();
     authority.certify("site.pem", &Wanted { serial: 1, ..Wanted::default() });
-    authority.certify("other.pem", &Wanted { serial: 2, ..Wanted::default() });
+    // Of two certificates for one name HAProxy serves the other one once the first is replaced.
+    authority.certify("other.pem", &Wanted { serial: 2, names: &["other.example"], ..Wanted::default() });
     authority
         .certify("new.pem", &Wanted { serial: 0x1234, names: &["localhost", "*.example.com"], ..Wanted::default() });
-    authority.certify_below("chain.pem", &Wanted { serial: 4, ..Wanted::default() }, true);
+    authority.certify_below("chain.pem", &Wanted { serial: 4, names: &["other.example"], ..Wanted::default() }, true);
     let folder = authority.folder.0.display().to_string();
     let parts = std::fs::read_to_string(authority.path("new.pem")).unwrap();
     let (certificate, key) = parts.split_at(parts.find("-----BEGIN PRIVATE").unwrap());
