@@ -122,7 +122,9 @@ mod tests {
         assert!(explain("show").unwrap().contains("show info"));
         assert!(explain("set weight app/s1 50").unwrap().starts_with("set weight"));
         assert!(
-            explain("show ssl cert").unwrap().contains("not there: change the file and reload, no connection is lost")
+            explain("show ssl ca-file")
+                .unwrap()
+                .contains("not there: change the file and reload, no connection is lost")
         );
         assert!(explain("prompt").unwrap().starts_with("prompt"));
         for words in ["server", "", "show nothing of that kind", "maxconn"] {
