@@ -8,7 +8,8 @@ use std::{
 use thiserror::Error;
 use tls::{Identity, IdentityError, Pem};
 
-use crate::instance::{Instance, Shared};
+/// Certificates by name.
+pub type Certificates = BTreeMap<Arc<str>, Arc<Identity>>;
 
 /// The transaction of a process, if there is one.
 #[derive(Debug, Default)]
@@ -71,31 +72,13 @@ pub struct Pending {
     pub chain: Vec<Vec<u8>>,
 }
 
-impl Instance {
-    /// The certificates of all listeners, by name.
-    #[must_use]
-    pub fn certificates(&self) -> BTreeMap<Arc<str>, Arc<Identity>> {
-        let listeners = self.proxies.iter().flat_map(|proxy| &proxy.listeners);
-        listeners.filter_map(|listener| listener.tls.as_ref()).flat_map(|tls| tls.certificates()).collect()
-    }
-
-    /// Has all listeners use a certificate from now on where they use the one of that name.
-    pub fn replace_certificate(&self, shared: &Shared, name: &str, identity: &Arc<Identity>) {
-        let listeners = self.proxies.iter().flat_map(|proxy| &proxy.listeners);
-        for tls in listeners.filter_map(|listener| listener.tls.as_ref()) {
-            tls.replace(name, identity, &shared.process);
-        }
-    }
-}
-
 impl Transaction {
     /// Takes a part of what a certificate is to become: `file` names the certificate, or with `.key`, `.issuer` or `.ocsp` behind it
     /// that part. The name of the certificate, and whether the transaction has just begun.
     ///
     /// # Errors
     /// Why not.
-    pub fn set(&self, instance: &Instance, file: &str, payload: &str) -> Result<(Arc<str>, bool), ChangeError> {
-        let known = instance.certificates();
+    pub fn set(&self, known: &Certificates, file: &str, payload: &str) -> Result<(Arc<str>, bool), ChangeError> {
         let (name, part) = match known.get_key_value(file) {
             Some(_) => (file, ""),
             None => file.rsplit_once('.').ok_or(ChangeError::Unknown)?,
@@ -128,14 +111,14 @@ impl Transaction {
         ongoing.as_ref().map(|change| Pending { name: Arc::clone(&change.name), chain: change.chain() })
     }
 
-    /// Has listeners use what the certificate is to become. Connections go on with what they have.
+    /// Has `install` put what the certificate is to become in place.
     ///
     /// # Errors
     /// Why not: the transaction goes on.
-    pub fn commit(&self, shared: &Shared, name: &str) -> Result<(), ChangeError> {
+    pub fn commit(&self, name: &str, install: impl FnOnce(&Arc<Identity>)) -> Result<(), ChangeError> {
         let mut ongoing = self.lock();
         let identity = Arc::new(Self::named(&ongoing, name)?.identity()?);
-        shared.instance().replace_certificate(shared, name, &identity);
+        install(&identity);
         *ongoing = None;
         Ok(())
     }

@@ -20,7 +20,7 @@ pub(super) fn set(_: &mut Session, context: &Context<'_>, line: &Line) -> Reply 
     let (file, Some(payload)) = (line.word(3), line.payload.as_deref().filter(|_| !line.word(3).is_empty())) else {
         return Reply::error("'set ssl cert expects a filename and a certificate as a payload");
     };
-    match edge.process.transaction.set(&edge.instance(), file, payload) {
+    match edge.process.transaction.set(&edge.instance().certificates(), file, payload) {
         Ok((name, true)) => notice(format!("Transaction created for certificate {name}!")),
         Ok((name, false)) => notice(format!("Transaction updated for certificate {name}!")),
         Err(error) => Reply::error(format!("{error}\nCan't update {file}!")),
@@ -34,7 +34,9 @@ pub(super) fn commit(_: &mut Session, context: &Context<'_>, line: &Line) -> Rep
     if file.is_empty() {
         return Reply::error("'commit ssl cert expects a filename");
     }
-    match edge.process.transaction.commit(edge, file) {
+    match edge.process.transaction.commit(file, |identity| {
+        edge.instance().replace_certificate(&edge.process, file, identity);
+    }) {
         Ok(()) => notice(format!("Committing {file}.\nSuccess!")),
         Err(error @ ChangeError::None) => Reply::error(format!("{error} !\nCan't commit {file}!")),
         Err(error) => Reply::error(format!("{error}\nCan't commit {file}!")),

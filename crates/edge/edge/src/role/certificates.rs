@@ -18,7 +18,7 @@ pub(super) struct Listeners {
 
 impl Host for Listeners {
     fn install(&self, name: &str, identity: &Arc<Identity>) {
-        self.shared.instance().replace_certificate(&self.shared, name, identity);
+        self.shared.instance().replace_certificate(&self.shared.process, name, identity);
     }
 
     fn show_in_map(&self, map: &str, key: &str, value: Option<&str>) {
