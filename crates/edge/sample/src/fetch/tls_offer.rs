@@ -54,8 +54,9 @@ const fn client(name: &'static str, output: Type, run: FetchRun) -> Fetch {
     Fetch::new(name, output, CLIENT, run)
 }
 
+// NOTE: HAProxy says of those that end in `_bin` that they are texts; they are bytes there too.
 pub(super) const FETCHES: &[Fetch] = &[
-    client("ssl_fc_cipherlist_bin", Type::Bin, |call, _| {
+    client("ssl_fc_cipherlist_bin", Type::Str, |call, _| {
         offer(call, |offered| binary(numbers(call, &offered.suites)))
     })
     .takes(FILTER, 0)
@@ -80,17 +81,17 @@ pub(super) const FETCHES: &[Fetch] = &[
         offer(call, |offered| Value::Sint(offered.suites_hash.cast_signed()))
     })
     .doc("A hash of all of them (xxh64), also of those that did not fit.", "log-format %[ssl_fc_cipherlist_xxh]"),
-    client("ssl_fc_ecformats_bin", Type::Bin, |call, _| offer(call, |offered| binary(offered.formats.clone()))).doc(
+    client("ssl_fc_ecformats_bin", Type::Str, |call, _| offer(call, |offered| binary(offered.formats.clone()))).doc(
         "The formats of points that the client offers, a byte each. Wants `tune.ssl.capture-buffer-size`.",
         "http-request set-header X-Formats %[ssl_fc_ecformats_bin,be2dec(-,1)]",
     ),
-    client("ssl_fc_eclist_bin", Type::Bin, |call, _| offer(call, |offered| binary(numbers(call, &offered.groups))))
+    client("ssl_fc_eclist_bin", Type::Str, |call, _| offer(call, |offered| binary(numbers(call, &offered.groups))))
         .takes(FILTER, 0)
         .doc(
             "The curves that the client offers, two bytes each; with 1 without GREASE. Wants `tune.ssl.capture-buffer-size`.",
             "http-request set-header X-Curves %[ssl_fc_eclist_bin(1),be2dec(-,2)]",
         ),
-    client("ssl_fc_extlist_bin", Type::Bin, |call, _| {
+    client("ssl_fc_extlist_bin", Type::Str, |call, _| {
         offer(call, |offered| binary(numbers(call, &offered.extensions)))
     })
     .takes(FILTER, 0)

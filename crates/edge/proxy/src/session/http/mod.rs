@@ -367,34 +367,33 @@ impl Session {
     }
 
     /// Lets the client read what it was sent although it has not finished sending: closing with unread bytes would reset
-    /// the connection and lose the response (RFC 9112 section 9.6). A client that goes on reading what the system has taken, or that
-    /// says something from time to time, as one of HTTP/2 does that reads, has `timeout client` for that.
+    /// the connection and lose the response (RFC 9112 section 9.6). A client that has not got yet what
+    /// the system has taken, and then says something from time to time, as one of HTTP/2 does that reads, has `timeout client` for that.
     pub async fn linger(mut self: Box<Self>) {
         const LINGER_TIME: Duration = Duration::from_secs(2);
         const LINGER_BYTES_MAX: usize = 4 * 1024 * 1024;
         let patience = self.side.frontend.settings().timeouts.client.unwrap_or(LINGER_TIME).max(LINGER_TIME);
-        let mut heard_at = self.worker.now();
-        self.deadline.set(Some(heard_at + LINGER_TIME));
+        let began_at = self.worker.now();
+        self.deadline.set(Some(began_at + LINGER_TIME));
         let (client, deadline, worker) = (&mut self.client, &mut self.deadline, &self.worker);
-        let (mut drained, mut is_shut) = (0, false);
+        let (mut drained, mut drained_before, mut is_shut, mut is_slow) = (0, 0, false, false);
         poll_fn(|context| {
             is_shut = is_shut || client.stream.poll_shut_write(context).is_ready();
             loop {
                 let waiting = client.received.len();
                 client.received.consume(waiting);
                 match client.poll_receive(context) {
-                    Poll::Ready(Ok(count)) if count > 0 && drained < LINGER_BYTES_MAX => {
-                        drained += count;
-                        heard_at = worker.now();
-                        deadline.set(Some(heard_at + LINGER_TIME));
-                    }
+                    Poll::Ready(Ok(count)) if count > 0 && drained < LINGER_BYTES_MAX => drained += count,
                     Poll::Ready(_) => return Poll::Ready(()),
                     Poll::Pending => {
                         std::task::ready!(deadline.poll(context));
-                        let now = worker.now();
-                        if now >= heard_at + patience || !client.stream.has_undelivered() {
+                        let (now, is_undelivered) = (worker.now(), client.stream.has_undelivered());
+                        is_slow |= is_undelivered;
+                        let reads = is_undelivered || is_slow && drained > drained_before;
+                        if now >= began_at + patience || !reads {
                             return Poll::Ready(());
                         }
+                        drained_before = drained;
                         deadline.set(Some(now + LINGER_TIME));
                     }
                 }
