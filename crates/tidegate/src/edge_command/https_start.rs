@@ -164,17 +164,22 @@ impl Site {
     pub fn greeting(&self) -> String {
         let authority =
             self.directory.split_once("://").map_or("", |(_, rest)| rest).split('/').next().unwrap_or_default();
-        let mut text = format!(
-            "The certificate comes from {authority} and is kept in {}: messages tell when it is there.\n",
-            self.folder
-        );
+        let file = self.file();
+        let is_there = std::path::Path::new(&file).exists();
+        let mut text = if is_there {
+            format!("The certificate in {file} is served, and renewed in time by {authority}.\n")
+        } else {
+            let folder = &self.folder;
+            format!("The certificate comes from {authority} and is kept in {folder}: messages tell when it is there.\n")
+        };
+        let until_then = if is_there { "cannot be renewed" } else { "is asked for again" };
         for name in &self.names {
             use std::net::ToSocketAddrs as _;
             if (name.as_str(), 80).to_socket_addrs().map_or(0, Iterator::count) == 0 {
                 let _ = writeln!(
                     text,
-                    "{name} has no address yet: give it an A or AAAA record with this machine's public address. The certificate is asked \
-                     for again until then."
+                    "{name} has no address yet: give it an A or AAAA record with this machine's public address. The certificate \
+                     {until_then} until then."
                 );
             }
         }
