@@ -63,3 +63,55 @@ impl Incoming {
         taken
     }
 }
+
+/// What was taken of it, and has not been consumed.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// From `start` on.
+    bytes: Vec<u8>,
+    start: usize,
+    /// Bytes of data that the other end has not been told to be consumed.
+    owed: usize,
+}
+
+impl Taken {
+    /// The bytes, framed as in HTTP/1.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
+
+    /// Adds what `take` moves behind its argument; how many bytes that was. `take` says also how many of them are data.
+    pub fn add(&mut self, take: impl FnOnce(&mut Vec<u8>) -> (usize, usize)) -> usize {
+        // NOTE: what moves to the front is less than a buffer, and at most once for each time that something comes.
+        if self.start > 0 {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        let (count, data) = take(&mut self.bytes);
+        self.owed += data;
+        count
+    }
+
+    /// So many bytes are done with; of how many bytes of data the other end is to be told so.
+    #[must_use]
+    pub fn consume(&mut self, count: usize) -> usize {
+        self.start = (self.start + count).min(self.bytes.len());
+        let is_empty = self.start == self.bytes.len();
+        if is_empty {
+            self.bytes.clear();
+            self.start = 0;
+        }
+        let told = if is_empty { self.owed } else { self.owed.min(count) };
+        self.owed -= told;
+        told
+    }
+
+    /// Gives memory back that holds nothing.
+    pub fn rest(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes = Vec::new();
+        }
+    }
+}

@@ -18,6 +18,7 @@ use super::shared::Shared;
 use crate::session::{
     body::{Duplex, Failed, Sink, Source},
     exchange::ClientStream,
+    incoming::Taken,
     outgoing::Outgoing,
     transaction::Transaction,
 };
@@ -27,11 +28,8 @@ use crate::session::{
 pub struct H2Stream {
     connection: Rc<Shared>,
     key: StreamKey,
-    /// What has come and was not consumed, from `start` on.
-    here: Vec<u8>,
-    start: usize,
-    /// Bytes of data in `here` that the client has not been told to be consumed.
-    owed: usize,
+    /// What has come and was not consumed.
+    here: Taken,
     has_given_up: bool,
     outgoing: Outgoing,
     /// Bytes go both ways, and each half ends on its own.
@@ -50,9 +48,7 @@ impl H2Stream {
         Self {
             connection,
             key,
-            here: Vec::new(),
-            start: 0,
-            owed: 0,
+            here: Taken::default(),
             has_given_up: false,
             outgoing: Outgoing::default(),
             is_tunnel: false,
@@ -76,7 +72,6 @@ impl Drop for H2Stream {
     fn drop(&mut self) {
         let connection = &self.connection;
         let mut machine = connection.machine.borrow_mut();
-        machine.consumed(self.key, self.owed);
         machine.release(self.key, self.ends_by);
         connection.forget(self.key);
     }
@@ -84,20 +79,13 @@ impl Drop for H2Stream {
 
 impl Source for H2Stream {
     fn received(&self) -> &[u8] {
-        self.here.get(self.start..).unwrap_or_default()
+        self.here.bytes()
     }
 
     fn consume(&mut self, count: usize) {
-        self.start = (self.start + count).min(self.here.len());
-        let is_empty = self.start == self.here.len();
-        let told = if is_empty { self.owed } else { self.owed.min(count) };
+        let told = self.here.consume(count);
         if told > 0 {
-            self.owed -= told;
             self.connection.machine.borrow_mut().consumed(self.key, told);
-        }
-        if is_empty {
-            self.here.clear();
-            self.start = 0;
         }
     }
 
@@ -105,13 +93,7 @@ impl Source for H2Stream {
         if self.is_full() {
             return Poll::Pending;
         }
-        // NOTE: what moves to the front is less than a buffer, and at most once for each time that something comes.
-        if self.start > 0 {
-            self.here.drain(..self.start);
-            self.start = 0;
-        }
-        let (count, data) = self.connection.take_body(self.key, &mut self.here);
-        self.owed += data;
+        let count = self.here.add(|into| self.connection.take_body(self.key, into));
         if count > 0 {
             return Poll::Ready(Ok(count));
         }
@@ -167,13 +149,11 @@ impl Duplex for H2Stream {
     }
 
     fn is_full(&self) -> bool {
-        self.here.len() - self.start >= self.connection.buffer_bytes
+        self.here.bytes().len() >= self.connection.buffer_bytes
     }
 
     fn rest(&mut self) {
-        if self.here.is_empty() {
-            self.here = Vec::new();
-        }
+        self.here.rest();
     }
 
     fn poll_shut(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -15,6 +15,7 @@ use super::shared::{Broken, Shared};
 use crate::session::{
     body::{Duplex, Failed, Sink, Source},
     fetch::{HeadEnd, OutgoingHead, ServerCodec},
+    incoming::Taken,
     outgoing::Outgoing,
     websocket,
 };
@@ -35,11 +36,8 @@ pub struct Stream {
     /// Its stream, once it has one.
     key: Option<StreamKey>,
     method: Method,
-    /// What has come and was not consumed, from `start` on.
-    here: Vec<u8>,
-    start: usize,
-    /// Bytes of data in `here` that the server has not been told to be consumed.
-    owed: usize,
+    /// What has come and was not consumed.
+    here: Taken,
     outgoing: Outgoing,
     has_ended: bool,
     /// Bytes go both ways, and each half ends on its own.
@@ -58,9 +56,7 @@ impl Stream {
             connection: Rc::clone(connection),
             key: None,
             method: Method::Get,
-            here: Vec::new(),
-            start: 0,
-            owed: 0,
+            here: Taken::default(),
             outgoing: Outgoing::default(),
             has_ended: false,
             is_tunnel: false,
@@ -93,14 +89,7 @@ impl Stream {
 
     /// Takes what has come; how much that was.
     fn take_body(&mut self, key: StreamKey) -> usize {
-        // NOTE: what moves to the front is less than a buffer, and at most once for each time that something comes.
-        if self.start > 0 {
-            self.here.drain(..self.start);
-            self.start = 0;
-        }
-        let (count, data) = self.connection.take_body(key, &mut self.here);
-        self.owed += data;
-        count
+        self.here.add(|into| self.connection.take_body(key, into))
     }
 
     /// Sends the handshake of a WebSocket once the server has said whether it understands that; whether there is nothing to wait for.
@@ -138,22 +127,15 @@ impl Drop for Stream {
 impl Source for Stream {
     #[inline]
     fn received(&self) -> &[u8] {
-        self.here.get(self.start..).unwrap_or_default()
+        self.here.bytes()
     }
 
     fn consume(&mut self, count: usize) {
-        self.start = (self.start + count).min(self.here.len());
-        let is_empty = self.start == self.here.len();
-        let told = if is_empty { self.owed } else { self.owed.min(count) };
+        let told = self.here.consume(count);
         if told > 0
             && let Some(key) = self.key
         {
-            self.owed -= told;
             self.connection.with_machine(|machine| machine.consumed(key, told));
-        }
-        if is_empty {
-            self.here.clear();
-            self.start = 0;
         }
     }
 
@@ -223,13 +205,11 @@ impl Duplex for Stream {
     }
 
     fn is_full(&self) -> bool {
-        self.here.len() - self.start >= self.connection.buffer_bytes
+        self.here.bytes().len() >= self.connection.buffer_bytes
     }
 
     fn rest(&mut self) {
-        if self.here.is_empty() {
-            self.here = Vec::new();
-        }
+        self.here.rest();
     }
 
     fn poll_shut(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -258,7 +238,7 @@ impl ServerCodec for Stream {
     fn write_request(&mut self, request: &OutgoingHead<'_>) {
         self.forget();
         self.outgoing = Outgoing::default();
-        (self.has_ended, self.is_tunnel, self.owed, self.websocket) = (false, false, 0, None);
+        (self.has_ended, self.is_tunnel, self.websocket) = (false, false, None);
         self.method = request.head.method_kind();
         self.is_unanswered = true;
         if http::wants_upgrade(request.head) && http::is_websocket(&request.head.headers) {
