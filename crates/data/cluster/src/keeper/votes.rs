@@ -53,8 +53,8 @@ impl Promises {
             // Said again: what was known sooner is not known later.
             promised.heard_at = known.heard_at;
             for (run, until) in &mut promised.votes {
-                let sooner = known.votes.iter().filter(|(of, _)| of == run).map(|(_, until)| *until).max();
-                *until = sooner.map_or(*until, |sooner| sooner.min(*until));
+                let before = known.votes.iter().filter(|(of, _)| of == run).map(|(_, until)| *until).max();
+                *until = before.map_or(*until, |before| before.min(*until));
             }
             // NOTE: a vote that is not spoken of any more is over by now, and counted until then: what replicas said before that time
             // is not all that they may have got.
