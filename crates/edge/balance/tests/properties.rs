@@ -291,6 +291,8 @@ proptest! {
         // In the end everyone gets out, if there is a server to go to.
         for index in 0..8 {
             world.run(Step::Ready(index));
+            // Static algorithms take no other weight than none and all.
+            let _ = world.farm.set_weight(world.server(index), WeightChange::Percent(100), world.now_ms);
             world.run(Step::Weight(index, 5));
             for _ in 0..8 {
                 world.run(Step::Check(index, CheckStatus::Layer7Ok));
