@@ -1,0 +1,19 @@
+//! HTTP/3 (RFC 9114) without sockets, clocks or tasks, and without QUIC: the end of a server.
+//!
+//! [`ServerConnection`] is the machine of a connection: it gets the bytes of each stream as they come, and yields requests, bodies and
+//! trailers; whoever answers gives it heads and bodies, which it writes to the sending halves of streams. Heads are built as those of
+//! HTTP/1 and HTTP/2 by [`http::FieldwiseRequest`], which judges them: what is malformed never gets out of here.
+
+mod connection;
+mod error;
+mod priority;
+mod settings;
+mod streams;
+
+pub use self::{
+    connection::{Event, Order, OwnStream, SendHalf, ServerConnection},
+    error::{ConnectionError, ErrorCode},
+    priority::Priority,
+    settings::Settings,
+    streams::{StreamId, StreamKey},
+};
