@@ -1,20 +1,6 @@
-//! How much a client may have done that is no use to it.
-//!
-//! Streams that are reset, errors that make this side reset them, frames that carry nothing: each costs little to send, and work
-//! here. A peer may do some of that: it changes its mind, it looks whether the connection lives, it opens windows. So each costs
-//! points, of which a connection has a stock; time and work that is of use give points back. Whoever has none left is cut off
-//! with `ENHANCE_YOUR_CALM`.
+//! How much a peer may have done that is no use to it: [`h2h3::Calm`], with what HTTP/2 has to count.
 
 use crate::error::ConnectionError;
-
-/// Points that a connection has at most, and begins with.
-const STOCK: u32 = 2_000;
-
-/// Points that come back in a second.
-const POINTS_EACH_SECOND: u64 = 200;
-
-/// Bytes of bodies that give a point back. Who reads or writes by 1 KiB says no more than four times for each that its window is open.
-const BYTES_OF_A_POINT: usize = 256;
 
 /// What something costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,84 +51,33 @@ impl Cost {
 }
 
 /// A connection's stock.
-#[derive(Clone, Copy, Debug)]
-pub struct Calm {
-    points: u32,
-    /// Up to when time has given points back, in milliseconds.
-    counted_to: Option<u64>,
-}
-
-impl Default for Calm {
-    fn default() -> Self {
-        Self { points: STOCK, counted_to: None }
-    }
-}
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Calm(h2h3::Calm);
 
 impl Calm {
     /// Takes the time, in milliseconds from some fixed moment on.
     pub fn look_at_clock(&mut self, now_ms: u64) {
-        let since = *self.counted_to.get_or_insert(now_ms);
-        let earned = now_ms.saturating_sub(since) * POINTS_EACH_SECOND / 1_000;
-        if earned > 0 {
-            self.earn(u32::try_from(earned).unwrap_or(STOCK));
-            self.counted_to = Some(now_ms);
-        }
+        self.0.look_at_clock(now_ms);
     }
 
     /// Something of use has been done.
     #[inline]
     pub fn earn(&mut self, points: u32) {
-        self.points = self.points.saturating_add(points).min(STOCK);
+        self.0.earn(points);
     }
 
     /// So many bytes of bodies have gone, or come, in a piece.
     #[inline]
     pub fn earn_by(&mut self, bytes: usize) {
-        self.earn(u32::try_from(bytes / BYTES_OF_A_POINT).unwrap_or(STOCK));
+        self.0.earn_by(bytes);
     }
 
-    /// The client has done this.
+    /// The peer has done this.
     ///
     /// # Errors
     /// When that was too much.
     #[inline]
     pub fn spend(&mut self, on: Cost) -> Result<(), ConnectionError> {
-        match self.points.checked_sub(on.points()) {
-            Some(left) => {
-                self.points = left;
-                Ok(())
-            }
-            None => Err(ConnectionError::calm(on.excess())),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whoever_reads_by_little_is_no_flood() {
-        let mut calm = Calm::default();
-        for _ in 0..100_000 {
-            calm.earn_by(4_096);
-            assert!(calm.spend(Cost::WindowUpdate).is_ok() && calm.spend(Cost::WindowUpdate).is_ok());
-        }
-    }
-
-    #[test]
-    fn time_and_work_give_points_back() {
-        let mut calm = Calm::default();
-        calm.look_at_clock(5_000);
-        let most = (0..).take_while(|_| calm.spend(Cost::Ping).is_ok()).count();
-        assert_eq!(most, 1_000);
-        calm.look_at_clock(5_004);
-        assert!(calm.spend(Cost::Ping).is_err(), "less than a point");
-        calm.look_at_clock(5_010);
-        assert!(calm.spend(Cost::Ping).is_ok() && calm.spend(Cost::Ping).is_err());
-        calm.earn(2);
-        assert!(calm.spend(Cost::Ping).is_ok() && calm.spend(Cost::Ping).is_err());
-        calm.look_at_clock(1_000_000_000);
-        assert_eq!((0..).take_while(|_| calm.spend(Cost::Reset).is_ok()).count(), 400);
+        if self.0.spend(on.points()) { Ok(()) } else { Err(ConnectionError::calm(on.excess())) }
     }
 }

@@ -1,5 +1,6 @@
 //! What this side sends.
 
+use h2h3::{is_about_connection, lowered, trailer_fields};
 use http::HeaderId;
 
 use super::{Connection, LastFrame, role::Role};
@@ -52,24 +53,12 @@ impl<R: Role> Connection<R> {
     }
 
     pub(super) fn encode_field(&mut self, id: HeaderId, name: &[u8], value: &[u8]) {
-        let how = match id {
-            HeaderId::Connection
-            | HeaderId::KeepAlive
-            | HeaderId::ProxyConnection
-            | HeaderId::TransferEncoding
-            | HeaderId::Upgrade
-            | HeaderId::Http2Settings => return,
-            id => match R::indexing(id, value) {
-                Some(how) => how,
-                None => return,
-            },
-        };
-        if name.iter().any(u8::is_ascii_uppercase) {
-            let lower = name.to_ascii_lowercase();
-            self.encoder.field(&mut self.out, &lower, value, how);
-        } else {
-            self.encoder.field(&mut self.out, name, value, how);
+        if is_about_connection(id) {
+            return;
         }
+        let Some(how) = R::indexing(id, value) else { return };
+        let mut memory = Vec::new();
+        self.encoder.field(&mut self.out, lowered(name, &mut memory), value, how);
     }
 
     /// How many bytes of data could go now.
@@ -166,21 +155,13 @@ impl<R: Role> Connection<R> {
         if stream.reset.is_some() || stream.sending != Sending::Body {
             return;
         }
-        let fields = || {
-            lines.split(|byte| *byte == b'\n').filter_map(|line| {
-                let line = line.strip_suffix(b"\r").unwrap_or(line);
-                let colon = line.iter().position(|byte| *byte == b':')?;
-                let (name, value) = line.split_at_checked(colon)?;
-                Some((name, value.get(1..).unwrap_or_default().trim_ascii()))
-            })
-        };
-        if fields().next().is_none() {
+        if trailer_fields(lines).next().is_none() {
             self.write_data(key, &[], true);
             return;
         }
         stream.sending = Sending::Ended;
         let start = self.begin_block();
-        for (name, value) in fields() {
+        for (name, value) in trailer_fields(lines) {
             self.encode_field(HeaderId::of(name), name, value);
         }
         self.finish_block(start, key.id(), flag::END_STREAM);

@@ -1,9 +1,8 @@
 //! From blocks to fields.
 
-use super::{
-    CompressionError, DecodeError, Exceeded, FIELD_OVERHEAD, Field, HeaderLimits, huffman, integer,
-    table::{DynamicTable, NewName, STATIC},
-};
+use h2h3::{CompressionError, DecodeError, DynamicTable, Field, HeaderLimits, NewName, Tally, integer, read_string};
+
+use super::static_table::STATIC;
 
 /// Reads the blocks of one end of a connection, in the order in which they came.
 #[derive(Debug)]
@@ -26,32 +25,6 @@ enum Literal {
     Indexed,
     Plain,
     Sensitive,
-}
-
-/// How far a block has come, and whether it still may.
-struct Tally<'l, E> {
-    limits: &'l HeaderLimits,
-    fields: usize,
-    bytes: usize,
-    stopped: Option<DecodeError<E>>,
-}
-
-impl<E> Tally<'_, E> {
-    /// Counts a field, and hands it on unless something was wrong before.
-    fn take(&mut self, field: Field<'_>, tell: &mut impl FnMut(Field<'_>) -> Result<(), E>) {
-        if self.stopped.is_some() {
-            return;
-        }
-        self.fields += 1;
-        self.bytes += field.name.len() + field.value.len() + FIELD_OVERHEAD;
-        self.stopped = if self.fields > self.limits.fields {
-            Some(DecodeError::TooLarge(Exceeded::Fields(self.limits.fields)))
-        } else if self.bytes > self.limits.bytes {
-            Some(DecodeError::TooLarge(Exceeded::Bytes(self.limits.bytes)))
-        } else {
-            tell(field).err().map(DecodeError::Refused)
-        };
-    }
 }
 
 impl Decoder {
@@ -85,7 +58,7 @@ impl Decoder {
         limits: &HeaderLimits,
         mut field: impl FnMut(Field<'_>) -> Result<(), E>,
     ) -> Result<(), DecodeError<E>> {
-        let mut tally = Tally { limits, fields: 0, bytes: 0, stopped: None };
+        let mut tally = Tally::new(limits);
         let mut rest = block;
         let mut may_resize = true;
         while let Some(first) = rest.first().copied() {
@@ -113,7 +86,7 @@ impl Decoder {
             scratch.clear();
             scratch.shrink_to(SCRATCH_KEPT);
         }
-        tally.stopped.map_or(Ok(()), Err)
+        tally.finish()
     }
 
     fn literal<E>(
@@ -125,8 +98,8 @@ impl Decoder {
         tell: &mut impl FnMut(Field<'_>) -> Result<(), E>,
     ) -> Result<(), CompressionError> {
         let index = integer::decode(rest, prefix)?;
-        let given = if index == 0 { Some(string(rest, &mut self.name)?) } else { None };
-        let value = string(rest, &mut self.value)?;
+        let given = if index == 0 { Some(read_string(rest, 7, &mut self.name)?) } else { None };
+        let value = read_string(rest, 7, &mut self.value)?;
         let name = match given {
             Some(name) => name,
             None => entry(&self.table, index)?.0,
@@ -169,18 +142,4 @@ fn entry(table: &DynamicTable, index: usize) -> Result<(&[u8], &[u8]), Compressi
 
 fn static_entry(index: usize) -> Result<(&'static [u8], &'static [u8]), CompressionError> {
     index.checked_sub(1).and_then(|at| STATIC.get(at)).copied().ok_or(CompressionError::UnknownEntry(index))
-}
-
-/// Takes a string off the front of `rest` (RFC 7541 section 5.2): where it stands, or decoded into `scratch`.
-fn string<'b: 's, 's>(rest: &mut &'b [u8], scratch: &'s mut Vec<u8>) -> Result<&'s [u8], CompressionError> {
-    let is_code = rest.first().is_some_and(|first| first & 0x80 != 0);
-    let length = integer::decode(rest, 7)?;
-    let (text, left) = rest.split_at_checked(length).ok_or(CompressionError::Truncated)?;
-    *rest = left;
-    if !is_code {
-        return Ok(text);
-    }
-    scratch.clear();
-    huffman::decode(scratch, text)?;
-    Ok(scratch)
 }

@@ -5,21 +5,12 @@
 //! knows of its own table is a pair of small indexes that may forget: what they have forgotten is sent once more, which costs
 //! some bytes and nothing else.
 
-use super::{
-    FIELD_OVERHEAD, TABLE_SIZE_DEFAULT, huffman, integer,
-    table::{DynamicTable, NewName, STATIC},
-};
+use h2h3::{DynamicTable, FIELD_OVERHEAD, Indexing, NewName, hash, hash_of_name, integer, write_string};
 
-/// What may become of a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Indexing {
-    /// It may go into the table, which it does if it repeats.
-    Index,
-    /// It is sent as it is.
-    Plain,
-    /// It is sent as it is, and must not go into a table further on either: passwords, short cookies (RFC 7541 section 7.1.3).
-    Never,
-}
+use super::{
+    TABLE_SIZE_DEFAULT,
+    static_table::{INDEX, STATIC},
+};
 
 /// Writes the blocks of one end of a connection, in the order in which they are sent.
 #[derive(Debug)]
@@ -85,8 +76,8 @@ impl Encoder {
 
     /// Writes a field. Its name is in lower case.
     pub fn field(&mut self, out: &mut Vec<u8>, name: &[u8], value: &[u8], how: Indexing) {
-        let by_name = hash(0, name);
-        let static_name = static_index(by_name, name);
+        let by_name = hash_of_name(name);
+        let static_name = INDEX.name(&STATIC, by_name, name).map(|at| at + 1);
         if how == Indexing::Never {
             return literal(out, &NEVER, static_name, name, value);
         }
@@ -169,27 +160,7 @@ fn literal(out: &mut Vec<u8>, kind: &Literal, index: Option<usize>, name: &[u8],
 /// Writes a string. One that is sent once is worth a Huffman code; one that is sent each time is not: the code takes an eighth
 /// off an answer's head and as much time as all the rest of it.
 fn string(out: &mut Vec<u8>, text: &[u8], is_kept: bool) {
-    let encoded = if is_kept { huffman::encoded_len(text) } else { usize::MAX };
-    if encoded < text.len() {
-        integer::encode(out, 0b1000_0000, 7, encoded);
-        huffman::encode(out, text);
-    } else {
-        integer::encode(out, 0, 7, text.len());
-        out.extend_from_slice(text);
-    }
-}
-
-/// The first entry of the static table with this name.
-fn static_index(by_name: u64, name: &[u8]) -> Option<usize> {
-    let mut at = by_name as usize % STATIC_SLOTS;
-    loop {
-        let index = STATIC_BY_NAME.get(at).copied().filter(|index| *index > 0)?;
-        let index = usize::from(index);
-        if STATIC.get(index - 1).is_some_and(|(known, _)| *known == name) {
-            return Some(index);
-        }
-        at = (at + 1) % STATIC_SLOTS;
-    }
+    write_string(out, 0, 7, text, is_kept);
 }
 
 /// The entry of the static table with this name and value; `first` is the first one with this name.
@@ -198,54 +169,6 @@ fn static_field(first: usize, name: &[u8], value: &[u8]) -> Option<usize> {
     same.zip(first..).find(|((_, known), _)| *known == value).map(|(_, index)| index)
 }
 
-const STATIC_SLOTS: usize = 256;
-
-/// The first entries of each name in the static table, by the hash of the name; 0 is none.
-const STATIC_BY_NAME: [u8; STATIC_SLOTS] = static_by_name();
-
-#[expect(clippy::indexing_slicing, reason = "runs while the program is compiled")]
-const fn static_by_name() -> [u8; STATIC_SLOTS] {
-    let mut slots = [0; STATIC_SLOTS];
-    let mut index = STATIC.len();
-    // From the last to the first, and the first of a name takes the place of those behind it.
-    while index > 0 {
-        let name = STATIC[index - 1].0;
-        let mut at = hash(0, name) as usize % STATIC_SLOTS;
-        while slots[at] != 0 && !is_same(STATIC[slots[at] as usize - 1].0, name) {
-            at = (at + 1) % STATIC_SLOTS;
-        }
-        slots[at] = index as u8;
-        index -= 1;
-    }
-    slots
-}
-
-#[expect(clippy::indexing_slicing, reason = "runs while the program is compiled")]
-const fn is_same(one: &[u8], other: &[u8]) -> bool {
-    let mut at = 0;
-    while at < one.len() && at < other.len() && one[at] == other[at] {
-        at += 1;
-    }
-    at == one.len() && at == other.len()
-}
-
 fn slot(hash: u64) -> usize {
     hash as usize % SLOTS
-}
-
-/// A hash for the indexes. Who knows how to make two fields collide gains nothing by it: the index forgets one of them.
-const fn hash(seed: u64, bytes: &[u8]) -> u64 {
-    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
-    let (mut hash, mut rest) = (seed ^ bytes.len() as u64, bytes);
-    while let Some((chunk, left)) = rest.split_first_chunk::<8>() {
-        hash = (hash ^ u64::from_le_bytes(*chunk)).wrapping_mul(FACTOR).rotate_left(29);
-        rest = left;
-    }
-    let mut last = 0;
-    while let Some((byte, left)) = rest.split_first() {
-        last = last << 8 | *byte as u64;
-        rest = left;
-    }
-    let hash = (hash ^ last).wrapping_mul(FACTOR);
-    hash ^ (hash >> 32)
 }

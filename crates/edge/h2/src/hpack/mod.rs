@@ -7,41 +7,13 @@
 
 mod decoder;
 mod encoder;
-mod error;
-mod huffman;
-mod integer;
-mod table;
+mod static_table;
 #[cfg(test)]
 mod tests;
 
-pub use self::{
-    decoder::Decoder,
-    encoder::{Encoder, Indexing},
-    error::{CompressionError, DecodeError, Exceeded},
-};
+pub use h2h3::{CompressionError, DecodeError, Exceeded, FIELD_OVERHEAD, Field, HeaderLimits, Indexing};
 
-/// One field, as it stood in a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field<'a> {
-    /// Its name, which nobody has judged.
-    pub name: &'a [u8],
-    /// Its value, likewise.
-    pub value: &'a [u8],
-    /// It must never get into a table, here or further on (RFC 7541 section 7.1.3).
-    pub is_sensitive: bool,
-}
-
-/// How much one block may bring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeaderLimits {
-    /// Fields, those that are references to a table included.
-    pub fields: usize,
-    /// Bytes of names and values, and [`FIELD_OVERHEAD`] for each field (RFC 9113 section 6.5.2, `SETTINGS_MAX_HEADER_LIST_SIZE`).
-    pub bytes: usize,
-}
-
-/// Bytes that a field counts beside its name and its value (RFC 7541 section 4.1).
-pub const FIELD_OVERHEAD: usize = 32;
+pub use self::{decoder::Decoder, encoder::Encoder};
 
 /// The size of a table, in bytes, as long as nobody has said anything else (RFC 9113 section 6.5.2).
 pub const TABLE_SIZE_DEFAULT: usize = 4096;

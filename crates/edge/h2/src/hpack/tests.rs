@@ -196,7 +196,7 @@ fn what_is_sensitive_stays_out_of_tables() {
 
 #[test]
 fn each_static_entry_is_found() {
-    for (nth, (name, value)) in table::STATIC.iter().enumerate() {
+    for (nth, (name, value)) in static_table::STATIC.iter().enumerate() {
         let mut block = Vec::new();
         Encoder::new().field(&mut block, name, value, Indexing::Plain);
         assert_eq!(block, [0x80 | (nth + 1) as u8], "{}", String::from_utf8_lossy(name));
@@ -233,7 +233,7 @@ proptest! {
                     encoder.begin(&mut block);
                     for (name, value, plain) in fields {
                         let name = match name {
-                            0..4 => table::STATIC[name * 13].0.to_vec(),
+                            0..4 => static_table::STATIC[name * 13].0.to_vec(),
                             _ => format!("x-name-{name}").into_bytes(),
                         };
                         let value = "v".repeat(value).into_bytes();

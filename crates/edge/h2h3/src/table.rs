@@ -1,73 +1,8 @@
-//! The tables that blocks refer to: one that never changes, and one that both ends fill alike.
+//! The table that both ends of a connection fill alike.
 
 use std::collections::VecDeque;
 
-use super::FIELD_OVERHEAD;
-
-/// The entries that every connection has, numbered from 1 (RFC 7541 appendix A).
-pub const STATIC: [(&[u8], &[u8]); 61] = [
-    (b":authority", b""),
-    (b":method", b"GET"),
-    (b":method", b"POST"),
-    (b":path", b"/"),
-    (b":path", b"/index.html"),
-    (b":scheme", b"http"),
-    (b":scheme", b"https"),
-    (b":status", b"200"),
-    (b":status", b"204"),
-    (b":status", b"206"),
-    (b":status", b"304"),
-    (b":status", b"400"),
-    (b":status", b"404"),
-    (b":status", b"500"),
-    (b"accept-charset", b""),
-    (b"accept-encoding", b"gzip, deflate"),
-    (b"accept-language", b""),
-    (b"accept-ranges", b""),
-    (b"accept", b""),
-    (b"access-control-allow-origin", b""),
-    (b"age", b""),
-    (b"allow", b""),
-    (b"authorization", b""),
-    (b"cache-control", b""),
-    (b"content-disposition", b""),
-    (b"content-encoding", b""),
-    (b"content-language", b""),
-    (b"content-length", b""),
-    (b"content-location", b""),
-    (b"content-range", b""),
-    (b"content-type", b""),
-    (b"cookie", b""),
-    (b"date", b""),
-    (b"etag", b""),
-    (b"expect", b""),
-    (b"expires", b""),
-    (b"from", b""),
-    (b"host", b""),
-    (b"if-match", b""),
-    (b"if-modified-since", b""),
-    (b"if-none-match", b""),
-    (b"if-range", b""),
-    (b"if-unmodified-since", b""),
-    (b"last-modified", b""),
-    (b"link", b""),
-    (b"location", b""),
-    (b"max-forwards", b""),
-    (b"proxy-authenticate", b""),
-    (b"proxy-authorization", b""),
-    (b"range", b""),
-    (b"referer", b""),
-    (b"refresh", b""),
-    (b"retry-after", b""),
-    (b"server", b""),
-    (b"set-cookie", b""),
-    (b"strict-transport-security", b""),
-    (b"transfer-encoding", b""),
-    (b"user-agent", b""),
-    (b"vary", b""),
-    (b"via", b""),
-    (b"www-authenticate", b""),
-];
+use crate::FIELD_OVERHEAD;
 
 /// The entries that a connection has made, newest first, within a number of bytes.
 ///
@@ -121,6 +56,12 @@ impl DynamicTable {
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// Changes its size; entries that no longer fit leave (RFC 7541 section 4.3).

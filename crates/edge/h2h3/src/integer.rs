@@ -1,11 +1,12 @@
-//! Numbers that begin within a byte (RFC 7541 section 5.1).
+//! Numbers that begin within a byte (RFC 7541 section 5.1, RFC 9204 section 4.1.1).
 
-use super::CompressionError;
+use crate::CompressionError;
 
 /// The largest number that is read. Nothing in a block that somebody would accept comes near it.
 const NUMBER_MAX: usize = (1 << 28) - 1;
 
 /// Writes `number` so that its start takes the lowest `prefix` bits of a byte whose others are those of `flags`.
+#[inline]
 pub fn encode(out: &mut Vec<u8>, flags: u8, prefix: u32, number: usize) {
     let most = (1_u8 << prefix) - 1;
     match u8::try_from(number) {
@@ -23,6 +24,10 @@ pub fn encode(out: &mut Vec<u8>, flags: u8, prefix: u32, number: usize) {
 }
 
 /// Takes a number off the front of `bytes`, whose start is in the lowest `prefix` bits of the first byte.
+///
+/// # Errors
+/// When it is not whole, or larger than anything in a block can be.
+#[inline]
 pub fn decode(bytes: &mut &[u8], prefix: u32) -> Result<usize, CompressionError> {
     let most = (1_u8 << prefix) - 1;
     let start = take(bytes)? & most;

@@ -5,7 +5,7 @@ use thiserror::Error;
 /// Why a block did not give what it stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError<E> {
-    /// The tables of both ends no longer agree: the connection is over (RFC 9113 section 4.3, `COMPRESSION_ERROR`).
+    /// The tables of both ends no longer agree: the connection is over (RFC 9113 section 4.3, `COMPRESSION_ERROR`; RFC 9204 section 6).
     #[error("the block cannot be decompressed")]
     Compression(#[from] CompressionError),
     /// It has more than the limits allow. The tables agree: other streams may go on.
@@ -19,10 +19,10 @@ pub enum DecodeError<E> {
 /// Which limit a block has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Exceeded {
-    /// [`super::HeaderLimits::fields`].
+    /// [`crate::HeaderLimits::fields`].
     #[error("more than {0} fields")]
     Fields(usize),
-    /// [`super::HeaderLimits::bytes`].
+    /// [`crate::HeaderLimits::bytes`].
     #[error("more than {0} bytes")]
     Bytes(usize),
 }
@@ -56,4 +56,13 @@ pub enum CompressionError {
     /// It does not make the table smaller, as it was told to.
     #[error("it does not make the table smaller, as the settings say")]
     MissingTableSize,
+    /// It needs entries that the table has not got (RFC 9204 section 2.1.2): this side has allowed no stream to wait for them.
+    #[error("it needs entries that have not come")]
+    Blocked,
+    /// It says that it needs so many entries as no table of the allowed size can have (RFC 9204 section 4.5.1.1).
+    #[error("it needs a number of entries that cannot be")]
+    RequiredCount,
+    /// It makes an entry that is larger than the table (RFC 9204 section 3.2.2).
+    #[error("it makes an entry that is larger than the table")]
+    EntryTooLarge,
 }

@@ -3,7 +3,7 @@
 //! The code is canonical: among codes of one length those of smaller symbols are smaller, and a shorter code is smaller than the
 //! start of a longer one. So the lengths say all of it, and every table here is made of them when the program is compiled.
 
-use super::CompressionError;
+use crate::CompressionError;
 
 /// Bits of each symbol's code. That of the end (30 bits, all ones) is the one that is left.
 const LENGTHS: [u8; 256] = [
@@ -144,6 +144,9 @@ pub fn encode(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// Appends what `code` stands for to `out`.
+///
+/// # Errors
+/// When it is no code.
 pub fn decode(out: &mut Vec<u8>, code: &[u8]) -> Result<(), CompressionError> {
     out.reserve(code.len() * 8 / 5 + 1);
     // The bits that were not decoded yet: the highest `count` of `bits`, zeros below.
