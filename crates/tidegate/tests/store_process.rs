@@ -420,8 +420,12 @@ fn as_redis_server_it_keeps_data_where_redis_would() {
             .stderr(output)
             .spawn()
             .unwrap();
-        let process = Process { child, address };
-        wait_until("it says where the data is", || messages(&folder).contains("Ready to accept connections"));
+        let mut process = Process { child, address };
+        wait_until("it says where the data is", || {
+            let ended = process.child.try_wait().unwrap();
+            assert!(ended.is_none(), "{words:?}: {ended:?}: {}", messages(&folder));
+            messages(&folder).contains("Ready to accept connections")
+        });
         let place = if words.contains(&"made") { folder.0.join("made") } else { folder.0.clone() };
         let said = format!("The data is in {}\n", place.display());
         assert_eq!(messages(&folder).contains(&said), is_kept, "{words:?}: {}", messages(&folder));

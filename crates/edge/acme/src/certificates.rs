@@ -85,9 +85,15 @@ impl Certificates {
         &self.inner.showroom.challenges
     }
 
-    /// What an authority finds at a path that looks for a proof there.
+    /// Whether an authority may look for a proof now. Each request asks.
     #[must_use]
     #[inline]
+    pub fn has_pages(&self) -> bool {
+        self.inner.showroom.pages.has_any()
+    }
+
+    /// What an authority finds at a path that looks for a proof there.
+    #[must_use]
     pub fn page(&self, path: &[u8]) -> Option<Arc<str>> {
         self.inner.showroom.pages.at(path)
     }

@@ -40,12 +40,14 @@ impl Pages {
         self.waiting.store(by_token.len(), Relaxed);
     }
 
-    /// What stands at a path, if an authority may look there now.
+    /// Whether an authority may look for anything now.
     #[inline]
+    pub fn has_any(&self) -> bool {
+        self.waiting.load(Relaxed) != 0
+    }
+
+    /// What stands at a path.
     pub fn at(&self, path: &[u8]) -> Option<Arc<str>> {
-        if self.waiting.load(Relaxed) == 0 {
-            return None;
-        }
         let token = std::str::from_utf8(path.strip_prefix(WELL_KNOWN)?).ok()?;
         self.by_token.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
     }

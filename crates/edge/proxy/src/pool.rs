@@ -149,6 +149,7 @@ impl ServerConnection {
 impl ServerConnection {
     /// Whether nothing is left on it, of a request or of a response, and its server goes on: only then it may serve another request.
     #[must_use]
+    #[inline]
     pub fn is_clean(&self) -> bool {
         self.is_request_sent && self.codec.is_clean()
     }

@@ -129,7 +129,11 @@ impl Transaction {
         // NOTE: each request writes one: room is made once, numbers are copied in one piece, and padding as a whole word.
         let end = self.bytes.len() + RECORD_HEADER_BYTES + padded;
         self.bytes.reserve(RECORD_HEADER_BYTES + padded + WORD);
-        self.bytes.extend_from_slice(words.map(u64::to_le_bytes).as_flattened());
+        let mut bytes = [[0; WORD]; WORDS];
+        for (bytes, word) in bytes.iter_mut().zip(words) {
+            *bytes = word.to_le_bytes();
+        }
+        self.bytes.extend_from_slice(bytes.as_flattened());
         for text in texts {
             self.bytes.extend_from_slice(text);
         }

@@ -75,7 +75,9 @@ impl<C: ClientStream> Exchange<'_, C> {
             return Decision::Done(Box::pin(self.answer_monitor(transaction)).await);
         }
         // Before rules: what the authority asks for is not for them to redirect or to refuse.
-        if let Some(page) = frontend.process.certificates.page(transaction.request.path_and_query()) {
+        if frontend.process.certificates.has_pages()
+            && let Some(page) = frontend.process.certificates.page(transaction.request.path_and_query())
+        {
             transaction.count_tracked_request();
             return Decision::Done(Box::pin(self.answer_challenge(transaction, &page)).await);
         }

@@ -157,6 +157,7 @@ impl<'a, 'c> Attempts<'a, 'c> {
     }
 
     /// Takes note that a request goes over a connection that stood already.
+    #[inline]
     fn reused(
         &self,
         transaction: &mut Transaction,
