@@ -8,7 +8,7 @@ const NUMBER_MAX: usize = (1 << 28) - 1;
 /// Writes `number` so that its start takes the lowest `prefix` bits of a byte whose others are those of `flags`.
 #[inline]
 pub fn encode(out: &mut Vec<u8>, flags: u8, prefix: u32, number: usize) {
-    let most = (1_u8 << prefix) - 1;
+    let most = u8::MAX >> (8 - prefix);
     match u8::try_from(number) {
         Ok(number) if number < most => out.push(flags | number),
         _ => {
@@ -29,7 +29,7 @@ pub fn encode(out: &mut Vec<u8>, flags: u8, prefix: u32, number: usize) {
 /// When it is not whole, or larger than anything in a block can be.
 #[inline]
 pub fn decode(bytes: &mut &[u8], prefix: u32) -> Result<usize, CompressionError> {
-    let most = (1_u8 << prefix) - 1;
+    let most = u8::MAX >> (8 - prefix);
     let start = take(bytes)? & most;
     let mut number = usize::from(start);
     if start < most {

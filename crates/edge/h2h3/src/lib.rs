@@ -7,6 +7,7 @@ mod error;
 mod field;
 pub mod huffman;
 pub mod integer;
+mod priority;
 mod static_table;
 mod string;
 mod table;
@@ -16,6 +17,7 @@ pub use self::{
     encoding::{Indexing, is_about_connection, lowered, trailer_fields},
     error::{CompressionError, DecodeError, Exceeded},
     field::{FIELD_OVERHEAD, Field, HeaderLimits, Tally},
+    priority::Priority,
     static_table::{Entry, StaticIndex, hash, hash_of_name},
     string::{read_string, write_string},
     table::{DynamicTable, NewName},

@@ -4,16 +4,19 @@
 //! trailers; whoever answers gives it heads and bodies, which it writes to the sending halves of streams. Heads are built as those of
 //! HTTP/1 and HTTP/2 by [`http::FieldwiseRequest`], which judges them: what is malformed never gets out of here.
 
+mod calm;
 mod connection;
 mod error;
-mod priority;
+pub mod frame;
+pub mod qpack;
 mod settings;
 mod streams;
+
+pub use h2h3::{CalmLimits, Priority};
 
 pub use self::{
     connection::{Event, Order, OwnStream, SendHalf, ServerConnection},
     error::{ConnectionError, ErrorCode},
-    priority::Priority,
     settings::Settings,
     streams::{StreamId, StreamKey},
 };

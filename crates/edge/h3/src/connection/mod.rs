@@ -34,13 +34,26 @@
 //! allows. Bodies are never kept here. Of what is to be sent, it keeps heads, and what was taken of a body to go along with one: no more
 //! than [`Settings::output_bytes_max`] and a head for each stream.
 
-use http::{Limits, PseudoFields, RequestHead, ResponseHead};
+mod receive;
+mod sections;
+mod send;
+#[cfg(test)]
+mod tests;
+mod unidirectional;
 
+use std::collections::VecDeque;
+
+use h2h3::Priority;
+use http::{Limits, PseudoFields};
+
+use self::unidirectional::{PushIds, Unidirectional};
 use crate::{
+    calm::{Calm, Cost},
     error::{ConnectionError, ErrorCode},
-    priority::Priority,
+    frame::{self, FrameHeader, kind},
+    qpack::Decoder,
     settings::Settings,
-    streams::{StreamId, StreamKey},
+    streams::{Begun, Receiving, Sending, StreamId, StreamKey, Streams},
 };
 
 /// What a client has done.
@@ -116,7 +129,9 @@ pub enum Order {
 
 /// The sending half of a QUIC stream.
 pub trait SendHalf {
-    /// Takes as many of these bytes as may go now; how many that were. A stream that the client has stopped takes none.
+    /// Takes as many of these bytes as may go now; how many that were. Whoever takes fewer sees to it that
+    /// [`ServerConnection::flush`] is called when more may go (of quinn: writes until that fails with `Blocked`). A stream that the client has
+    /// stopped takes none.
     fn write(&mut self, bytes: &[u8]) -> usize;
 
     /// Nothing follows what was written.
@@ -133,73 +148,93 @@ impl SendHalf for Vec<u8> {
     fn finish(&mut self) {}
 }
 
+/// How far a connection is on its way to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaving {
+    /// It is not.
+    No,
+    /// The client was told that there will be no more requests than those on their way.
+    Announced,
+    /// It was told which requests are served: those of streams below this one.
+    Done {
+        /// That one.
+        end: StreamId,
+    },
+}
+
 /// A server's end of a connection.
 #[derive(Debug)]
 pub struct ServerConnection {
     settings: Settings,
-    #[expect(dead_code, reason = "the machine is not there yet")]
     limits: Limits,
+    decoder: Decoder,
     pseudo: PseudoFields,
     trailers: Vec<u8>,
+    streams: Streams,
+    /// Streams whose head has not come.
+    awaited: usize,
+    requests: Begun,
+    unidirectional: Unidirectional,
+    pushes: PushIds,
+    /// Priorities of requests that have not begun.
+    early_priorities: VecDeque<(StreamId, Priority)>,
+    orders: VecDeque<Order>,
+    /// This side's control stream, and what waits to be sent there.
+    control: Option<StreamId>,
+    control_pending: Vec<u8>,
+    /// This side's decoder stream.
+    decoder_stream: Option<StreamId>,
+    leaving: Leaving,
+    calm: Calm,
 }
+
+/// The last number that a stream of a client's requests can have.
+const LAST_STREAM: u64 = frame::NUMBER_MAX & !3;
 
 impl ServerConnection {
     /// One on a connection where nothing has come. Requests and trailers may be no more than `limits`.
     #[must_use]
     pub fn new(settings: Settings, limits: Limits) -> Self {
-        Self { settings, limits, pseudo: PseudoFields::default(), trailers: Vec::new() }
+        let mut said = Vec::new();
+        settings.write(&limits, &mut said);
+        let mut control_pending = vec![frame::stream_kind::CONTROL as u8];
+        FrameHeader { kind: kind::SETTINGS, length: said.len() as u64 }.write(&mut control_pending);
+        control_pending.extend_from_slice(&said);
+        let mut decoder = Decoder::new(settings.table_bytes_max as usize);
+        let mut orders = VecDeque::from([Order::Open(OwnStream::Control)]);
+        if settings.table_bytes_max > 0 {
+            orders.push_back(Order::Open(OwnStream::Decoder));
+            decoder.said().push(frame::stream_kind::DECODER as u8);
+        }
+        Self {
+            settings,
+            limits,
+            decoder,
+            pseudo: PseudoFields::default(),
+            trailers: Vec::new(),
+            streams: Streams::default(),
+            awaited: 0,
+            requests: Begun::default(),
+            unidirectional: Unidirectional::default(),
+            pushes: PushIds::default(),
+            early_priorities: VecDeque::new(),
+            orders,
+            control: None,
+            control_pending,
+            decoder_stream: None,
+            leaving: Leaving::No,
+            calm: Calm::new(settings.calm),
+        }
     }
 
     /// Takes the time, in milliseconds from some fixed moment on: to be told whenever something is done.
-    pub fn look_at_clock(&mut self, _now_ms: u64) {}
-
-    /// Goes on with `input`, which has come on a stream behind what was given before, and of which `used` bytes have been used; puts a
-    /// head into `head` where [`Event::Request`] says that there is one. `fin`: nothing comes behind `input`. It is to be said as soon as it
-    /// is known, and with the last bytes if it can be: a request with neither `content-length` nor a known end gets a body in chunks.
-    ///
-    /// To be called again, with the same `input` and `fin`, until there is no event: then all of `input` is used.
-    ///
-    /// # Errors
-    /// When the connection is over.
-    pub fn next(
-        &mut self,
-        _stream: StreamId,
-        input: &[u8],
-        _fin: bool,
-        used: &mut usize,
-        _head: &mut RequestHead,
-    ) -> Result<Option<Event>, ConnectionError> {
-        *used = input.len();
-        Ok(None)
-    }
-
-    /// The client has reset its half of a stream (RESET_STREAM), of either kind. What came before is given up.
-    ///
-    /// # Errors
-    /// When the connection is over: without that stream, or because there were too many resets.
-    pub fn reset_by_peer(&mut self, _stream: StreamId, _code: ErrorCode) -> Result<Option<Event>, ConnectionError> {
-        Ok(None)
-    }
-
-    /// The client does not want what this side sends on a stream (STOP_SENDING): an answer, or one of this side's own streams.
-    ///
-    /// # Errors
-    /// When the connection is over.
-    pub fn stopped_by_peer(&mut self, _stream: StreamId, _code: ErrorCode) -> Result<Option<Event>, ConnectionError> {
-        Ok(None)
+    pub fn look_at_clock(&mut self, now_ms: u64) {
+        self.calm.look_at_clock(now_ms);
     }
 
     /// What the transport is to do next.
     pub fn poll_order(&mut self) -> Option<Order> {
-        None
-    }
-
-    /// A stream of this side's has been opened, under this number. What waits for it is to be sent by [`ServerConnection::flush`].
-    pub fn opened(&mut self, _own: OwnStream, _stream: StreamId) {}
-
-    /// Sends what waits on a stream, as far as it may go; whether nothing waits any more.
-    pub fn flush(&mut self, _stream: StreamId, _half: &mut impl SendHalf) -> bool {
-        true
+        self.orders.pop_front()
     }
 
     /// The pseudo-fields of the request of the last [`Event::Request`].
@@ -216,8 +251,8 @@ impl ServerConnection {
 
     /// How urgent the answer of a request is: what the client has said in a frame (PRIORITY_UPDATE), or else in a field of the request.
     #[must_use]
-    pub fn priority(&self, _key: StreamKey) -> Priority {
-        Priority::default()
+    pub fn priority(&self, key: StreamKey) -> Priority {
+        self.streams.get(key).map_or_else(Priority::default, |stream| stream.priority)
     }
 
     /// What this side says of itself.
@@ -226,81 +261,144 @@ impl ServerConnection {
         &self.settings
     }
 
-    /// How many requests are held.
+    /// How many streams of requests there are: those that are held, those whose head has not come, those of which something
+    /// waits to be sent.
     #[must_use]
     pub fn streams(&self) -> usize {
-        0
+        self.streams.len()
     }
 
     /// Whether the client is in the middle of something that is no request yet: it has not said its settings, or a head is not
     /// whole.
     #[must_use]
     pub fn is_expecting(&self) -> bool {
-        false
+        !self.unidirectional.has_settings() || self.awaited > 0
     }
 
     /// Whether any request has begun.
     #[must_use]
     pub fn has_begun(&self) -> bool {
-        false
+        self.requests.has_any()
     }
 
     /// Whether a stream was reset by either side, or is forgotten: the client gets nothing any more of what is sent.
     #[must_use]
-    pub fn is_reset(&self, _key: StreamKey) -> bool {
-        true
-    }
-
-    /// Puts a head behind what waits to be sent on a stream; the number of its bytes. Fields about the connection are left out. `ends`
-    /// says that no body follows. Nothing happens on a stream that has had its final head, or is over. It goes with what is sent next, or by
-    /// [`ServerConnection::flush`].
-    pub fn send_head(&mut self, _key: StreamKey, _head: &ResponseHead, _ends: bool) -> usize {
-        0
-    }
-
-    /// Sends as much of a body as may go; how much that was. `ends` says that no more follows, which is sent with the last of it. Whoever could
-    /// not send all tries again with the rest, and with nothing less than that, when QUIC says that the stream is writable: the client
-    /// has been told of a frame of all these bytes.
-    pub fn send_data(&mut self, _key: StreamKey, _bytes: &[u8], _ends: bool, _half: &mut impl SendHalf) -> usize {
-        0
-    }
-
-    /// Ends a message with trailers: lines of HTTP/1 without the empty one. Those that may not be there are left out.
-    pub fn send_trailers(&mut self, _key: StreamKey, _lines: &[u8], _half: &mut impl SendHalf) {}
-
-    /// Ends a message, unless it has ended.
-    pub fn end(&mut self, _key: StreamKey, _half: &mut impl SendHalf) {}
-
-    /// Whether nothing more is to be put on a stream. Some of it may still wait for [`ServerConnection::flush`].
-    #[must_use]
-    pub fn has_sent_all(&self, _key: StreamKey) -> bool {
-        true
+    pub fn is_reset(&self, key: StreamKey) -> bool {
+        self.streams.get(key).is_none_or(|stream| stream.reset.is_some())
     }
 
     /// Lets go of a stream. If its answer is not whole, it is reset with `code`. If it is and the request is not, the client need not send the
     /// rest (RFC 9114 section 4.1: STOP_SENDING with `H3_NO_ERROR`). What waits to be sent goes still.
-    pub fn release(&mut self, _key: StreamKey, _code: ErrorCode) {}
+    pub fn release(&mut self, key: StreamKey, code: ErrorCode) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        stream.is_held = false;
+        let code = match stream.sending {
+            Sending::Awaited | Sending::Body => {
+                self.orders.push_back(Order::Reset { stream: key.id(), code });
+                stream.sending = Sending::Over;
+                code
+            }
+            Sending::Ended | Sending::Over => ErrorCode::NO_ERROR,
+        };
+        if stream.receiving != Receiving::Ended {
+            stream.receiving = Receiving::Ended;
+            self.orders.push_back(Order::Stop { stream: key.id(), code });
+        }
+        if stream.sending == Sending::Ended {
+            self.order_flush(key);
+        } else {
+            self.streams.remove(key);
+        }
+    }
 
     /// Tells the client that the connection is to end. Requests that it begins before it knows are served.
-    pub fn begin_leaving(&mut self) {}
+    pub fn begin_leaving(&mut self) {
+        if self.leaving == Leaving::No {
+            self.leaving = Leaving::Announced;
+            self.goaway(LAST_STREAM);
+        }
+    }
 
     /// Tells the client which request is the last one that is served: some time after [`ServerConnection::begin_leaving`], as HTTP/3
     /// has no answer to that.
-    pub fn leave(&mut self) {}
+    pub fn leave(&mut self) {
+        if !matches!(self.leaving, Leaving::Done { .. }) {
+            let end = StreamId((self.requests.next() << 2).min(LAST_STREAM));
+            self.leaving = Leaving::Done { end };
+            self.goaway(end.0);
+        }
+    }
+
+    /// RFC 9114 section 5.2.
+    fn goaway(&mut self, end: u64) {
+        let mut payload = Vec::new();
+        frame::write_number(&mut payload, end);
+        FrameHeader { kind: kind::GOAWAY, length: payload.len() as u64 }.write(&mut self.control_pending);
+        self.control_pending.extend_from_slice(&payload);
+        self.orders.extend(self.control.map(Order::Flush));
+    }
 
     /// Whether the client was told that the connection is to end.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
-        false
+        self.leaving != Leaving::No
     }
 
     /// Whether nothing is left to be done but to send what waits: then the connection may be closed with `H3_NO_ERROR`, once QUIC has
     /// sent it.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        false
+        matches!(self.leaving, Leaving::Done { .. }) && self.streams.len() == 0
     }
 
     /// Gives memory back that a connection without requests does not need.
-    pub fn rest(&mut self) {}
+    pub fn rest(&mut self) {
+        self.streams.rest();
+        self.orders.shrink_to_fit();
+        self.trailers = Vec::new();
+    }
+
+    /// Resets a stream for what the client has sent on it.
+    fn stream_error(&mut self, key: StreamKey, code: ErrorCode) -> Result<Option<Event>, ConnectionError> {
+        let is_held = self.cut(key, code, code);
+        self.calm.spend(Cost::StreamError)?;
+        Ok(is_held.then_some(Event::Reset { stream: key, code, by_peer: false }))
+    }
+
+    /// Has nothing go any more either way, as far as it would: what this side sends is reset with `sending`, what the client sends is
+    /// stopped with `receiving`. Whether somebody holds the stream; if nobody does, it is forgotten.
+    fn cut(&mut self, key: StreamKey, sending: ErrorCode, receiving: ErrorCode) -> bool {
+        let Some(stream) = self.streams.get_mut(key) else { return false };
+        if stream.sending != Sending::Over {
+            stream.sending = Sending::Over;
+            self.orders.push_back(Order::Reset { stream: key.id(), code: sending });
+        }
+        if stream.receiving == Receiving::Awaited {
+            self.awaited -= 1;
+        }
+        if stream.receiving != Receiving::Ended {
+            stream.receiving = Receiving::Ended;
+            self.orders.push_back(Order::Stop { stream: key.id(), code: receiving });
+            if !stream.section.is_empty() {
+                self.decoder.cancel(key.id().0);
+            }
+        }
+        stream.section = Vec::new();
+        stream.pending = Vec::new();
+        stream.owed = 0;
+        stream.reset.get_or_insert(receiving);
+        let is_held = stream.is_held;
+        if !is_held {
+            self.streams.remove(key);
+        }
+        is_held
+    }
+
+    /// Tells the transport that something waits on a stream, once.
+    fn order_flush(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if !std::mem::replace(&mut stream.is_flush_ordered, true) {
+            self.orders.push_back(Order::Flush(key.id()));
+        }
+    }
 }
