@@ -145,6 +145,37 @@ fn no_request_is_lost_in_a_reload() {
     assert!(report.contains("6000 succeeded, 0 failed, 0 errored"), "{report}");
 }
 
+#[test]
+fn a_slow_download_outlasts_an_upgrade() {
+    const BYTES: usize = 6 << 20;
+    let body = "0123456789abcdef".repeat(BYTES / 16);
+    let (sent, front) = (body.clone(), free_address());
+    let origin = Origin::answering(move |_| ok(&sent));
+    let edge = Edge::start(&format!(
+        "defaults\n mode http\n timeout client 20s\n timeout server 20s\n timeout connect 5s\n\
+         listen site\n bind {front} proto h2\n server s1 {}\n",
+        origin.address
+    ));
+    let url = format!("http://{front}/");
+    let loading: Vec<_> = (0..4)
+        .map(|_| {
+            let url = url.clone();
+            std::thread::spawn(move || curl(&[&url, "--limit-rate", "2M"], b""))
+        })
+        .collect();
+    wait_until("all downloads have begun", || origin.heads().len() == 4);
+    let former = edge.workers();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let output = program.args(["upgrade", "--pid", &edge.pid().to_string()]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(loading.iter().all(|download| !download.is_finished()), "they are still under way");
+    for download in loading {
+        let got = download.join().unwrap();
+        assert!(got.ends_with(&body), "{} bytes", got.len());
+    }
+    wait_until("the former worker has ended", || edge.workers() != former && edge.workers().len() == 1);
+}
+
 /// A certificate with its key for `localhost`, in a file that lies in this folder.
 fn certificate(folder: &std::path::Path) -> String {
     let (key, crt) = (folder.join("key.pem"), folder.join("crt.pem"));
