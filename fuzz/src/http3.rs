@@ -123,7 +123,7 @@ fn run(settings: Settings, data: &[u8], cut: usize) -> Story {
                 return story;
             }
         }
-        if number % 3 == 0 && !held.is_empty() {
+        if number.is_multiple_of(3) && !held.is_empty() {
             answer(&mut machine, held.remove(0), number);
         }
         if number == 40 {
@@ -206,7 +206,7 @@ fn answer(machine: &mut ServerConnection, key: StreamKey, number: usize) {
             break;
         }
     }
-    machine.send_trailers(key, if number % 2 == 0 { b"x-check: 1\r\n" } else { b"" }, &mut half);
+    machine.send_trailers(key, if number.is_multiple_of(2) { b"x-check: 1\r\n" } else { b"" }, &mut half);
     while !machine.flush(key.id(), &mut half) {}
     machine.release(key, ErrorCode::REQUEST_CANCELLED);
     assert!(machine.is_reset(key), "it is forgotten");
