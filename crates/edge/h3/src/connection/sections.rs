@@ -3,11 +3,10 @@
 use h2h3::{DecodeError, HeaderLimits, Indexing, Priority};
 use http::{FieldError, FieldwiseRequest, Method, RequestHead, request_body_length};
 
-use super::{Event, Order, ServerConnection};
+use super::{Event, Order, ServerConnection, send::write_section};
 use crate::{
     calm::Cost,
     error::{ConnectionError, ErrorCode},
-    frame::{FrameHeader, kind},
     qpack,
     streams::{Receiving, Sending, StreamKey},
 };
@@ -108,13 +107,11 @@ impl ServerConnection {
 
     /// Answers 431 (RFC 6585 section 5) and has the client send no body.
     fn refuse_head(&mut self, key: StreamKey) -> Result<Option<Event>, ConnectionError> {
-        let mut section = Vec::new();
-        qpack::begin(&mut section);
-        qpack::field(&mut section, b":status", b"431", Indexing::Plain);
-        qpack::field(&mut section, b"content-length", b"0", Indexing::Plain);
         let Some(stream) = self.streams.get_mut(key) else { return Ok(None) };
-        FrameHeader { kind: kind::HEADERS, length: section.len() as u64 }.write(&mut stream.pending);
-        stream.pending.extend_from_slice(&section);
+        write_section(&mut stream.pending, |section| {
+            qpack::field(section, b":status", b"431", Indexing::Plain);
+            qpack::field(section, b"content-length", b"0", Indexing::Plain);
+        });
         (stream.sending, stream.receiving) = (Sending::Ended, Receiving::Ended);
         self.awaited -= 1;
         self.orders.push_back(Order::Stop { stream: key.id(), code: ErrorCode::NO_ERROR });

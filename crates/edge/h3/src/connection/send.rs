@@ -5,7 +5,7 @@ use http::{HeaderId, ResponseHead};
 
 use super::{Order, OwnStream, SendHalf, ServerConnection};
 use crate::{
-    frame::{FrameHeader, kind},
+    frame::{FrameHeader, kind, write_number},
     qpack,
     streams::{Sending, Stream, StreamId, StreamKey},
 };
@@ -28,12 +28,23 @@ fn indexing(id: HeaderId) -> Option<Indexing> {
 }
 
 /// Appends a HEADERS frame with what `write` appends to a section.
-fn write_section(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    let mut section = Vec::with_capacity(256);
-    qpack::begin(&mut section);
-    write(&mut section);
-    FrameHeader { kind: kind::HEADERS, length: section.len() as u64 }.write(out);
-    out.extend_from_slice(&section);
+pub(super) fn write_section(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    /// The length of nearly all sections is a number of two bytes.
+    const LENGTH_BYTES: usize = 2;
+    out.push(kind::HEADERS as u8);
+    let at = out.len();
+    out.extend_from_slice(&[0; LENGTH_BYTES]);
+    qpack::begin(out);
+    write(out);
+    let length = out.len() - at - LENGTH_BYTES;
+    match (u16::try_from(length), out.get_mut(at..at + LENGTH_BYTES)) {
+        (Ok(length @ ..0x4000), Some(place)) => place.copy_from_slice(&(length | 0x4000).to_be_bytes()),
+        _ => {
+            let mut number = Vec::new();
+            write_number(&mut number, length as u64);
+            out.splice(at..at + LENGTH_BYTES, number);
+        }
+    }
 }
 
 fn write_field(section: &mut Vec<u8>, id: HeaderId, name: &[u8], value: &[u8]) {

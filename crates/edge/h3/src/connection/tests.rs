@@ -76,7 +76,7 @@ fn numbers(numbers: &[u64]) -> Vec<u8> {
 fn fields(section: &[u8]) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    let limits = HeaderLimits { fields: 1_000, bytes: 100_000 };
+    let limits = HeaderLimits { fields: 1_000, bytes: 200_000 };
     let decoded = Decoder::new(0).decode(0, section, &limits, |field| {
         fields.push((text(field.name), text(field.value)));
         Ok::<(), ()>(())

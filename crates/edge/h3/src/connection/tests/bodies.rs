@@ -210,3 +210,17 @@ fn what_breaks_off_does_not_look_whole() {
         assert_eq!(client.machine.streams(), 0);
     }
 }
+
+#[test]
+fn heads_may_be_long() {
+    for length in [50, 16_000, 17_000, 100_000] {
+        let mut client = Client::new();
+        let key = client.begin(0, true);
+        let value = "{".repeat(length);
+        let mut half = Half::default();
+        client.machine.send_head(key, &answer(200, &[("x", &value)]), true);
+        client.machine.flush(StreamId(0), &mut half);
+        let frames = frames(&half.bytes);
+        assert_eq!((frames.len(), &fields(&frames[0].1)[1]), (1, &("x".to_owned(), value)));
+    }
+}
