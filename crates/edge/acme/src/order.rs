@@ -495,7 +495,7 @@ impl Attempt {
             _ => {
                 let own = authorization.challenges.iter().find(|challenge| challenge.kind == kind);
                 let error = own.and_then(|challenge| challenge.error.as_ref());
-                let why = error.map_or_else(|| "it gives no reason".to_owned(), Problem::text);
+                let why = error.map_or_else(|| "it gives no reason".to_owned(), |error| error.text_of_proof(kind));
                 let name = authorization.identifier.value;
                 return Err(Failure::new(format!("the authority does not find the proof of '{name}' ({kind}): {why}")));
             }

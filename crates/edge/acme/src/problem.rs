@@ -57,6 +57,23 @@ impl Problem {
     /// For people: what is wrong, and what to do.
     #[must_use]
     pub fn text(&self) -> String {
+        self.text_with(remedy(self.name()))
+    }
+
+    /// The same of a proof, of the kind that the authority looked for.
+    #[must_use]
+    pub fn text_of_proof(&self, kind: &str) -> String {
+        let is_of_dns = kind.starts_with("dns-");
+        match self.name() {
+            "dns" | "connection" | "unauthorized" | "incorrectResponse" if is_of_dns => self.text_with(Some(
+                "every name server of the domain must show the proof's TXT record: see whether the record was set, and \
+                 whether it had the time to spread",
+            )),
+            name => self.text_with(remedy(name)),
+        }
+    }
+
+    fn text_with(&self, remedy: Option<&str>) -> String {
         let mut text = match (self.name(), &*self.detail) {
             ("", "") => "it gives no reason".to_owned(),
             ("", detail) => detail.to_owned(),
@@ -67,7 +84,7 @@ impl Problem {
             let name = part.identifier.as_ref().map_or("", |named| &named.value);
             let _ = write!(text, "; {name}: {}", part.detail);
         }
-        if let Some(remedy) = remedy(self.name()) {
+        if let Some(remedy) = remedy {
             let _ = write!(text, "; {remedy}");
         }
         // It ends up in a log line.
@@ -145,6 +162,9 @@ mod tests {
             problem.text(),
             "no A record (dns); a.example: x; give the name an A or AAAA record with this machine's public address"
         );
+        let absent = Problem::read(br#"{"type":"urn:ietf:params:acme:error:unauthorized","detail":"no record"}"#);
+        assert!(absent.text_of_proof("dns-01").contains("TXT record"), "{}", absent.text_of_proof("dns-01"));
+        assert!(absent.text_of_proof("http-01").contains("A and AAAA"), "{}", absent.text_of_proof("http-01"));
         assert_eq!(Problem::read(b"<html>").text(), "it gives no reason");
         assert_eq!(Problem::read(br#"{"detail":"a\nb"}"#).text(), "a b");
     }

@@ -1,7 +1,8 @@
 //! Name servers: dnsmasq, and one that says what a test wants it to.
 
 use std::{
-    net::{SocketAddr, UdpSocket},
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
     path::Path,
     process::{Child, Command, Stdio},
     sync::{
@@ -72,7 +73,7 @@ impl Drop for NameServer {
     }
 }
 
-/// A name server that answers every question by a closure, with nothing or with several messages.
+/// A name server that answers every question by a closure, with nothing or with several messages, by UDP and by TCP.
 #[derive(Debug)]
 pub struct Oracle {
     pub address: SocketAddr,
@@ -80,14 +81,20 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    pub fn start(answers: impl Fn(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> Self {
+    pub fn start(answers: impl Fn(&[u8]) -> Vec<Vec<u8>> + Send + Sync + 'static) -> Self {
         let socket = UdpSocket::bind(free_address()).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         let oracle = Self { address: socket.local_addr().unwrap(), stop: Arc::default() };
-        let stop = Arc::clone(&oracle.stop);
+        let listener = TcpListener::bind(oracle.address).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (stop, answers) = (Arc::clone(&oracle.stop), Arc::new(answers));
         thread::spawn(move || {
             let mut question = [0; 2048];
             while !stop.load(SeqCst) {
+                while let Ok((connection, _)) = listener.accept() {
+                    let answers = Arc::clone(&answers);
+                    thread::spawn(move || answer_by_tcp(connection, &*answers));
+                }
                 let Ok((length, from)) = socket.recv_from(&mut question) else { continue };
                 for answer in answers(&question[..length]) {
                     let _ = socket.send_to(&answer, from);
@@ -95,6 +102,24 @@ impl Oracle {
             }
         });
         oracle
+    }
+}
+
+/// Answers what comes on a connection, each message behind its length, until the client has gone.
+fn answer_by_tcp(mut connection: TcpStream, answers: &dyn Fn(&[u8]) -> Vec<Vec<u8>>) {
+    connection.set_nonblocking(false).unwrap();
+    let mut length = [0; 2];
+    while connection.read_exact(&mut length).is_ok() {
+        let mut question = vec![0; usize::from(u16::from_be_bytes(length))];
+        if connection.read_exact(&mut question).is_err() {
+            return;
+        }
+        for answer in answers(&question) {
+            let length = u16::try_from(answer.len()).unwrap().to_be_bytes();
+            if connection.write_all(&[&length, &answer[..]].concat()).is_err() {
+                return;
+            }
+        }
     }
 }
 
