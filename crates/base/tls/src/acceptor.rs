@@ -194,6 +194,13 @@ pub struct Served {
     pub verifier: Arc<Verifier>,
 }
 
+impl Served {
+    /// What clients are spoken with.
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
+    }
+}
+
 /// What a client's hello leads to.
 pub enum Choice {
     /// This certificate, under these settings.

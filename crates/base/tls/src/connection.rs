@@ -23,7 +23,7 @@ use rustls::{
 };
 
 use crate::{
-    acceptor::{Acceptor, Choice},
+    acceptor::{Acceptor, Choice, Verifier},
     blocks::{BLOCK, Block},
     ciphers::name_of,
     connector::Connector,
@@ -66,7 +66,7 @@ struct ServerHandshake {
     server_name: Option<String>,
     offered: Option<Box<Offered>>,
     identity: Arc<Identity>,
-    verifier: Arc<crate::acceptor::Verifier>,
+    verifier: Arc<Verifier>,
     randoms: Randoms,
     /// They are kept.
     secrets: Option<Box<Secrets>>,
@@ -321,15 +321,7 @@ impl Connection {
                 handshaken.server_name = server_name;
                 (handshaken.randoms, handshaken.offered, handshaken.secrets) = (randoms, offered, secrets);
                 handshaken.identity = Some(identity);
-                if verifier.lets_errors_pass()
-                    && let Some(chain) = connection.peer_certificates()
-                    && let Err((distrust, is_of_issuer)) = verifier.judge(chain, now())
-                {
-                    match is_of_issuer {
-                        true => handshaken.peer.issuer_error = (distrust.code(), 1),
-                        false => handshaken.peer.error = distrust.code(),
-                    }
-                }
+                note_let_pass(&mut handshaken, &verifier, &connection);
                 let (secrets, kernel) = connection.dangerous_into_kernel_connection().map_err(wrong)?;
                 (handshaken, Records::of_server(&secrets, kernel)?)
             }
@@ -541,7 +533,20 @@ fn drive(
     }
 }
 
-fn agreed(connection: &rustls::CommonState) -> Result<Handshaken, Failure> {
+/// Notes what was wrong with a client's certificates and let pass.
+pub(crate) fn note_let_pass(handshaken: &mut Handshaken, verifier: &Verifier, connection: &rustls::CommonState) {
+    if verifier.lets_errors_pass()
+        && let Some(chain) = connection.peer_certificates()
+        && let Err((distrust, is_of_issuer)) = verifier.judge(chain, now())
+    {
+        match is_of_issuer {
+            true => handshaken.peer.issuer_error = (distrust.code(), 1),
+            false => handshaken.peer.error = distrust.code(),
+        }
+    }
+}
+
+pub(crate) fn agreed(connection: &rustls::CommonState) -> Result<Handshaken, Failure> {
     let missing = || Failure::Protocol("the handshake is not complete".to_owned());
     let (cipher, cipher_bits) = name_of(connection.negotiated_cipher_suite().ok_or_else(missing)?);
     let chain = connection.peer_certificates().unwrap_or_default();

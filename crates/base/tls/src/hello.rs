@@ -123,7 +123,7 @@ fn is_http(bytes: &[u8]) -> bool {
 }
 
 /// The message, once it is whole; `Some(None)` for one that is malformed.
-fn whole_message(message: &[u8], kept: usize) -> Option<Option<ClientHello>> {
+pub fn whole_message(message: &[u8], kept: usize) -> Option<Option<ClientHello>> {
     let &[kind, a, b, c, ref behind @ ..] = message else { return None };
     let body = behind.get(..u32::from_be_bytes([0, a, b, c]) as usize)?;
     Some(if kind == 1 { read(body, kept) } else { None })

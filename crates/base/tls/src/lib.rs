@@ -21,6 +21,7 @@ mod leniency;
 mod made;
 mod names;
 mod pem;
+pub mod quic;
 mod records;
 mod secrets;
 mod sessions;
