@@ -25,7 +25,8 @@ pub use self::system::{register, set_tcp_fast_open_connect, set_tcp_repair, tcp_
 pub mod workers;
 
 pub use listen::{
-    AcceptMode, Accepted, Acceptor, AcceptorHandle, AcceptorSeed, Address, ConnectionGuard, ListenSpec, Listener, Peer,
+    AcceptMode, Accepted, Acceptor, AcceptorHandle, AcceptorSeed, Address, ConnectionGuard, DatagramSeed,
+    DatagramSocket, DatagramUse, ListenSpec, Listener, Peer,
     Stream, UnixPermissions, abstract_address, abstract_name,
 };
 pub use namespace::{enter_namespace, in_namespace, open_namespace};

@@ -213,8 +213,11 @@ impl<C: Send + 'static> Workers<C> {
                 AcceptMode::ReusePort => {
                     for (place, (index, count)) in eligible.iter().zip(&counts).enumerate() {
                         let sockets = listener.sockets_of(place, eligible.len());
-                        if !sockets.is_empty() {
-                            give(*index, SeedSource::Direct { sockets, count: Arc::clone(count) });
+                        let count = Arc::clone(count);
+                        match spec.address {
+                            _ if sockets.is_empty() => {}
+                            Address::SharedDatagrams(_) => give(*index, SeedSource::Datagrams { sockets, count }),
+                            _ => give(*index, SeedSource::Direct { sockets, count }),
                         }
                     }
                 }

@@ -33,6 +33,8 @@ pub struct Accepts {
     pub descriptor: bool,
     /// Names of hosts.
     pub name: bool,
+    /// `quic4@` and `quic6@`.
+    pub quic: bool,
 }
 
 impl Accepts {
@@ -46,6 +48,7 @@ impl Accepts {
         datagram: false,
         descriptor: true,
         name: false,
+        quic: false,
     };
     /// What stands in `server`.
     pub const SERVER: Self = Self {
@@ -57,6 +60,7 @@ impl Accepts {
         datagram: false,
         descriptor: false,
         name: true,
+        quic: false,
     };
     /// What stands in `source`.
     pub const SOURCE: Self = Self {
@@ -68,6 +72,7 @@ impl Accepts {
         datagram: false,
         descriptor: false,
         name: false,
+        quic: false,
     };
     /// What stands in `log`.
     pub const LOG: Self = Self {
@@ -79,6 +84,7 @@ impl Accepts {
         datagram: true,
         descriptor: true,
         name: true,
+        quic: false,
     };
 }
 
@@ -126,6 +132,8 @@ pub struct Address {
     pub port: Port,
     /// Datagrams rather than a stream.
     pub datagram: bool,
+    /// QUIC over these.
+    pub quic: bool,
 }
 
 impl Address {
@@ -169,10 +177,8 @@ pub fn parse(text: &str, accepts: Accepts, environment: &BTreeMap<String, String
         _ => {}
     }
     let (host, port) = match prefix {
-        "quic4" | "quic6" => {
-            return Err(format!(
-                "unsupported stream protocol for datagram family address '{text}'; QUIC is not there yet."
-            ));
+        "quic4" | "quic6" if !accepts.quic => {
+            return Err(format!("unsupported stream protocol for datagram family address '{text}'; QUIC is not possible here."));
         }
         "sockpair" => {
             return Err(format!("'{text}': pairs of sockets are for HAProxy's own processes and are not supported"));
@@ -183,8 +189,8 @@ pub fn parse(text: &str, accepts: Accepts, environment: &BTreeMap<String, String
         "" if after.starts_with('/') => (Host::Unix(path(after, text, UNIX_PATH_LEN_MAX)?), Port::None),
         _ => {
             let family = match prefix {
-                "ipv4" | "tcp4" | "udp4" => Some(Family::V4),
-                "ipv6" | "tcp6" | "udp6" => Some(Family::V6),
+                "ipv4" | "tcp4" | "udp4" | "quic4" => Some(Family::V4),
+                "ipv6" | "tcp6" | "udp6" | "quic6" => Some(Family::V6),
                 _ => None,
             };
             internet(after, text, family, accepts)?
@@ -196,7 +202,7 @@ pub fn parse(text: &str, accepts: Accepts, environment: &BTreeMap<String, String
     if !datagram && !accepts.stream {
         return Err(format!("stream-type address not acceptable in '{text}'"));
     }
-    Ok(Address { host, port, datagram })
+    Ok(Address { host, port, datagram, quic: prefix.starts_with("quic") })
 }
 
 const PREFIXES: &[&str] = &[

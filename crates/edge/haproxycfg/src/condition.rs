@@ -35,7 +35,7 @@ pub const FEATURES: &[(&str, bool)] = &[
     ("POLL", true),
     ("PRCTL", true),
     ("PROMEX", true),
-    ("QUIC", false),
+    ("QUIC", true),
     ("SLZ", true),
     ("SYSTEMD", true),
     ("TFO", true),

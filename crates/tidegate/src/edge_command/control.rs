@@ -62,6 +62,7 @@ pub fn listed(address: &runtime::Address) -> String {
         runtime::Address::Ip(address) if address.is_ipv4() => format!("ipv4@{address}"),
         runtime::Address::Ip(address) => format!("ipv6@{address}"),
         runtime::Address::Datagrams(address) => format!("udp@{address}"),
+        quic @ runtime::Address::SharedDatagrams(_) => quic.to_string(),
         runtime::Address::Unix(path) => format!("unix@{}", path.display()),
         runtime::Address::Abstract(name) => format!("abns@{name}"),
         runtime::Address::Inherited(number) => format!("fd@{number}"),

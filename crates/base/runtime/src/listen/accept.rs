@@ -148,12 +148,26 @@ pub struct AcceptorSeed {
 pub(crate) enum SeedSource {
     Direct { sockets: Vec<Arc<Socket>>, count: Arc<Count> },
     Handed { connections: mpsc::Receiver<Accepted>, registration: Registration, sockets: Vec<Arc<Socket>> },
+    Datagrams { sockets: Vec<Arc<Socket>>, count: Arc<Count> },
 }
 
 impl AcceptorSeed {
     /// What it listens on.
     pub fn spec(&self) -> &Arc<ListenSpec> {
         &self.spec
+    }
+
+    /// This worker's sockets of an address of [`Address::SharedDatagrams`](super::Address::SharedDatagrams).
+    ///
+    /// # Errors
+    /// The seed itself, if it is one for connections.
+    pub fn into_datagrams(self) -> Result<DatagramSeed, Self> {
+        match self.source {
+            SeedSource::Datagrams { sockets, count } => {
+                Ok(DatagramSeed { spec: self.spec, sockets, count, in_use: self.in_use })
+            }
+            source => Err(Self { source, ..self }),
+        }
     }
 
     /// Starts accepting. Must be called on the worker's thread, inside its runtime.
@@ -173,6 +187,7 @@ impl AcceptorSeed {
             SeedSource::Handed { connections, registration, sockets } => {
                 (Source::Handed(connections), sockets, Some(registration))
             }
+            SeedSource::Datagrams { .. } => return Err(io::ErrorKind::Unsupported.into()),
         };
         let control = Rc::new(Control {
             state: Cell::new(State::Running),
@@ -185,6 +200,71 @@ impl AcceptorSeed {
             in_use: RefCell::new(Some(self.in_use)),
         });
         Ok(Acceptor { spec: self.spec, max_accept: self.max_accept, control, source })
+    }
+}
+
+/// One worker's sockets for datagrams. A load that listens on the same address brings the same sockets again: what is known of their
+/// senders goes on.
+#[derive(Debug)]
+pub struct DatagramSeed {
+    spec: Arc<ListenSpec>,
+    sockets: Vec<Arc<Socket>>,
+    count: Arc<Count>,
+    in_use: InUse,
+}
+
+impl DatagramSeed {
+    /// What it listens on.
+    #[must_use]
+    pub fn spec(&self) -> &Arc<ListenSpec> {
+        &self.spec
+    }
+
+    /// The sockets, which do not block.
+    #[must_use]
+    pub fn sockets(&self) -> Vec<DatagramSocket> {
+        self.sockets.iter().map(|socket| DatagramSocket(Arc::clone(socket))).collect()
+    }
+
+    /// What is to be held as long as this load is served.
+    #[must_use]
+    pub fn into_use(self) -> DatagramUse {
+        DatagramUse { count: self.count, _in_use: self.in_use }
+    }
+}
+
+/// A UDP socket of a worker.
+#[derive(Clone, Debug)]
+pub struct DatagramSocket(Arc<Socket>);
+
+impl DatagramSocket {
+    /// Whether it is the very same socket.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// A descriptor of its own.
+    ///
+    /// # Errors
+    /// When there is none left.
+    pub fn try_clone(&self) -> io::Result<OwnedFd> {
+        self.0.try_clone()
+    }
+}
+
+/// A load that a worker serves from its UDP sockets. Until the last of these is gone, the load before is in use.
+#[derive(Debug)]
+pub struct DatagramUse {
+    count: Arc<Count>,
+    _in_use: InUse,
+}
+
+impl DatagramUse {
+    /// Counts a connection as the worker's.
+    #[must_use]
+    pub fn count(&self) -> ConnectionGuard {
+        ConnectionGuard::new(&self.count)
     }
 }
 

@@ -95,7 +95,7 @@ impl StagedSocket {
 /// Makes one socket for `spec`. Nothing that another process can see is replaced until it is committed.
 pub(crate) fn stage(spec: &ListenSpec) -> Result<StagedSocket, BindError> {
     match &spec.address {
-        Address::Ip(address) | Address::Datagrams(address) => {
+        Address::Ip(address) | Address::Datagrams(address) | Address::SharedDatagrams(address) => {
             let kind = if matches!(spec.address, Address::Ip(_)) { Type::STREAM } else { Type::DGRAM };
             let socket = match &spec.namespace {
                 None => stage_inet(spec, *address, kind)?,
@@ -213,7 +213,7 @@ pub(crate) fn update(socket: &OwnedFd, old: &ListenSpec, new: &ListenSpec) -> Re
         set_permissions(new, path)?;
     }
     set_options(new, &socket)?;
-    let has_queue = !matches!(new.address, Address::Datagrams(_));
+    let has_queue = !matches!(new.address, Address::Datagrams(_) | Address::SharedDatagrams(_));
     if has_queue && old.backlog != new.backlog { listen(new, &socket) } else { Ok(()) }
 }
 

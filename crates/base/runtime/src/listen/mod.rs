@@ -8,7 +8,9 @@ mod spec;
 mod table;
 mod threads;
 
-pub use accept::{Accepted, Acceptor, AcceptorHandle, AcceptorSeed, Peer, Stream};
+pub use accept::{
+    Accepted, Acceptor, AcceptorHandle, AcceptorSeed, DatagramSeed, DatagramSocket, DatagramUse, Peer, Stream,
+};
 pub(crate) use accept::{NoConnection, SeedSource, accept_one};
 pub use bind::BindError;
 pub(crate) use bind::{begin, plain};

@@ -73,6 +73,8 @@ impl ListenSpec {
     pub fn effective_mode(&self) -> AcceptMode {
         match (&self.address, self.mode) {
             (Address::Ip(_), mode) => mode,
+            // Each worker has connections of its own, which it alone knows.
+            (Address::SharedDatagrams(_), _) => AcceptMode::ReusePort,
             (_, AcceptMode::ReusePort) => AcceptMode::Shared,
             (_, mode) => mode,
         }
@@ -123,6 +125,9 @@ pub enum Address {
     /// UDP over IPv4 or IPv6: one socket, which is bound and kept as others are, and read by whoever takes it from
     /// [`Listener::descriptors`](crate::Listener::descriptors). Workers get no share of it.
     Datagrams(SocketAddr),
+    /// UDP over IPv4 or IPv6 with a socket for each worker, which all share the port: a worker gets its own by
+    /// [`AcceptorSeed::into_datagrams`](crate::AcceptorSeed::into_datagrams).
+    SharedDatagrams(SocketAddr),
     /// A unix socket with a file.
     Unix(PathBuf),
     /// A unix socket in the abstract name space (`abns@`); the name without its leading zero byte. Clients connect to
@@ -139,6 +144,8 @@ impl fmt::Display for Address {
         match self {
             Self::Ip(address) => address.fmt(formatter),
             Self::Datagrams(address) => write!(formatter, "udp@{address}"),
+            Self::SharedDatagrams(address) if address.is_ipv4() => write!(formatter, "quic4@{address}"),
+            Self::SharedDatagrams(address) => write!(formatter, "quic6@{address}"),
             Self::Unix(path) => write!(formatter, "unix@{}", path.display()),
             Self::Abstract(name) => write!(formatter, "abns@{name}"),
             Self::Inherited(number) => write!(formatter, "fd@{number}"),

@@ -103,6 +103,7 @@ impl Inherited {
         let address = match &spec.address {
             Address::Ip(address) => ip_key(*address),
             Address::Datagrams(address) => format!("udp@{}", ip_key(*address)),
+            Address::SharedDatagrams(address) => format!("quic@{}", ip_key(*address)),
             Address::Unix(path) => format!("unix@{}", path.display()),
             Address::Abstract(name) => format!("abns@{name}"),
             Address::Inherited(_) | Address::SocketPair(_) => return None,

@@ -152,6 +152,8 @@ pub fn address(address: &BindAddress) -> String {
     match address {
         BindAddress::Inet(address) if address.is_ipv4() => format!("ipv4@{address}"),
         BindAddress::Inet(address) => format!("ipv6@{address}"),
+        BindAddress::Quic(address) if address.is_ipv4() => format!("quic4@{address}"),
+        BindAddress::Quic(address) => format!("quic6@{address}"),
         BindAddress::Unix(path) => format!("unix@{path}"),
         BindAddress::Abstract(name) => format!("abns@{name}"),
         BindAddress::Descriptor(number) => format!("fd@{number}"),

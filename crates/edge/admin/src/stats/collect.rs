@@ -228,7 +228,7 @@ fn listener_view(proxy: &LiveProxy, index: usize, listener: &LiveListener, pause
         sessions,
         sessions_limit: limit,
         place: match bind.map(|bind| &bind.address) {
-            Some(BindAddress::Inet(address)) => Place::Inet(*address),
+            Some(BindAddress::Inet(address) | BindAddress::Quic(address)) => Place::Inet(*address),
             Some(BindAddress::Unix(path) | BindAddress::Abstract(path)) => Place::Unix(path.clone()),
             Some(BindAddress::Descriptor(_)) | None => Place::Unknown,
         },

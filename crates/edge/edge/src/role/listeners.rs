@@ -129,6 +129,7 @@ fn line_backlog(proxy: &Proxy, bind: &Bind) -> Option<u32> {
 fn spec(owner: Owner, backlog: Option<u32>, bind: &Bind) -> ListenSpec {
     let address = match &bind.address {
         BindAddress::Inet(address) => Address::Ip(*address),
+        BindAddress::Quic(address) => Address::SharedDatagrams(*address),
         BindAddress::Unix(path) => Address::Unix(path.into()),
         BindAddress::Abstract(name) => Address::Abstract(name.clone()),
         BindAddress::Descriptor(number) => Address::Inherited(*number),

@@ -1,5 +1,7 @@
 //! `bind` lines and `stats socket`.
 
+mod quic;
+
 use crate::{
     address::{Accepts, Host, Port},
     args,
@@ -74,8 +76,17 @@ pub fn parse(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<ParsedB
         draft.bind.accept = AcceptMode::Shared;
     }
     words(scope, line, index + 1, &mut draft)?;
-    draft.bind.tls = tls::bind::finish(scope, line, &draft.tls).map_err(|problem| in_bind(scope, line, problem))?;
-    let binds = addresses.into_iter().map(|address| Bind { address, ..draft.bind.clone() }).collect();
+    let tls = tls::bind::finish(scope, line, &draft.tls).map_err(|problem| in_bind(scope, line, problem))?;
+    let over_quic = if addresses.iter().any(is_quic) {
+        quic::check(&draft).and_then(|()| quic::tls(tls.as_deref())).map_err(|problem| in_bind(scope, line, problem.at(index)))?
+    } else {
+        None
+    };
+    let binds = addresses.into_iter().map(|address| {
+        let tls = if is_quic(&address) { over_quic.clone() } else { tls.clone() };
+        Bind { address, tls, ..draft.bind.clone() }
+    });
+    let binds = binds.collect();
     Ok(ParsedBinds { binds, expose_fd_listeners: draft.expose_fd_listeners, severity: draft.severity })
 }
 
@@ -119,6 +130,10 @@ pub(crate) fn words(
     Ok(())
 }
 
+fn is_quic(address: &BindAddress) -> bool {
+    matches!(address, BindAddress::Quic(_))
+}
+
 fn in_bind(scope: &Scope<'_>, line: &Line, problem: Problem) -> Problem {
     let section = scope.section_word();
     Problem { message: format!("'bind {}' in section '{section}' : {}", line.word(1), problem.message), ..problem }
@@ -126,6 +141,7 @@ fn in_bind(scope: &Scope<'_>, line: &Line, problem: Problem) -> Problem {
 
 fn addresses(scope: &mut Scope<'_>, line: &Line, index: usize, prefixed: bool) -> Result<Vec<BindAddress>, Problem> {
     let mut addresses = Vec::new();
+    let accepts = Accepts { quic: scope.in_proxy(), ..Accepts::BIND };
     let (mut offset, mut counted) = (0, 0);
     for text in line.word(index).split(',') {
         let range = offset..offset + text.len();
@@ -141,10 +157,11 @@ fn addresses(scope: &mut Scope<'_>, line: &Line, index: usize, prefixed: bool) -
                 range.clone(),
             )
         };
-        let address = scope.address(text, Accepts::BIND).map_err(problem)?;
+        let address = scope.address(text, accepts).map_err(problem)?;
         match (address.host, address.port) {
             (Host::Ip(ip), Port::Range(low, high)) => {
-                addresses.extend((low..=high).map(|port| BindAddress::Inet((ip, port).into())));
+                let kind = if address.quic { BindAddress::Quic } else { BindAddress::Inet };
+                addresses.extend((low..=high).map(|port| kind((ip, port).into())));
             }
             (Host::Unix(path), _) => {
                 let prefix = scope.state.global.unix_bind.prefix.as_deref().filter(|_| prefixed);
@@ -205,6 +222,7 @@ pub fn flag(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut BindD
     match line.word(*index) {
         "accept-proxy" => bind.accept_proxy = true,
         "defer-accept" => bind.defer_accept = true,
+        "quic-force-retry" => bind.quic_force_retry = true,
         "tfo" => bind.tfo = true,
         "transparent" => bind.transparent = true,
         "v4v6" => bind.v6only = Some(false),

@@ -15,4 +15,5 @@ pub mod sections;
 pub mod server;
 pub mod source;
 pub mod tls;
+pub mod quic;
 pub mod tune;

@@ -33,6 +33,7 @@ const NAME_SERVER: Accepts = Accepts {
     datagram: true,
     descriptor: false,
     name: false,
+    quic: false,
 };
 
 /// `resolvers`.

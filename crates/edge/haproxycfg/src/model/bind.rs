@@ -51,6 +51,8 @@ pub struct Bind {
     pub threads: Vec<u32>,
     /// `ssl`.
     pub tls: Option<Arc<BindTls>>,
+    /// `quic-force-retry`.
+    pub quic_force_retry: bool,
 }
 
 /// Which HTTP a listening socket speaks.
@@ -80,6 +82,8 @@ pub struct UnixOptions {
 pub enum BindAddress {
     /// TCP.
     Inet(SocketAddr),
+    /// `quic4@` or `quic6@`: QUIC over UDP.
+    Quic(SocketAddr),
     /// `unix@path` or a path.
     Unix(String),
     /// `abns@name`.
@@ -100,6 +104,8 @@ impl BindAddress {
     pub fn written(&self) -> String {
         match self {
             Self::Inet(address) => address.to_string(),
+            Self::Quic(address) if address.is_ipv4() => format!("quic4@{address}"),
+            Self::Quic(address) => format!("quic6@{address}"),
             Self::Unix(path) => path.clone(),
             Self::Abstract(name) => format!("abns@{name}"),
             Self::Descriptor(number) => format!("fd@{number}"),

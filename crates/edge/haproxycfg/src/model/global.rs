@@ -75,6 +75,8 @@ pub struct Global {
     pub set_vars: Vec<SetVariable>,
     /// The environment, on which `setenv`, `presetenv` and the others have acted.
     pub environment: BTreeMap<String, String>,
+    /// `cluster-secret`.
+    pub cluster_secret: Option<String>,
     /// The `tune.*` settings.
     pub tune: Tune,
     /// `tune.ssl.*`.

@@ -27,6 +27,8 @@ pub struct Tune {
     pub sndbuf_server: usize,
     /// `tune.h2.*`.
     pub h2: TuneHttp2,
+    /// `tune.quic.*`.
+    pub quic: TuneQuic,
     /// `tune.vars.*-max-size`: bytes; 0 is no limit. Order: global, proc, sess, txn, reqres.
     pub vars_max_size: [usize; 5],
     /// `maxcomprate`: bytes a second; 0 is no limit.
@@ -68,6 +70,30 @@ pub struct TuneHttp2 {
     pub is_without_websockets: bool,
 }
 
+/// `tune.quic.frontend.*` and `tune.quic.retry-threshold`.
+#[derive(Clone, Copy, Debug)]
+pub struct TuneQuic {
+    /// `tune.quic.frontend.conn-tx-buffers.limit`: buffers that wait on a connection until they are acknowledged.
+    pub send_buffers_max: u32,
+    /// `tune.quic.frontend.max-idle-timeout`.
+    pub idle_timeout: std::time::Duration,
+    /// `tune.quic.frontend.max-streams-bidi`.
+    pub streams_max: u32,
+    /// `tune.quic.retry-threshold`: handshakes.
+    pub retry_threshold: u32,
+}
+
+impl Default for TuneQuic {
+    fn default() -> Self {
+        Self {
+            send_buffers_max: 30,
+            idle_timeout: std::time::Duration::from_secs(30),
+            streams_max: 100,
+            retry_threshold: 100,
+        }
+    }
+}
+
 impl Default for TuneHttp2 {
     fn default() -> Self {
         Self {
@@ -96,6 +122,7 @@ impl Default for Tune {
             sndbuf_client: 0,
             sndbuf_server: 0,
             h2: TuneHttp2::default(),
+            quic: TuneQuic::default(),
             vars_max_size: [0; 5],
             compression_rate_max: 0,
             compression_cpu_max: 100,

@@ -149,8 +149,11 @@ pub const KEYWORDS: &[Keyword] = &[
         )
         .bind(bind::proto),
     word("quic-force-retry", "")
-        .doc("Verifies addresses of QUIC clients.", "bind quic4@:443 ssl crt site.pem quic-force-retry")
-        .not_yet("comes with QUIC"),
+        .doc(
+            "Has every QUIC client prove its address by a Retry packet before anything is done for it (experimental).",
+            "bind quic4@:443 ssl crt site.pem alpn h3 quic-force-retry",
+        )
+        .bind(bind::flag),
     word("severity-output", "<format>")
         .doc(
             "Severity in messages of the statistics socket.",

@@ -1,13 +1,13 @@
 //! The `global` section.
 
 use super::{Group, Keyword};
-use crate::keywords::{acme, global, tls::global as secure, tune};
+use crate::keywords::{acme, global, quic, tls::global as secure, tune};
 
 const DH: &str = "keys are exchanged by elliptic curves alone";
 const LUA: &str = "there is no Lua here, so nothing depends on it";
 const ZLIB: &str = "compression does not use zlib";
 const POLLER: &str = "the runtime polls with epoll and needs no choice";
-const QUIC: &str = "QUIC is not there yet";
+const QUIC: &str = "QUIC is not spoken with servers";
 const DEVICES: &str = "device detection is a commercial library that HAProxy has to be built with";
 
 const fn global(name: &'static str, arguments: &'static str) -> Keyword {
@@ -46,8 +46,12 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("Spreads the closing of idle connections over this time at a soft stop.", "close-spread-time 10s")
         .harmless("idle connections are closed at once when it stops"),
     global("cluster-secret", "<secret>")
-        .doc("Secret that QUIC tokens are made of.", "cluster-secret s3cr3t")
-        .harmless(QUIC),
+        .doc(
+            "Secret that QUIC's tokens are made of, so that other processes and machines know them too; without it \
+             each process has its own (experimental).",
+            "cluster-secret s3cr3t",
+        )
+        .line(quic::cluster_secret),
     global("cpu-map", "[auto:]<process>[/<thread>] <cpu>...")
         .doc("Binds workers to cores.", "cpu-map auto:1/1-4 0-3")
         .line(global::cpu_map),
@@ -404,17 +408,29 @@ pub const KEYWORDS: &[Keyword] = &[
         )
         .harmless(QUIC),
     tune("tune.quic.frontend.conn-tx-buffers.limit", "<number>")
-        .doc("Buffers of a QUIC connection.", "tune.quic.frontend.conn-tx-buffers.limit 30")
-        .harmless(QUIC),
+        .doc(
+            "Buffers (tune.bufsize) that may wait on a QUIC connection until the client has acknowledged them (experimental).",
+            "tune.quic.frontend.conn-tx-buffers.limit 30",
+        )
+        .line(quic::tune),
     tune("tune.quic.frontend.max-idle-timeout", "<time>")
-        .doc("Idle time of QUIC connections.", "tune.quic.frontend.max-idle-timeout 30s")
-        .harmless(QUIC),
+        .doc(
+            "How long a QUIC connection may be silent (experimental).",
+            "tune.quic.frontend.max-idle-timeout 30s",
+        )
+        .line(quic::tune),
     tune("tune.quic.frontend.max-streams-bidi", "<number>")
-        .doc("Streams of a QUIC connection.", "tune.quic.frontend.max-streams-bidi 100")
-        .harmless(QUIC),
+        .doc(
+            "Requests at a time on a QUIC connection (experimental).",
+            "tune.quic.frontend.max-streams-bidi 100",
+        )
+        .line(quic::tune),
     tune("tune.quic.retry-threshold", "<number>")
-        .doc("Open QUIC handshakes after which addresses are verified.", "tune.quic.retry-threshold 100")
-        .harmless(QUIC),
+        .doc(
+            "Unfinished QUIC handshakes of a worker from which on clients have to prove their addresses (experimental).",
+            "tune.quic.retry-threshold 100",
+        )
+        .line(quic::tune),
     tune("tune.rcvbuf.client", "<bytes>")
         .doc("Receive buffer of client sockets; 0 is the system's.", "tune.rcvbuf.client 65536")
         .line(tune::socket_buffer),

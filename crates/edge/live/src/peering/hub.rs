@@ -256,7 +256,7 @@ fn target(section: &model::Peers, peer: &model::Peer, listener: Option<&Listener
             Some(BindAddress::Inet(address)) => Target::Inet(*address),
             Some(BindAddress::Unix(path)) => Target::Unix(path.into()),
             Some(BindAddress::Abstract(name)) => Target::Abstract(name.clone()),
-            Some(BindAddress::Descriptor(_)) => {
+            Some(BindAddress::Descriptor(_) | BindAddress::Quic(_)) => {
                 let socket = listener.and_then(|listener| listener.descriptors().next());
                 let address = socket.and_then(|socket| SockRef::from(&socket.as_fd()).local_addr().ok());
                 address.and_then(|address| address.as_socket()).map_or(Target::Unresolved, Target::Inet)

@@ -1,0 +1,29 @@
+//! QUIC (RFC 9000) for servers, by quinn-proto, of which nobody else but `tls` names a type.
+//!
+//! ```text
+//!  UDP socket of a worker ──▶ Endpoint::receive ──▶ whose connection is it? (ids)
+//!       ▲                          │ its own ──▶ Endpoint::handle ──▶ the inbox of a Connection, whose task is woken
+//!       │                          │                            └──▶ Arrival: accept, retry, refuse or ignore
+//!       │                          └ another's ──▶ whoever runs workers hands it on
+//!       └──────────── Connection::flush
+//! ```
+//!
+//! All workers share a port; the kernel gives a datagram to one of their sockets by a hash of the addresses. A client that moves to
+//! another address, or an address that another process serves now, breaks that: so the ids of connections name process and worker
+//! ([`Origin`]), and a datagram that came to the wrong place is handed on.
+//!
+//! Everything here belongs to one thread. The time is an argument.
+
+mod connection;
+mod endpoint;
+mod ids;
+mod settings;
+mod socket;
+
+pub use self::{
+    connection::{Connection, Event, Lost, ReadOutcome},
+    endpoint::{Arrival, Endpoint},
+    ids::{ID_BYTES, Origin},
+    settings::{Keys, Settings, Terms},
+    socket::{Datagram, UdpSocket},
+};
