@@ -46,6 +46,12 @@ impl Incoming {
         self.has_ended
     }
 
+    /// How many bytes wait to be asked for.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Whether nothing waits to be asked for.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -41,6 +41,7 @@ mod rules;
 mod scene;
 mod size;
 mod stream_actions;
+mod streams;
 mod tcp;
 mod transaction;
 mod varnish_log;

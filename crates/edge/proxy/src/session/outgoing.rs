@@ -7,19 +7,24 @@ use http::{ChunkPart, ChunkedDecoder, Limits};
 
 /// What puts bodies into frames.
 pub trait Framer {
+    /// Names a stream.
+    type Key: Copy + std::fmt::Debug;
+
     /// Sends as much as may go; how much that was. `ends` says that no more follows.
-    fn send_data(&mut self, key: StreamKey, bytes: &[u8], ends: bool) -> usize;
+    fn send_data(&mut self, key: Self::Key, bytes: &[u8], ends: bool) -> usize;
 
     /// Ends a message with trailers.
-    fn send_trailers(&mut self, key: StreamKey, lines: &[u8]);
+    fn send_trailers(&mut self, key: Self::Key, lines: &[u8]);
 
     /// Ends a message.
-    fn end(&mut self, key: StreamKey);
+    fn end(&mut self, key: Self::Key);
 }
 
 macro_rules! framer {
     ($connection:ty) => {
         impl Framer for $connection {
+            type Key = StreamKey;
+
             #[inline]
             fn send_data(&mut self, key: StreamKey, bytes: &[u8], ends: bool) -> usize {
                 Self::send_data(self, key, bytes, ends)
@@ -96,7 +101,7 @@ impl Outgoing {
     ///
     /// # Errors
     /// When the chunks are none.
-    pub fn push(&mut self, machine: &mut impl Framer, key: StreamKey, bytes: &[u8]) -> io::Result<usize> {
+    pub fn push<F: Framer>(&mut self, machine: &mut F, key: F::Key, bytes: &[u8]) -> io::Result<usize> {
         let (decoder, trailers) = match &mut self.coming {
             Coming::Plain => return Ok(machine.send_data(key, bytes, false)),
             Coming::Exact(left) => {
@@ -141,7 +146,7 @@ impl Outgoing {
     ///
     /// # Errors
     /// When the chunks are none.
-    pub fn flush(&mut self, machine: &mut impl Framer, key: StreamKey) -> io::Result<bool> {
+    pub fn flush<F: Framer>(&mut self, machine: &mut F, key: F::Key) -> io::Result<bool> {
         if self.sent < self.waiting.len() {
             let waiting = std::mem::take(&mut self.waiting);
             let pushed = self.push(machine, key, waiting.get(self.sent..).unwrap_or_default());

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  socket ──▶ machine (crate h2) ──▶ Event::Request ──▶ a place in Slots: exchange::serve ──▶ Exchange::answer
-//!     ▲                                                      │ H2Stream: pulls the body, puts the answer
+//!     ▲                                                      │ Stream: pulls the body, puts the answer
 //!     └──────────── output ◀── machine ◀─────────────────────┘
 //! ```
 //!
@@ -10,10 +10,7 @@
 //! has happened, and sends what the machine has made of their answers. Nothing of a stream is polled while the machine is
 //! borrowed.
 
-mod exchange;
-mod shared;
-mod slots;
-mod stream;
+mod machine;
 #[cfg(test)]
 mod tests;
 
@@ -28,13 +25,10 @@ use std::{
 use h2::{ConnectionError, Event, ServerConnection, Settings};
 use haproxycfg::model::Tune;
 
-use self::{
-    shared::{Begun, Shared},
-    slots::Slots,
-};
 use super::{
     ending::{Ending, Stage},
     http::{LAST_REQUEST_TIME, Session},
+    streams::{self, Begun, Shared, Slots},
     transaction::Transaction,
 };
 use crate::registry::Order;
@@ -80,7 +74,7 @@ enum End {
 /// A client's connection.
 struct Connection {
     session: Box<Session>,
-    shared: Rc<Shared>,
+    shared: Rc<Shared<ServerConnection>>,
     slots: Slots,
     /// When the last stream ended, or the connection began.
     idle_since: Instant,
@@ -277,7 +271,7 @@ impl Connection {
         self.is_warm = true;
         let place = key.slot();
         if !self.slots.is_taken(place) {
-            self.slots.put(place, Box::pin(exchange::serve(Rc::clone(&self.shared), place)));
+            self.slots.put(place, Box::pin(streams::serve(Rc::clone(&self.shared), place)));
         }
         if body.is_empty() {
             self.slots.poll(place);

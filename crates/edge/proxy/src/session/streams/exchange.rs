@@ -5,14 +5,11 @@ use std::{future::poll_fn, rc::Rc, task::Poll};
 use http::BodyLength;
 use net::Deadline;
 
-use super::{
-    shared::{Begun, Shared},
-    stream::H2Stream,
-};
+use super::{Begun, Stream, Machine, Shared};
 use crate::session::{exchange::Exchange, pinned::PinnedConnections, size, transaction::Transaction, websocket};
 
 /// Serves the requests that get this place.
-pub async fn serve(connection: Rc<Shared>, place: usize) {
+pub async fn serve<M: Machine>(connection: Rc<Shared<M>>, place: usize) {
     let worker = Rc::clone(&connection.worker);
     let first = next(&connection, place).await;
     let mut transaction = Transaction::new(first.instance.clone(), Rc::clone(&first.side), &worker);
@@ -25,15 +22,15 @@ pub async fn serve(connection: Rc<Shared>, place: usize) {
     }
 }
 
-async fn next(connection: &Shared, place: usize) -> Begun {
+async fn next<M: Machine>(connection: &Shared<M>, place: usize) -> Begun<M::Key> {
     // It is polled when there is one.
     poll_fn(|_| connection.take_begun(place).map_or(Poll::Pending, Poll::Ready)).await
 }
 
 /// One request from its head to its log line.
-async fn transact(
-    connection: &Rc<Shared>,
-    begun: Begun,
+async fn transact<M: Machine>(
+    connection: &Rc<Shared<M>>,
+    begun: Begun<M::Key>,
     transaction: &mut Transaction,
     deadline: &mut Deadline,
     kept: &mut PinnedConnections,
@@ -56,10 +53,10 @@ async fn transact(
     let chunked = if body == BodyLength::Chunked { "transfer-encodingchunked".len() } else { 0 };
     transaction.bytes_in += size::of_request(&transaction.request) + prefix.len() as u64 - chunked as u64;
     transaction.asked.url_prefix = prefix;
-    transaction.note_line(b"HTTP/2.0");
+    transaction.note_line(M::VERSION);
     let id = instance.process.next_session_id.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let registered = worker.registry.register_stream(id, now, side.source.get(), side.frontend.clone());
-    let mut client = H2Stream::new(Rc::clone(connection), key, begins_protocol);
+    let mut client = Stream::new(Rc::clone(connection), key, begins_protocol);
     let mut idle_wish = None;
     let mut exchange = Exchange {
         worker,

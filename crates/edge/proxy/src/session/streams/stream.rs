@@ -1,4 +1,4 @@
-//! A stream of HTTP/2 as what its exchange knows of it.
+//! A stream as what its exchange knows of it.
 //!
 //! Between source and sink bodies are framed as in HTTP/1: what comes of a body without a length is made into chunks, and chunks
 //! of an answer are taken apart.
@@ -10,11 +10,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use h2::{ErrorCode, StreamKey};
 use http::{HeaderId, ResponseHead};
 use net::PlainSocket;
 
-use super::shared::Shared;
+use super::{Machine, Release, Shared};
 use crate::session::{
     body::{Duplex, Failed, Sink, Source},
     exchange::ClientStream,
@@ -25,9 +24,9 @@ use crate::session::{
 
 /// The client's side of one exchange.
 #[derive(Debug)]
-pub struct H2Stream {
-    connection: Rc<Shared>,
-    key: StreamKey,
+pub struct Stream<M: Machine> {
+    connection: Rc<Shared<M>>,
+    key: M::Key,
     /// What has come and was not consumed.
     here: Taken,
     has_given_up: bool,
@@ -39,12 +38,12 @@ pub struct H2Stream {
     /// What was sent is not to look whole.
     breaks_off: bool,
     /// What the client is told where its stream ends without an answer.
-    ends_by: ErrorCode,
+    ends_by: Release,
 }
 
-impl H2Stream {
+impl<M: Machine> Stream<M> {
     /// The stream of this key.
-    pub fn new(connection: Rc<Shared>, key: StreamKey, begins_protocol: bool) -> Self {
+    pub fn new(connection: Rc<Shared<M>>, key: M::Key, begins_protocol: bool) -> Self {
         Self {
             connection,
             key,
@@ -54,7 +53,7 @@ impl H2Stream {
             is_tunnel: false,
             begins_protocol,
             breaks_off: false,
-            ends_by: ErrorCode::INTERNAL_ERROR,
+            ends_by: Release::Failed,
         }
     }
 
@@ -68,7 +67,7 @@ impl H2Stream {
     }
 }
 
-impl Drop for H2Stream {
+impl<M: Machine> Drop for Stream<M> {
     fn drop(&mut self) {
         let connection = &self.connection;
         let mut machine = connection.machine.borrow_mut();
@@ -77,7 +76,7 @@ impl Drop for H2Stream {
     }
 }
 
-impl Source for H2Stream {
+impl<M: Machine> Source for Stream<M> {
     fn received(&self) -> &[u8] {
         self.here.bytes()
     }
@@ -93,6 +92,8 @@ impl Source for H2Stream {
         if self.is_full() {
             return Poll::Pending;
         }
+        let room = self.connection.buffer_bytes.saturating_sub(self.here.bytes().len());
+        M::receive(&self.connection, self.key, room);
         let count = self.here.add(|into| self.connection.take_body(self.key, into));
         if count > 0 {
             return Poll::Ready(Ok(count));
@@ -113,7 +114,7 @@ impl Source for H2Stream {
     }
 }
 
-impl Sink for H2Stream {
+impl<M: Machine> Sink for Stream<M> {
     fn waiting(&mut self) -> &mut Vec<u8> {
         self.outgoing.waiting()
     }
@@ -143,7 +144,7 @@ impl Sink for H2Stream {
     }
 }
 
-impl Duplex for H2Stream {
+impl<M: Machine> Duplex for Stream<M> {
     fn has_ended(&self) -> bool {
         self.has_given_up
     }
@@ -173,7 +174,7 @@ impl Duplex for H2Stream {
     }
 }
 
-impl ClientStream for H2Stream {
+impl<M: Machine> ClientStream for Stream<M> {
     fn give_up_receiving(&mut self) {
         self.has_given_up = true;
     }
@@ -186,8 +187,8 @@ impl ClientStream for H2Stream {
         let mut machine = self.connection.machine.borrow_mut();
         // NOTE: RFC 9113 section 8.6: HTTP/2 does not know 101. Where more waits for the client than it may owe, an interim response is
         // left out: it could not be on time, and none waits for windows, so that nothing else bounds them.
-        if matches!(head.status(), 100 | 102..=199) && machine.may_receive() {
-            machine.send_head(self.key, head, false);
+        if matches!(head.status(), 100 | 102..=199) && machine.has_room() {
+            machine.send_head(self.key, head);
         }
     }
 
@@ -202,20 +203,20 @@ impl ClientStream for H2Stream {
             let limits = transaction.response_limits(transaction.backend_settings());
             self.outgoing.expect_chunks(&limits, false);
         }
-        self.connection.machine.borrow_mut().send_head(self.key, head, false)
+        self.connection.machine.borrow_mut().send_head(self.key, head)
     }
 
     fn write_tunnel_head(&mut self, head: &ResponseHead) {
         self.is_tunnel = true;
         let mut machine = self.connection.machine.borrow_mut();
         if head.status() != 101 {
-            machine.send_head(self.key, head, false);
+            machine.send_head(self.key, head);
         } else if self.begins_protocol {
             // RFC 8441 section 5: what HTTP/1 says by 101 is 200 here, and needs no proof.
             let mut agreed = head.clone();
             agreed.set_status(200);
             agreed.headers.remove_known(HeaderId::SecWebSocketAccept);
-            machine.send_head(self.key, &agreed, false);
+            machine.send_head(self.key, &agreed);
         }
         // Otherwise: RFC 9113 section 8.6, HTTP/2 does not know 101, and nobody is asked to switch.
     }
@@ -228,7 +229,7 @@ impl ClientStream for H2Stream {
     }
 
     fn refuse(&mut self) -> bool {
-        self.ends_by = ErrorCode::REFUSED_STREAM;
+        self.ends_by = Release::NotBegun;
         true
     }
 

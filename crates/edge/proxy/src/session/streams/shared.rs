@@ -1,4 +1,4 @@
-//! What a connection of HTTP/2 and its streams have in common.
+//! What a connection and its streams have in common.
 
 use std::{
     cell::{Cell, RefCell},
@@ -6,19 +6,19 @@ use std::{
     sync::Arc,
 };
 
-use h2::{ServerConnection, StreamKey};
 use http::{BodyLength, RequestHead};
 use live::Instance;
 
+use super::Machine;
 use crate::{
     session::{incoming::Incoming, transaction::ClientSide},
     worker::Worker,
 };
 
 /// A request that has come.
-pub struct Begun {
+pub struct Begun<K> {
     /// Its stream.
-    pub key: StreamKey,
+    pub key: K,
     /// Its head.
     pub head: RequestHead,
     /// How its body ends.
@@ -34,15 +34,15 @@ pub struct Begun {
 }
 
 /// What a connection shares with the exchanges on it.
-pub struct Shared {
+pub struct Shared<M: Machine> {
     /// The worker.
     pub worker: Rc<Worker>,
     /// The protocol.
-    pub machine: RefCell<ServerConnection>,
+    pub machine: RefCell<M>,
     /// How much of a body is received before something of it is consumed.
     pub buffer_bytes: usize,
     /// The request that is to be taken next.
-    begun: RefCell<Option<Begun>>,
+    begun: RefCell<Option<Begun<M::Key>>>,
     /// Memory of a head that can be used again.
     spare_head: RefCell<RequestHead>,
     incoming: RefCell<Vec<Incoming>>,
@@ -54,15 +54,15 @@ pub struct Shared {
     is_rejected: Cell<bool>,
 }
 
-impl std::fmt::Debug for Shared {
+impl<M: Machine> std::fmt::Debug for Shared<M> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Shared").field("running", &self.running).finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl<M: Machine> Shared<M> {
     /// What streams of this machine share.
-    pub fn new(worker: Rc<Worker>, machine: ServerConnection) -> Self {
+    pub fn new(worker: Rc<Worker>, machine: M) -> Self {
         let buffer_bytes = worker.buffers.size();
         Self {
             worker,
@@ -90,8 +90,8 @@ impl Shared {
     }
 
     /// A request waits to be taken by the exchange that is polled next.
-    pub fn begins(&self, begun: Begun) {
-        let place = begun.key.slot();
+    pub fn begins(&self, begun: Begun<M::Key>) {
+        let place = M::slot(begun.key);
         let mut incoming = self.incoming.borrow_mut();
         if incoming.len() <= place {
             incoming.resize_with(place + 1, Incoming::default);
@@ -104,8 +104,8 @@ impl Shared {
     }
 
     /// The request that waits in this place.
-    pub fn take_begun(&self, place: usize) -> Option<Begun> {
-        self.begun.borrow_mut().take_if(|begun| begun.key.slot() == place)
+    pub fn take_begun(&self, place: usize) -> Option<Begun<M::Key>> {
+        self.begun.borrow_mut().take_if(|begun| M::slot(begun.key) == place)
     }
 
     /// An exchange is over.
@@ -119,33 +119,39 @@ impl Shared {
     }
 
     /// A piece of a body has come; it may be the last one, behind which trailers may stand.
-    pub fn receives(&self, key: StreamKey, data: &[u8], end: Option<&[u8]>) {
+    pub fn receives(&self, key: M::Key, data: &[u8], end: Option<&[u8]>) {
         let mut all = self.incoming.borrow_mut();
-        let Some(incoming) = all.get_mut(key.slot()) else { return };
+        let Some(incoming) = all.get_mut(M::slot(key)) else { return };
         incoming.receive(data, end);
     }
 
     /// Whether the client has sent its last byte on a stream.
-    pub fn has_body_ended(&self, key: StreamKey) -> bool {
-        self.incoming.borrow().get(key.slot()).is_some_and(Incoming::has_ended)
+    pub fn has_body_ended(&self, key: M::Key) -> bool {
+        self.incoming.borrow().get(M::slot(key)).is_some_and(Incoming::has_ended)
     }
 
     /// Moves what has come of a body behind `into`; how many bytes these were, and how many of them data.
-    pub fn take_body(&self, key: StreamKey, into: &mut Vec<u8>) -> (usize, usize) {
+    pub fn take_body(&self, key: M::Key, into: &mut Vec<u8>) -> (usize, usize) {
         let mut all = self.incoming.borrow_mut();
-        let Some(incoming) = all.get_mut(key.slot()) else { return (0, 0) };
+        let Some(incoming) = all.get_mut(M::slot(key)) else { return (0, 0) };
         incoming.take(into)
     }
 
+    /// How much of a body may come before somebody asks for it.
+    pub fn room(&self, key: M::Key) -> usize {
+        let all = self.incoming.borrow();
+        self.buffer_bytes.saturating_sub(all.get(M::slot(key)).map_or(0, Incoming::len))
+    }
+
     /// Drops what nobody has asked for of a body.
-    pub fn forget(&self, key: StreamKey) {
-        if let Some(incoming) = self.incoming.borrow_mut().get_mut(key.slot()) {
+    pub fn forget(&self, key: M::Key) {
+        if let Some(incoming) = self.incoming.borrow_mut().get_mut(M::slot(key)) {
             *incoming = Incoming::default();
         }
     }
 
     /// Whether nobody reads what is answered on a stream.
-    pub fn is_gone(&self, key: StreamKey) -> bool {
+    pub fn is_gone(&self, key: M::Key) -> bool {
         self.is_gone.get() || self.machine.borrow().is_reset(key)
     }
 
