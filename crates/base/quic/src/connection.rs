@@ -122,14 +122,17 @@ impl Connection {
         tls::quic::handshaken(self.machine.crypto_session())
     }
 
-    /// Takes in what has come, and what the time brings with it.
-    pub fn take_input(&mut self, now: Instant) {
-        for event in self.inbox.take() {
+    /// Takes in what has come, and what the time brings with it; whether anything has come.
+    pub fn take_input(&mut self, now: Instant) -> bool {
+        let events = self.inbox.take();
+        let has_come = !events.is_empty();
+        for event in events {
             self.machine.handle_event(event);
         }
         if self.machine.poll_timeout().is_some_and(|at| at <= now) {
             self.machine.handle_timeout(now);
         }
+        has_come
     }
 
     /// Has the task be woken when something comes.
@@ -231,10 +234,15 @@ impl Connection {
         self.machine.is_closed()
     }
 
-    /// Whether something that was written has not been acknowledged.
+    /// How many streams there are whose sending half is not over: until it was acknowledged to its end.
     #[must_use]
-    pub fn has_unacknowledged(&mut self) -> bool {
-        self.machine.streams().send_streams() > 0
+    pub fn open_streams(&mut self) -> usize {
+        self.machine.streams().send_streams()
+    }
+
+    /// The code with which the client has given up a stream. Nothing is left to be read of it then.
+    pub fn received_reset(&mut self, stream: u64) -> Option<u64> {
+        self.machine.recv_stream(id(stream)).received_reset().ok()?.map(quinn_proto::VarInt::into_inner)
     }
 
     /// Reads a stream into `into`, `most` bytes at most.

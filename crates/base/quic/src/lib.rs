@@ -17,6 +17,7 @@
 mod connection;
 mod endpoint;
 mod ids;
+mod office;
 mod settings;
 mod socket;
 
@@ -24,6 +25,7 @@ pub use self::{
     connection::{Connection, Event, Lost, ReadOutcome},
     endpoint::{Arrival, Endpoint},
     ids::{ID_BYTES, Origin},
+    office::{Letter, PostOffice},
     settings::{Keys, Settings, Terms},
     socket::{Datagram, UdpSocket},
 };

@@ -19,10 +19,14 @@ use proxy::{
     CloseIdleRequest, IdleConnectionRequest, Neighbours, Order, Worker, keep_parking,
     session::{self, Arrival, Counted},
 };
-use runtime::{Accepted, AcceptorHandle, AcceptorSeed, Peer, WorkerContext};
+use runtime::{Accepted, AcceptorHandle, AcceptorSeed, DatagramSeed, Peer, WorkerContext};
 use tokio::{sync::oneshot, task::spawn_local};
 
-use super::{listeners::Owner, sessions::answer_about_sessions};
+use super::{
+    listeners::Owner,
+    quic::{QuicListeners, QuicShared},
+    sessions::answer_about_sessions,
+};
 
 /// How often idle server connections are looked after.
 const SWEEP_TIME: Duration = Duration::from_secs(1);
@@ -84,6 +88,8 @@ pub struct Start {
     pub seed: u64,
     /// Tells checks that are urgent.
     pub board: Arc<CheckBoard>,
+    /// What listeners of QUIC share.
+    pub quic: Arc<QuicShared>,
 }
 
 /// Runs a worker until it is told to finish and its last connection has ended.
@@ -96,13 +102,18 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
     let sweeper = spawn_local(sweep(Rc::clone(&worker)));
     let keeper = spawn_local(keep_parking(Rc::clone(&worker)));
     let mut handles: Vec<(Owner, AcceptorHandle)> = Vec::new();
+    let mut quic = QuicListeners::new(Arc::clone(&start.quic));
     let mut checks = None;
     while let Some(command) = next_command(&worker, &mut context).await {
         match command {
             Command::Load { instance, seeds, workers, done } => {
-                let result = listen(&worker, &start.host, &instance, seeds).map(|new| {
+                let (over_quic, seeds) = divide(seeds);
+                let prepared = quic.prepare(&worker, &instance, over_quic);
+                let listening = prepared.and_then(|quic| Ok((quic, listen(&worker, &start.host, &instance, seeds)?)));
+                let result = listening.map(|(serving, new)| {
                     checks = Some(checks::start(&instance, &start.board, worker.ring.clone(), worker.index, workers));
                     worker.adopt(instance);
+                    quic.serve(serving);
                     // NOTE: the new ones accept before the old ones stop, so that nobody has to wait.
                     for (_, old) in std::mem::replace(&mut handles, new) {
                         old.stop();
@@ -120,15 +131,18 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
             Command::Pause(paused) => {
                 let order = if paused { ListenerOrder::Suspend } else { ListenerOrder::Resume };
                 handles.iter().for_each(|(_, handle)| steer(handle, order));
+                quic.steer(order, |_| true);
             }
             Command::Steer { generation, proxy, order } if generation == worker.instance().generation => {
                 let owned = |owner: &Owner| matches!(owner, Owner::Proxy { proxy: owner, .. } if *owner == proxy);
                 handles.iter().filter(|(owner, _)| owned(owner)).for_each(|(_, handle)| steer(handle, order));
+                quic.steer(order, |frontend| frontend == proxy);
             }
             // That configuration is gone, and its listeners with it.
             Command::Steer { .. } => {}
             Command::Drain => {
                 checks = None;
+                quic.stop();
                 drain(&worker, &mut handles);
             }
             Command::Abort => {
@@ -137,12 +151,25 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
         }
     }
     drop(checks);
+    quic.stop();
     drain(&worker, &mut handles);
     all_ended(&worker).await;
     sweeper.abort();
     keeper.abort();
     worker.log.flush();
     flusher.abort();
+}
+
+/// Seeds of datagrams, and those of connections.
+fn divide(seeds: Vec<AcceptorSeed>) -> (Vec<DatagramSeed>, Vec<AcceptorSeed>) {
+    let (mut datagrams, mut connections) = (Vec::new(), Vec::new());
+    for seed in seeds {
+        match seed.into_datagrams() {
+            Ok(seed) => datagrams.push(seed),
+            Err(seed) => connections.push(seed),
+        }
+    }
+    (datagrams, connections)
 }
 
 fn steer(handle: &AcceptorHandle, order: ListenerOrder) {
@@ -269,7 +296,7 @@ async fn accept(
         };
         let Ok(stream) = into_stream(stream) else { continue };
         let counted = Counted::enter(&worker, &frontend, bind);
-        let arrival = Arrival { stream, source, counted, guard, running: worker.count_running() };
+        let arrival = Arrival { stream, source, destination: None, counted, guard, running: worker.count_running() };
         let serving = session::serve(Rc::clone(&worker), Arc::clone(&instance), Arc::clone(&frontend), bind, arrival);
         spawn_local(worker.clocked(serving));
     }
@@ -290,20 +317,7 @@ fn into_stream(stream: runtime::Stream) -> std::io::Result<Stream> {
 async fn wait_for_room(frontend: &LiveProxy, bind: usize, listener_limit: u64) {
     let process = &frontend.process;
     loop {
-        let full = |now: u64, limit: u64| limit > 0 && now >= limit;
-        let side = &frontend.frontend;
-        let rate_limit = u64::from(frontend.settings().rate_limit_sessions);
-        let listener = frontend.listeners.get(bind).map_or(0, |live| live.side.sessions.value());
-        let crowded = full(side.sessions.value(), u64::from(frontend.maxconn.load(Relaxed)))
-            || full(process.connections.value(), u64::from(process.maxconn.load(Relaxed)))
-            || full(listener, listener_limit)
-            || too_fast(process)
-            || rate_limit > 0
-                && full(
-                    process.per_second(side, |traffic| traffic.sessions.value(), &side.session_rate).unsigned_abs(),
-                    rate_limit,
-                );
-        if !crowded {
+        if !is_crowded(frontend, bind, listener_limit) {
             return;
         }
         process.waiting_listeners.fetch_add(1, Relaxed);
@@ -311,6 +325,24 @@ async fn wait_for_room(frontend: &LiveProxy, bind: usize, listener_limit: u64) {
         let _ = tokio::time::timeout(ROOM_TIME, process.room.notified()).await;
         process.waiting_listeners.fetch_sub(1, Relaxed);
     }
+}
+
+/// Whether there is no room for one more connection.
+pub fn is_crowded(frontend: &LiveProxy, bind: usize, listener_limit: u64) -> bool {
+    let process = &frontend.process;
+    let full = |now: u64, limit: u64| limit > 0 && now >= limit;
+    let side = &frontend.frontend;
+    let rate_limit = u64::from(frontend.settings().rate_limit_sessions);
+    let listener = frontend.listeners.get(bind).map_or(0, |live| live.side.sessions.value());
+    full(side.sessions.value(), u64::from(frontend.maxconn.load(Relaxed)))
+        || full(process.connections.value(), u64::from(process.maxconn.load(Relaxed)))
+        || full(listener, listener_limit)
+        || too_fast(process)
+        || rate_limit > 0
+            && full(
+                process.per_second(side, |traffic| traffic.sessions.value(), &side.session_rate).unsigned_abs(),
+                rate_limit,
+            )
 }
 
 /// Whether connections or sessions of the whole process come as fast as they may.

@@ -15,6 +15,7 @@ mod management;
 mod pages;
 mod payload;
 mod programs;
+mod quic;
 mod service;
 mod sessions;
 mod ways;

@@ -37,6 +37,7 @@ use super::{
     management::{Assemble, Managed, Management},
     pages::OwnPages,
     payload::Payload,
+    quic::QuicShared,
     ways::Ways,
 };
 use crate::server_state::{self, SavedStates};
@@ -54,6 +55,7 @@ pub struct EdgeService {
     peers: Option<tokio::task::JoinHandle<()>>,
     takes_over: bool,
     board: Arc<CheckBoard>,
+    quic: Arc<QuicShared>,
     events: Arc<FarmEvents>,
     ways: Arc<Ways>,
     host: Option<Arc<LiveHost>>,
@@ -109,6 +111,7 @@ impl EdgeService {
             peers: None,
             takes_over: options.takes_over,
             board,
+            quic: Arc::default(),
             ways,
             host: None,
             resolver: None,
@@ -171,6 +174,7 @@ impl EdgeService {
             host: Arc::clone(host),
             seed: self.seed,
             board: Arc::clone(&self.board),
+            quic: Arc::clone(&self.quic),
         };
         let workers = Workers::start(options, move |context| accept::run(context, start.clone()))
             .map_err(|error| format!("cannot start worker threads: {error}"))?;

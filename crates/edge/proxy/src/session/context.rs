@@ -118,12 +118,12 @@ impl Context for Transaction {
             received_proxy: self.client.received_proxy,
             proxy_authority: self.proxy_fields().and_then(|fields| fields.authority.as_deref()),
             proxy_unique_id: self.proxy_fields().and_then(|fields| fields.unique_id.as_deref()),
-            encrypted: self.client.stream.as_ref().is_some_and(|stream| stream.secure().is_some()),
+            encrypted: self.client.is_encrypted(),
         })
     }
 
     fn client_tls(&self) -> Option<Arc<tls::Handshaken>> {
-        self.client.stream.as_ref()?.secure()?.handshaken()
+        self.client.handshaken.clone().or_else(|| self.client.stream.as_ref()?.secure()?.handshaken())
     }
 
     fn upstream_tls(&self) -> Option<Arc<tls::Handshaken>> {
@@ -201,6 +201,7 @@ impl Context for Transaction {
             version: match self.client.protocol {
                 Protocol::Http1 => digits(self.request.version_bytes()),
                 Protocol::Http2 => (2, 0),
+                Protocol::Http3 => (3, 0),
             },
             headers: &self.request.headers,
             body: self.asked.body.shown(),

@@ -14,7 +14,7 @@ use super::{
 };
 
 /// How long a client's handshake may take where no timeout is configured.
-const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// Why a client and this end speak no TLS with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

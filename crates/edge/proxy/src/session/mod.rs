@@ -17,6 +17,7 @@ pub mod fetch;
 pub mod filter;
 mod finish;
 mod h2;
+pub mod h3;
 mod handshake;
 mod heads;
 mod http;
@@ -55,7 +56,7 @@ use std::{
     sync::Arc,
 };
 
-use haproxycfg::model::{Bind, BindProtocol, Mode, Proxy, Tune};
+use haproxycfg::model::{Bind, BindAddress, BindProtocol, Mode, Proxy, Tune};
 use live::{Instance, LiveProxy, sockets};
 use net::{Deadline, Stream};
 use runtime::ConnectionGuard;
@@ -138,6 +139,8 @@ pub struct Arrival {
     pub stream: Stream,
     /// Where it comes from; `None` for a unix socket.
     pub source: Option<SocketAddr>,
+    /// Where it went to, if the kernel does not know.
+    pub destination: Option<SocketAddr>,
     /// Counts it in its frontend.
     pub counted: Counted,
     /// Counts it for its acceptor.
@@ -188,7 +191,7 @@ fn begin(
     listener: usize,
     arrival: Arrival,
 ) -> Option<(Box<http::Session>, Expected)> {
-    let Arrival { stream, source, counted, guard, running } = arrival;
+    let Arrival { stream, source, destination, counted, guard, running } = arrival;
     let held = ConnectionGuards { not_to_linger: None, _counted: counted, _guard: guard, _running: running };
     let settings = frontend.settings();
     let stream = Rc::new(handshake::expected(stream, &frontend, listener));
@@ -201,11 +204,12 @@ fn begin(
         source: Cell::new(source),
         original_source: source,
         changed_destination: Cell::new(None),
-        original_destination: OnceCell::new(),
+        original_destination: destination.map_or_else(OnceCell::new, |address| Some(address).into()),
         received_proxy: false,
         more: OnceCell::new(),
         protocol: protocol_of(bind, &stream),
         stream: Some(stream),
+        handshaken: None,
         variables: RefCell::new(instance.stream_variables()),
         frontend: Arc::clone(&frontend),
         listener,
@@ -264,6 +268,9 @@ fn begin(
 
 /// What is spoken from the first byte on: what the configuration says, or else what both sides have agreed on.
 fn protocol_of(bind: Option<&Bind>, stream: &Stream) -> Protocol {
+    if bind.is_some_and(|bind| matches!(bind.address, BindAddress::Quic(_))) {
+        return Protocol::Http3;
+    }
     let is_http2 = match bind.and_then(|bind| bind.protocol) {
         Some(protocol) => protocol == BindProtocol::Http2,
         None => stream.protocol() == Some("h2"),

@@ -8,6 +8,8 @@ pub enum Protocol {
     Http1,
     /// HTTP/2.
     Http2,
+    /// HTTP/3: of clients alone.
+    Http3,
 }
 
 impl Protocol {
@@ -17,6 +19,7 @@ impl Protocol {
         match self {
             Self::Http1 => 1,
             Self::Http2 => 2,
+            Self::Http3 => 3,
         }
     }
 }

@@ -124,6 +124,7 @@ impl Scene {
 
     fn arrive(&self, (near, far): (MemoryStream, MemoryStream)) -> (Stream, Arrival) {
         let arrival = Arrival {
+            destination: None,
             stream: Stream::Memory(near),
             source: None,
             counted: Counted::enter(&self.worker, &self.frontend, 0),

@@ -77,8 +77,10 @@ pub struct ClientSide {
     pub more: OnceCell<Rc<ConnectionExtras>>,
     /// Which HTTP it speaks.
     pub protocol: Protocol,
-    /// Its socket; `None` for what no client has asked for.
+    /// Its socket; `None` for what no client has asked for, and over QUIC.
     pub stream: Option<Rc<Stream>>,
+    /// What its handshake has agreed on, over QUIC.
+    pub handshaken: Option<Arc<tls::Handshaken>>,
     /// Variables of the session, which stay from one exchange to the next.
     pub variables: RefCell<StreamVariables>,
     /// The frontend.
@@ -117,6 +119,7 @@ impl ClientSide {
             more: OnceCell::new(),
             protocol: Protocol::default(),
             stream: None,
+            handshaken: None,
             variables: RefCell::new(instance.stream_variables()),
             frontend,
             listener: Self::NOBODYS_LISTENER,
@@ -154,6 +157,7 @@ impl ClientSide {
             more: self.more.clone(),
             protocol: self.protocol,
             stream: self.stream.clone(),
+            handshaken: self.handshaken.clone(),
             variables: RefCell::new(self.variables.replace(no_variables)),
             frontend,
             listener: self.listener,
@@ -162,6 +166,12 @@ impl ClientSide {
             id: self.id,
             session_log: self.session_log.clone(),
         }
+    }
+
+    /// Whether the client speaks TLS.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.protocol == Protocol::Http3 || self.stream.as_ref().is_some_and(|stream| stream.secure().is_some())
     }
 
     /// Where it went to, by the kernel.

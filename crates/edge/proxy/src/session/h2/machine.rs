@@ -1,7 +1,7 @@
 //! HTTP/2 as the streams of a connection know it.
 
 use h2::{ErrorCode, ServerConnection, StreamKey};
-use http::ResponseHead;
+use http::{PseudoFields, ResponseHead};
 
 use crate::session::streams::{Machine, Release, Shared};
 
@@ -42,6 +42,10 @@ impl Machine for ServerConnection {
 
     fn send_head(&mut self, key: StreamKey, head: &ResponseHead) -> usize {
         Self::send_head(self, key, head, false)
+    }
+
+    fn pseudo_fields(&self) -> &PseudoFields {
+        Self::pseudo_fields(self)
     }
 
     fn rest(&mut self) {

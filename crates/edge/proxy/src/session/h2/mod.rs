@@ -17,7 +17,6 @@ mod tests;
 use std::{
     future::poll_fn,
     rc::Rc,
-    sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -26,10 +25,8 @@ use h2::{ConnectionError, Event, ServerConnection, Settings};
 use haproxycfg::model::Tune;
 
 use super::{
-    ending::{Ending, Stage},
     http::{LAST_REQUEST_TIME, Session},
-    streams::{self, Begun, Shared, Slots},
-    transaction::Transaction,
+    streams::{self, Shared, Slots},
 };
 use crate::registry::Order;
 
@@ -239,7 +236,7 @@ impl Connection {
                 self.slots.poll(stream.slot());
             }
             Event::Reset { stream, .. } => self.slots.poll(stream.slot()),
-            Event::Malformed | Event::HeadTooLarge => self.log_malformed(),
+            Event::Malformed | Event::HeadTooLarge => streams::log_malformed(&mut self.session),
             Event::Refused => {
                 let (side, worker) = (&self.session.side, self.session.worker.index);
                 side.count(worker, |traffic| &traffic.request_errors);
@@ -249,51 +246,8 @@ impl Connection {
 
     /// Gives a request to the exchange that has its place.
     fn begin(&mut self, key: h2::StreamKey, head: http::RequestHead) {
-        self.session.adopt_instance();
-        self.session.first = false;
-        let (prefix, begins_protocol) = {
-            let machine = self.shared.machine.borrow();
-            let pseudo = machine.pseudo_fields();
-            let has_scheme = !pseudo.scheme().is_empty();
-            let prefix = if has_scheme { [pseudo.scheme(), b"://", pseudo.authority()].concat() } else { Vec::new() };
-            (prefix, !pseudo.protocol().is_empty())
-        };
-        let body = http::request_body_length(&head);
-        self.shared.begins(Begun {
-            key,
-            body,
-            head,
-            prefix,
-            begins_protocol,
-            instance: self.session.instance.clone(),
-            side: Rc::clone(&self.session.side),
-        });
         self.is_warm = true;
-        let place = key.slot();
-        if !self.slots.is_taken(place) {
-            self.slots.put(place, Box::pin(streams::serve(Rc::clone(&self.shared), place)));
-        }
-        if body.is_empty() {
-            self.slots.poll(place);
-        } else {
-            // NOTE: its body has mostly come along. A request that is there whole can be sent again.
-            self.slots.wake(place);
-        }
-    }
-
-    /// Tells of something that came in a request's place.
-    fn log_malformed(&mut self) {
-        self.session.adopt_instance();
-        let (instance, side, worker) = (&self.session.instance, &self.session.side, &self.session.worker);
-        let mut transaction = Transaction::new(Arc::clone(instance), Rc::clone(side), worker);
-        transaction.restart(instance, side, worker.random());
-        transaction.timeline.idle_since = Some(worker.now());
-        transaction.asked.is_follower = true;
-        transaction.end(Ending::RequestMalformed(Stage::Request));
-        self.session.count_bad_request(&mut transaction);
-        transaction.count_tracked_error();
-        transaction.finish(worker);
-        worker.heads.give(transaction.take_heads());
+        streams::begin(&mut self.session, &self.shared, &mut self.slots, (key, head));
     }
 
     /// Ends the connection for what the client has done.

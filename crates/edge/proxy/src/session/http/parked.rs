@@ -99,6 +99,7 @@ impl Parked {
             more,
             protocol: _,
             stream,
+            handshaken: _,
             variables,
             frontend,
             listener,
@@ -216,6 +217,7 @@ impl Parked {
             // Only connections of HTTP/1 are parked.
             protocol: Protocol::Http1,
             stream: Some(stream),
+            handshaken: None,
             variables: RefCell::new(variables),
             frontend,
             listener: listener as usize,

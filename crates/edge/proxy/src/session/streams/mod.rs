@@ -4,14 +4,16 @@
 //! those of them for which something has happened ([`Slots`]). A [`Stream`] is a client's side of one of them.
 
 mod exchange;
+mod requests;
 mod shared;
 mod slots;
 mod stream;
 
-use http::ResponseHead;
+use http::{PseudoFields, ResponseHead};
 
 pub use self::{
     exchange::serve,
+    requests::{begin, log_malformed},
     shared::{Begun, Shared},
     slots::Slots,
     stream::Stream,
@@ -53,6 +55,9 @@ pub trait Machine: Framer + Sized + 'static {
 
     /// Puts a head behind what waits to be sent; the number of its bytes.
     fn send_head(&mut self, key: Self::Key, head: &ResponseHead) -> usize;
+
+    /// The pseudo-fields of the request that has come last.
+    fn pseudo_fields(&self) -> &PseudoFields;
 
     /// Gives memory back that a connection without streams does not need.
     fn rest(&mut self);
