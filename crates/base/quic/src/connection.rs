@@ -1,12 +1,6 @@
 //! One connection, driven by a task of its own.
 
-use std::{
-    net::SocketAddr,
-    rc::Rc,
-    sync::Arc,
-    task::Context,
-    time::Instant,
-};
+use std::{net::SocketAddr, rc::Rc, sync::Arc, task::Context, time::Instant};
 
 use quinn_proto::{
     ConnectionError, ConnectionHandle, Dir, EndpointEvent, FinishError, ReadError, StreamEvent, StreamId, Transmit,
@@ -55,6 +49,21 @@ pub enum Lost {
     TimedOut,
     /// One side has broken the protocol, or they could not agree.
     Failed,
+}
+
+impl Lost {
+    fn of(reason: &ConnectionError) -> Self {
+        match reason {
+            ConnectionError::ConnectionClosed(_)
+            | ConnectionError::ApplicationClosed(_)
+            | ConnectionError::Reset
+            | ConnectionError::LocallyClosed => Self::Closed,
+            ConnectionError::TimedOut => Self::TimedOut,
+            ConnectionError::TransportError(_) | ConnectionError::VersionMismatch | ConnectionError::CidsExhausted => {
+                Self::Failed
+            }
+        }
+    }
 }
 
 /// What reading has led to.
@@ -146,6 +155,21 @@ impl Connection {
         self.machine.poll_timeout()
     }
 
+    /// What has become of the handshake. Streams that the client has begun meanwhile stay for [`Connection::poll_event`].
+    pub fn poll_handshake(&mut self) -> Option<Result<(), Lost>> {
+        loop {
+            match self.machine.poll()? {
+                quinn_proto::Event::Connected => {
+                    self.has_shaken_hands();
+                    return Some(Ok(()));
+                }
+                quinn_proto::Event::ConnectionLost { reason } => return Some(Err(Lost::of(&reason))),
+                // NOTE: whatever is said of a stream here, it is read from its beginning when it is accepted.
+                _ => {}
+            }
+        }
+    }
+
     /// What has happened.
     pub fn poll_event(&mut self) -> Option<Event> {
         for direction in [Dir::Bi, Dir::Uni] {
@@ -159,16 +183,7 @@ impl Connection {
                     self.has_shaken_hands();
                     Event::Connected
                 }
-                quinn_proto::Event::ConnectionLost { reason } => Event::Lost(match reason {
-                    ConnectionError::ConnectionClosed(_)
-                    | ConnectionError::ApplicationClosed(_)
-                    | ConnectionError::Reset
-                    | ConnectionError::LocallyClosed => Lost::Closed,
-                    ConnectionError::TimedOut => Lost::TimedOut,
-                    ConnectionError::TransportError(_)
-                    | ConnectionError::VersionMismatch
-                    | ConnectionError::CidsExhausted => Lost::Failed,
-                }),
+                quinn_proto::Event::ConnectionLost { reason } => Event::Lost(Lost::of(&reason)),
                 quinn_proto::Event::Stream(StreamEvent::Opened { dir }) => match self.machine.streams().accept(dir) {
                     Some(stream) => Event::Opened(number(stream)),
                     None => continue,

@@ -3,7 +3,6 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
-    net::{IpAddr, SocketAddr},
     rc::Rc,
     sync::Arc,
     task::{Context, Waker},
@@ -17,7 +16,6 @@ use quinn_proto::{
 use tls::Acceptor;
 
 use crate::{
-    connection::Connection,
     ids::{Ids, Origin},
     settings::{Keys, Terms},
     socket::{Datagram, UdpSocket},
@@ -106,14 +104,13 @@ impl Endpoint {
     }
 
     /// Gives a datagram to the connection that it is for. If it is to begin one, that is to be decided about.
-    #[must_use]
-    pub fn handle(self: &Rc<Self>, datagram: Datagram<'_>, now: Instant) -> Option<Arrival> {
+    pub(crate) fn handle(&self, datagram: Datagram<'_>, now: Instant) -> Option<Incoming> {
         let mut output = self.output.take();
         output.clear();
         let bytes = BytesMut::from(datagram.bytes);
         let event =
             self.machine.borrow_mut().handle(now, datagram.from, datagram.to, datagram.ecn(), bytes, &mut output);
-        let mut arrival = None;
+        let mut begins = None;
         match event {
             None => {}
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
@@ -122,19 +119,32 @@ impl Endpoint {
                 }
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
-                arrival = Some(Arrival { endpoint: Rc::clone(self), incoming: Some(incoming) });
+                begins = Some(incoming);
             }
             Some(DatagramEvent::Response(transmit)) => self.answer(&transmit, &output),
         }
         self.output.replace(output);
-        arrival
+        begins
     }
 
     /// Sends what belongs to no connection; what cannot go at once does not.
-    fn answer(&self, transmit: &Transmit, output: &[u8]) {
+    pub(crate) fn answer(&self, transmit: &Transmit, output: &[u8]) {
         if let Some(bytes) = output.get(..transmit.size) {
             self.socket.send(transmit, bytes, Waker::noop());
         }
+    }
+
+    /// The machine that knows all connections, for a moment.
+    pub(crate) fn with_machine<T>(&self, work: impl FnOnce(&mut quinn_proto::Endpoint) -> T) -> T {
+        work(&mut self.machine.borrow_mut())
+    }
+
+    /// Takes a connection in that has begun; what comes for it.
+    pub(crate) fn begins(&self, handle: ConnectionHandle) -> Rc<Inbox> {
+        let inbox = Rc::<Inbox>::default();
+        self.inboxes.borrow_mut().insert(handle, Rc::clone(&inbox));
+        self.handshaking.set(self.handshaking.get() + 1);
+        inbox
     }
 
     pub(crate) fn tell(&self, handle: ConnectionHandle, event: EndpointEvent) -> Option<ConnectionEvent> {
@@ -146,83 +156,5 @@ impl Endpoint {
 
     pub(crate) fn has_shaken_hands(&self) {
         self.handshaking.set(self.handshaking.get().saturating_sub(1));
-    }
-}
-
-/// A client that wants to begin a connection. One about which nothing is decided is ignored: it will ask again.
-pub struct Arrival {
-    endpoint: Rc<Endpoint>,
-    incoming: Option<Incoming>,
-}
-
-impl Arrival {
-    /// The client's address, which may be a lie as long as it is not [proven](Self::is_proven).
-    #[must_use]
-    pub fn from(&self) -> Option<SocketAddr> {
-        self.incoming.as_ref().map(Incoming::remote_address)
-    }
-
-    /// The address of this machine that it speaks with.
-    #[must_use]
-    pub fn to(&self) -> Option<IpAddr> {
-        self.incoming.as_ref().and_then(Incoming::local_ip)
-    }
-
-    /// Whether the client has shown that it gets what is sent to its address.
-    #[must_use]
-    pub fn is_proven(&self) -> bool {
-        self.incoming.as_ref().is_some_and(Incoming::remote_address_validated)
-    }
-
-    /// Begins the connection.
-    #[must_use]
-    pub fn accept(mut self, terms: &Terms, acceptor: Arc<Acceptor>, now: Instant) -> Option<Connection> {
-        let incoming = self.incoming.take()?;
-        let mut output = Vec::new();
-        let config = terms.config(acceptor);
-        let accepted = self.endpoint.machine.borrow_mut().accept(incoming, now, &mut output, Some(config));
-        match accepted {
-            Ok((handle, machine)) => {
-                let inbox = Rc::<Inbox>::default();
-                self.endpoint.inboxes.borrow_mut().insert(handle, Rc::clone(&inbox));
-                self.endpoint.handshaking.set(self.endpoint.handshaking.get() + 1);
-                Some(Connection::new(Rc::clone(&self.endpoint), handle, machine, inbox))
-            }
-            Err(error) => {
-                if let Some(transmit) = error.response {
-                    self.endpoint.answer(&transmit, &output);
-                }
-                None
-            }
-        }
-    }
-
-    /// Has the client prove its address. One that has tried that already is refused.
-    pub fn retry(mut self) {
-        let Some(incoming) = self.incoming.take() else { return };
-        let mut output = Vec::new();
-        let mut machine = self.endpoint.machine.borrow_mut();
-        let transmit = match machine.retry(incoming, &mut output) {
-            Ok(transmit) => transmit,
-            Err(error) => machine.refuse(error.into_incoming(), &mut output),
-        };
-        drop(machine);
-        self.endpoint.answer(&transmit, &output);
-    }
-
-    /// Tells the client that it is not served.
-    pub fn refuse(mut self) {
-        let Some(incoming) = self.incoming.take() else { return };
-        let mut output = Vec::new();
-        let transmit = self.endpoint.machine.borrow_mut().refuse(incoming, &mut output);
-        self.endpoint.answer(&transmit, &output);
-    }
-}
-
-impl Drop for Arrival {
-    fn drop(&mut self) {
-        if let Some(incoming) = self.incoming.take() {
-            self.endpoint.machine.borrow_mut().ignore(incoming);
-        }
     }
 }

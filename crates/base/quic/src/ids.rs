@@ -94,7 +94,9 @@ mod tests {
 
     #[test]
     fn what_names_nobody_is_told_apart() {
-        for bytes in [&b""[..], b"\x40", b"\x40short", b"\xc0", b"\xc0\0\0\0\x01\x08clients!", b"\xc0\0\0\0\x01\x10cut off"] {
+        for bytes in
+            [&b""[..], b"\x40", b"\x40short", b"\xc0", b"\xc0\0\0\0\x01\x08clients!", b"\xc0\0\0\0\x01\x10cut off"]
+        {
             assert_eq!(Origin::of_datagram(bytes), None, "{bytes:?}");
         }
     }

@@ -1,8 +1,8 @@
 //! QUIC (RFC 9000) for servers, by quinn-proto, of which nobody else but `tls` names a type.
 //!
 //! ```text
-//!  UDP socket of a worker ──▶ Endpoint::receive ──▶ whose connection is it? (ids)
-//!       ▲                          │ its own ──▶ Endpoint::handle ──▶ the inbox of a Connection, whose task is woken
+//!  UDP socket of a worker ──▶ poll_receive ──▶ whose connection is it? (ids)
+//!       ▲                          │ its own ──▶ Arrival::receive ──▶ the inbox of a Connection, whose task is woken
 //!       │                          │                            └──▶ Arrival: accept, retry, refuse or ignore
 //!       │                          └ another's ──▶ whoever runs workers hands it on
 //!       └──────────── Connection::flush
@@ -14,6 +14,7 @@
 //!
 //! Everything here belongs to one thread. The time is an argument.
 
+mod arrival;
 mod connection;
 mod endpoint;
 mod ids;
@@ -22,8 +23,9 @@ mod settings;
 mod socket;
 
 pub use self::{
+    arrival::{Arrival, Rejected},
     connection::{Connection, Event, Lost, ReadOutcome},
-    endpoint::{Arrival, Endpoint},
+    endpoint::Endpoint,
     ids::{ID_BYTES, Origin},
     office::{Letter, PostOffice},
     settings::{Keys, Settings, Terms},

@@ -87,11 +87,7 @@ impl UdpSocket {
     ///
     /// # Errors
     /// The socket's.
-    pub fn poll_receive(
-        &self,
-        context: &mut Context<'_>,
-        mut show: impl FnMut(Datagram<'_>),
-    ) -> Poll<io::Result<()>> {
+    pub fn poll_receive(&self, context: &mut Context<'_>, mut show: impl FnMut(Datagram<'_>)) -> Poll<io::Result<()>> {
         self.receiver.replace(Some(context.waker().clone()));
         self.wake_senders(context);
         let mut places = self.places.take();
@@ -148,9 +144,8 @@ impl UdpSocket {
             segment_size: transmit.segment_size,
             src_ip: transmit.src_ip,
         };
-        let sent = self
-            .socket
-            .try_io(Interest::WRITABLE, |socket| self.state.try_send(UdpSockRef::from(socket), &transmit));
+        let sent =
+            self.socket.try_io(Interest::WRITABLE, |socket| self.state.try_send(UdpSockRef::from(socket), &transmit));
         match sent {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.senders.borrow_mut().push(waker.clone());

@@ -26,8 +26,7 @@ pub mod workers;
 
 pub use listen::{
     AcceptMode, Accepted, Acceptor, AcceptorHandle, AcceptorSeed, Address, ConnectionGuard, DatagramSeed,
-    DatagramSocket, DatagramUse, ListenSpec, Listener, Peer,
-    Stream, UnixPermissions, abstract_address, abstract_name,
+    DatagramSocket, DatagramUse, ListenSpec, Listener, Peer, Stream, UnixPermissions, abstract_address, abstract_name,
 };
 pub use namespace::{enter_namespace, in_namespace, open_namespace};
 pub use workers::{WorkerContext, WorkerOptions, Workers};

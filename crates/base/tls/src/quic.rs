@@ -115,7 +115,11 @@ impl ServerConfig for Server {
 
 enum State {
     /// The client's first message is not whole.
-    Hello { acceptor: Arc<Acceptor>, parameters: Vec<u8>, hello: Vec<u8> },
+    Hello {
+        acceptor: Arc<Acceptor>,
+        parameters: Vec<u8>,
+        hello: Vec<u8>,
+    },
     Running(Box<Running>),
 }
 

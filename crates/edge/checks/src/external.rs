@@ -73,7 +73,9 @@ pub(super) async fn run(proxy: &LiveProxy, server: &LiveServer, check: &External
 fn command(proxy: &LiveProxy, server: &LiveServer, check: &ExternalCheck) -> Command {
     let settings = proxy.settings();
     let (proxy_address, proxy_port) = match settings.binds.first().map(|bind| &bind.address) {
-        Some(BindAddress::Inet(address) | BindAddress::Quic(address)) => (address.ip().to_string(), address.port().to_string()),
+        Some(BindAddress::Inet(address) | BindAddress::Quic(address)) => {
+            (address.ip().to_string(), address.port().to_string())
+        }
         Some(BindAddress::Unix(path)) => (path.clone(), NOT_USED.to_owned()),
         _ => (NOT_USED.to_owned(), NOT_USED.to_owned()),
     };

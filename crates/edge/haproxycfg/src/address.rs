@@ -178,7 +178,9 @@ pub fn parse(text: &str, accepts: Accepts, environment: &BTreeMap<String, String
     }
     let (host, port) = match prefix {
         "quic4" | "quic6" if !accepts.quic => {
-            return Err(format!("unsupported stream protocol for datagram family address '{text}'; QUIC is not possible here."));
+            return Err(format!(
+                "unsupported stream protocol for datagram family address '{text}'; QUIC is not possible here."
+            ));
         }
         "sockpair" => {
             return Err(format!("'{text}': pairs of sockets are for HAProxy's own processes and are not supported"));
@@ -371,7 +373,7 @@ mod tests {
             ),
             ("ipv4@web:80", Accepts::SERVER, Host::Name("web".into(), Some(Family::V4)), Port::Range(80, 80)),
         ] {
-            let expected = Address { host, port, datagram: false };
+            let expected = Address { host, port, datagram: false, quic: false };
             assert_eq!(parse(text, accepts, &environment), Ok(expected), "{text}");
         }
         let log = parse("127.0.0.1:514", Accepts::LOG, &environment).unwrap();

@@ -60,7 +60,9 @@ impl Ring {
         let kind: &[u8] = if settings.mode == Mode::Http { b"sess 0 HTTP/1" } else { b"sess 0 TCP" };
         let name = frontend.listeners.get(listener).map_or("-", |listener| &*listener.name);
         let place = match settings.binds.get(listener).map(|bind| &bind.address) {
-            Some(BindAddress::Inet(address) | BindAddress::Quic(address)) => format!("{} {}", address.ip(), address.port()),
+            Some(BindAddress::Inet(address) | BindAddress::Quic(address)) => {
+                format!("{} {}", address.ip(), address.port())
+            }
             _ => "unix 0".to_owned(),
         };
         self.write(id, |records| {

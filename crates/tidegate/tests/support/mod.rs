@@ -10,6 +10,7 @@ pub mod cluster;
 mod dns;
 mod edge;
 pub mod hosts;
+pub mod http3;
 mod line;
 mod log;
 mod network;

@@ -121,7 +121,9 @@ impl SocketTable {
         let mut staged = Vec::new();
         for (group, spec) in &specs {
             // Sockets of the same port, and copies of one descriptor, share what arrives.
-            if group.occurrence > 0 && !matches!(spec.address, Address::Ip(_) | Address::Inherited(_) | Address::SharedDatagrams(_)) {
+            if group.occurrence > 0
+                && !matches!(spec.address, Address::Ip(_) | Address::Inherited(_) | Address::SharedDatagrams(_))
+            {
                 return Err(BindError {
                     place: spec.place.clone(),
                     address: spec.address.to_string(),

@@ -108,7 +108,7 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
         match command {
             Command::Load { instance, seeds, workers, done } => {
                 let (over_quic, seeds) = divide(seeds);
-                let prepared = quic.prepare(&worker, &instance, over_quic);
+                let prepared = quic.prepare(&worker, &instance, over_quic).map_err(|error| error.to_string());
                 let listening = prepared.and_then(|quic| Ok((quic, listen(&worker, &start.host, &instance, seeds)?)));
                 let result = listening.map(|(serving, new)| {
                     checks = Some(checks::start(&instance, &start.board, worker.ring.clone(), worker.index, workers));

@@ -5,6 +5,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    fmt,
     net::SocketAddr,
     rc::Rc,
     sync::{Arc, OnceLock},
@@ -64,6 +65,19 @@ impl QuicShared {
     }
 }
 
+/// An address cannot be received on.
+#[derive(Debug)]
+pub struct CannotReceive {
+    address: String,
+    error: std::io::Error,
+}
+
+impl fmt::Display for CannotReceive {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "cannot receive on {}: {}", self.address, self.error)
+    }
+}
+
 /// What new connections of a socket are served under.
 pub struct Serving {
     instance: Arc<Instance>,
@@ -98,13 +112,13 @@ impl QuicListeners {
         worker: &Rc<Worker>,
         instance: &Arc<Instance>,
         seeds: Vec<DatagramSeed>,
-    ) -> Result<Vec<Prepared>, String> {
+    ) -> Result<Vec<Prepared>, CannotReceive> {
         let mut prepared = Vec::new();
         for seed in seeds {
             let name = seed.spec().name.clone();
             let Some(Owner::Proxy { proxy, bind }) = Owner::of(&name) else { continue };
             let Some(frontend) = instance.proxy(proxy).cloned() else { continue };
-            let wrong = |error: std::io::Error| format!("cannot receive on {}: {error}", seed.spec().address);
+            let wrong = |error| CannotReceive { address: seed.spec().address.to_string(), error };
             let global = &instance.config.global;
             let keys = self.shared.keys(global).map_err(wrong)?;
             let terms = Terms::new(&settings(global), &keys);
@@ -283,7 +297,7 @@ impl Listener {
     }
 
     fn handle(&self, datagram: Datagram<'_>, begun: &mut Vec<Arrival>) {
-        begun.extend(self.endpoint.handle(datagram, self.worker.now()));
+        begun.extend(Arrival::receive(&self.endpoint, datagram, self.worker.now()));
     }
 
     /// Begins a connection, if one may be begun.

@@ -197,9 +197,8 @@ fn begin(
     let stream = Rc::new(handshake::expected(stream, &frontend, listener));
     prepare_socket(&stream, settings, &instance.config.global.tune);
     let id = instance.process.next_session_id.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let accepted = worker.now();
     let client = Wire::new(Rc::clone(&stream), worker.buffers.clone());
-    let bind = settings.binds.get(listener);
+    let (accepted, bind) = (worker.now(), settings.binds.get(listener));
     let mut side = ClientSide {
         source: Cell::new(source),
         original_source: source,

@@ -156,12 +156,7 @@ impl Http3 {
 }
 
 /// Reads so many bytes of a stream at most, and tells what they were: each event with the input in which its body stands.
-pub fn read(
-    shared: &Shared<Http3>,
-    stream: u64,
-    most: usize,
-    mut tell: impl FnMut(Event, &[u8], RequestHead),
-) -> Rest {
+pub fn read(shared: &Shared<Http3>, stream: u64, most: usize, mut tell: impl FnMut(Event, &[u8], RequestHead)) -> Rest {
     let mut input = {
         let mut machine = shared.machine.borrow_mut();
         std::mem::take(&mut machine.input)
@@ -184,21 +179,30 @@ pub fn read(
         }
         ReadOutcome::Closed => (0, false),
     };
-    let mut used = 0;
-    while count > 0 || fin {
-        let mut head = shared.take_head();
-        let mut machine = shared.machine.borrow_mut();
-        let event = machine.codec.next(StreamId(stream), &input, fin, &mut used, &mut head);
-        let event = machine.judge(event);
-        drop(machine);
-        let Some(event) = event else {
-            shared.give_head(head);
-            break;
-        };
-        tell(event, &input, head);
+    if count > 0 || fin {
+        tell_all(shared, stream, (&input, fin), tell);
     }
     shared.machine.borrow_mut().input = input;
     if !fin && count == most { Rest::Maybe } else { Rest::Nothing }
+}
+
+/// Tells what this input of a stream means, of which `fin` is the end.
+fn tell_all(
+    shared: &Shared<Http3>,
+    stream: u64,
+    (input, fin): (&[u8], bool),
+    mut tell: impl FnMut(Event, &[u8], RequestHead),
+) {
+    let mut used = 0;
+    loop {
+        let mut head = shared.take_head();
+        let mut machine = shared.machine.borrow_mut();
+        let event = machine.codec.next(StreamId(stream), input, fin, &mut used, &mut head);
+        let event = machine.judge(event);
+        drop(machine);
+        let Some(event) = event else { return shared.give_head(head) };
+        tell(event, input, head);
+    }
 }
 
 impl Framer for Http3 {

@@ -15,6 +15,7 @@ mod machine;
 
 use std::{
     future::poll_fn,
+    net::SocketAddr,
     rc::Rc,
     sync::Arc,
     task::{Context, Poll},
@@ -24,12 +25,19 @@ use std::{
 use h3::{ConnectionError, ErrorCode, ServerConnection, Settings, StreamId};
 use haproxycfg::model::Tune;
 use live::{Instance, LiveProxy};
+use quic::Rejected;
 
 pub use self::handshake::Offer;
-use self::machine::{Http3, Rest};
+use self::{
+    handshake::Awaited,
+    machine::{Http3, Rest},
+};
 use super::{
+    handshake::TlsRefused,
     http::{LAST_REQUEST_TIME, Session},
-    may_go_on, refuse,
+    may_go_on,
+    proxy_protocol::Refused,
+    refuse,
     streams::{self, Shared, Slots},
 };
 use crate::{registry::Order, worker::Worker};
@@ -52,7 +60,7 @@ fn settings(tune: &Tune) -> Settings {
     }
 }
 
-/// Begins a client's connection, unless a rule is against it; what serves it until it ends.
+/// Begins a client's connection; what serves it until it ends.
 pub fn begin(
     worker: &Rc<Worker>,
     instance: &Arc<Instance>,
@@ -60,32 +68,62 @@ pub fn begin(
     listener: usize,
     offer: Offer,
 ) -> Option<impl Future<Output = ()> + use<>> {
-    let handshake::Begun { mut session, mut quic } = handshake::accept(worker, instance, frontend, listener, offer)?;
-    let worker = Rc::clone(worker);
-    let clocked = Rc::clone(&worker);
-    Some(clocked.clocked(async move {
-        if let Err(refused) = handshake::shake_hands(&mut session, &mut quic).await {
-            refuse(&session, Some(refused));
-            drop(session);
-            return drain(&worker, quic).await;
+    let Offer { arrival, terms, acceptor, port, counted, guard, running } = offer;
+    let awaited = Awaited {
+        worker: Rc::clone(worker),
+        instance: Arc::clone(instance),
+        frontend: Arc::clone(frontend),
+        listener,
+        source: arrival.from(),
+        destination: arrival.to().map(|ip| SocketAddr::new(ip, port)),
+        since: worker.now(),
+        guards: (counted, guard, running),
+    };
+    match arrival.accept(&terms, acceptor, worker.now()) {
+        Ok(quic) => Some(worker.clocked(serve(awaited, quic))),
+        Err(Rejected::Noise) => None,
+        Err(Rejected::Failed) => {
+            refuse_handshake(awaited, TlsRefused::Failed);
+            None
         }
-        if !may_go_on(&session) {
-            quic.close(worker.now(), ErrorCode::NO_ERROR.0, "");
-            refuse(&session, None);
-            drop(session);
-            return drain(&worker, quic).await;
+    }
+}
+
+fn refuse_handshake(awaited: Awaited, why: TlsRefused) {
+    if let Some(session) = awaited.begin(None) {
+        refuse(&session, Some(Refused::Tls(why)));
+    }
+}
+
+/// Serves a client until its connection ends.
+async fn serve(awaited: Awaited, mut quic: quic::Connection) {
+    let worker = Rc::clone(&awaited.worker);
+    if let Err(why) = awaited.shake_hands(&mut quic).await {
+        refuse_handshake(awaited, why);
+        return drain(&worker, quic).await;
+    }
+    // NOTE: what rules ask of the address is asked once the client has proven it.
+    let session = awaited.begin(quic.handshaken()).filter(|session| {
+        let goes_on = may_go_on(session);
+        if !goes_on {
+            refuse(session, None);
         }
-        session.traffic().sessions.increment();
-        session.side.count_tracked_session();
-        session.idle_since = worker.now();
-        let mut connection = Connection::new(session, quic);
-        poll_fn(|context| connection.poll(context)).await;
-        let Connection { shared, slots, session, .. } = connection;
-        drop((slots, session));
-        if let Some(shared) = Rc::into_inner(shared) {
-            drain(&worker, shared.machine.into_inner().quic).await;
-        }
-    }))
+        goes_on
+    });
+    let Some(mut session) = session else {
+        quic.close(worker.now(), ErrorCode::NO_ERROR.0, "");
+        return drain(&worker, quic).await;
+    };
+    session.traffic().sessions.increment();
+    session.side.count_tracked_session();
+    session.idle_since = worker.now();
+    let mut connection = Connection::new(session, quic);
+    poll_fn(|context| connection.poll(context)).await;
+    let Connection { shared, slots, session, .. } = connection;
+    drop((slots, session));
+    if let Some(shared) = Rc::into_inner(shared) {
+        drain(&worker, shared.machine.into_inner().quic).await;
+    }
 }
 
 /// Answers what still comes on a connection that is closed, until nothing can come any more (RFC 9000 section 10.2).
@@ -235,7 +273,8 @@ impl Connection {
                     break;
                 }
                 let shared = Rc::clone(&self.shared);
-                let rest = machine::read(&shared, stream, room, |event, input, head| self.take_event(event, input, head));
+                let rest =
+                    machine::read(&shared, stream, room, |event, input, head| self.take_event(event, input, head));
                 if rest == Rest::Nothing {
                     break;
                 }

@@ -5,7 +5,7 @@ use std::{future::poll_fn, rc::Rc, task::Poll};
 use http::BodyLength;
 use net::Deadline;
 
-use super::{Begun, Stream, Machine, Shared};
+use super::{Begun, Machine, Shared, Stream};
 use crate::session::{exchange::Exchange, pinned::PinnedConnections, size, transaction::Transaction, websocket};
 
 /// Serves the requests that get this place.
