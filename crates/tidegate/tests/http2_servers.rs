@@ -6,11 +6,12 @@ mod support;
 
 use std::{
     net::SocketAddr,
+    path::Path,
     process::{Child, Command, Stdio},
 };
 
 use rustix::process::Signal;
-use support::{Edge, Folder, free_address, listens, wait_until};
+use support::{Authority, Edge, Folder, Wanted, free_address, listens, wait_until};
 
 /// nginx, which leaves a connection after so many requests.
 struct Nginx {
@@ -25,6 +26,17 @@ impl Nginx {
     }
 
     fn start_at(address: SocketAddr, requests_max: u32) -> Self {
+        Self::start_with(address, requests_max, "http2", "")
+    }
+
+    /// One that speaks TLS, with the certificate of a file, and what `protocols` says.
+    fn start_secure(certificate: &Path, requests_max: u32, protocols: &str) -> Self {
+        let certificate = certificate.display();
+        let settings = format!("ssl_certificate {certificate}; ssl_certificate_key {certificate};");
+        Self::start_with(free_address(), requests_max, &format!("ssl {protocols}"), &settings)
+    }
+
+    fn start_with(address: SocketAddr, requests_max: u32, listen: &str, settings: &str) -> Self {
         let folder = Folder::new();
         folder.file("big", vec![b'x'; 3_000_000]);
         let path = folder.0.display();
@@ -37,7 +49,8 @@ impl Nginx {
                 "daemon off; master_process off; error_log {path}/error.log; pid {path}/pid;\n\
                  events {{ worker_connections 4000; }}\n\
                  http {{ access_log off; {paths}\n\
-                 server {{ listen {address} http2; keepalive_requests {requests_max}; root {path};\n\
+                 server {{ listen {address} {listen}; {settings} keepalive_requests {requests_max}; root {path};\n\
+                 location /protocol {{ return 200 \"$server_protocol $ssl_server_name\\n\"; }}\n\
                  location /told {{ return 200 \"$request_method $scheme $host $http_x_seen\\n\"; }} }} }}\n"
             ),
         );
@@ -144,4 +157,63 @@ fn a_server_that_dies_in_the_middle_fails_its_own_requests_alone() {
     assert!(curl(&["--include", &url]).contains(" 503 "));
     let _again = Nginx::start_at(address, 1_000_000);
     assert_eq!(curl(&[&url]).len(), 3_000_000);
+}
+
+/// A backend whose server is spoken with over TLS.
+fn secure_site(front: SocketAddr, nginx: &Nginx, authority: &Authority, words: &str) -> String {
+    format!(
+        "global\n stats socket %FOLDER%/stats level admin\ndefaults\n mode http\n timeout client 20s\n timeout server 20s\n timeout connect 5s\n\
+         frontend one\n bind {front}\n http-response set-header x-alpn \"<%[ssl_bc_alpn]>\"\n default_backend servers\n\
+         backend servers\n option httpchk\n http-check send meth GET uri /told hdr host checks\n\
+         server s1 {} ssl verify required ca-file {} sni str(localhost) check inter 2s fall 100 {words}\n",
+        nginx.address,
+        authority.path("ca.pem").display()
+    )
+}
+
+#[test]
+fn servers_choose_http_2_over_tls() {
+    let authority = Authority::new();
+    authority.certify("server.pem", &Wanted::default());
+    let certificate = authority.path("server.pem");
+    for (protocols, words, chosen, version) in [
+        ("http2", "alpn h2,http/1.1 check-alpn h2", "<h2>", "HTTP/2.0"),
+        ("http2", "alpn http/1.1", "<http/1.1>", "HTTP/1.1"),
+        ("", "alpn h2,http/1.1", "<http/1.1>", "HTTP/1.1"),
+    ] {
+        let (nginx, front) = (Nginx::start_secure(&certificate, 1_000_000, protocols), free_address());
+        let edge = Edge::start_single(&secure_site(front, &nginx, &authority, words));
+        wait_until("checks succeed", || stat(&edge, "check_status") == "L7OK");
+        let [told, protocol, big] = ["told", "protocol", "big"].map(|path| format!("http://{front}/{path}"));
+        for from in ["--http1.1", "--http2-prior-knowledge"] {
+            let host = front.ip();
+            assert_eq!(curl(&[from, &protocol]), format!("{version} localhost\n"), "{words}");
+            let head = curl(&[from, "--head", &told]);
+            assert!(head.contains(&format!("x-alpn: {chosen}")), "{words}: {head}");
+            assert_eq!(curl(&[from, "--data", "abc", &told]), format!("POST https {host} \n"), "{words}");
+            assert_eq!(curl(&[from, &big]).len(), 3_000_000, "{words}");
+        }
+        let before: u32 = stat(&edge, "connect").parse().unwrap();
+        let report = h2load(&["-n", "2000", "-c", "4", "-m", "25", &told]);
+        assert!(report.contains("2000 succeeded, 0 failed, 0 errored"), "{words}: {report}");
+        if chosen == "<h2>" {
+            let connects = stat(&edge, "connect").parse::<u32>().unwrap() - before;
+            assert!(connects <= 8, "a hundred requests at a time, {connects} connections");
+        }
+        assert_eq!((stat(&edge, "eresp"), stat(&edge, "econ")), ("0".to_owned(), "0".to_owned()), "{words}");
+    }
+}
+
+#[test]
+fn no_request_is_lost_when_a_server_leaves_a_connection_over_tls() {
+    let authority = Authority::new();
+    authority.certify("server.pem", &Wanted::default());
+    let (nginx, front) = (Nginx::start_secure(&authority.path("server.pem"), 10, "http2"), free_address());
+    let edge = Edge::start(&secure_site(front, &nginx, &authority, "alpn h2"));
+    let url = format!("http://{front}/told");
+    for protocol in [&["--h1"][..], &["-m", "16"]] {
+        let report = h2load(&[&["-n", "2000", "-c", "4"], protocol, &[&url]].concat());
+        assert!(report.contains("2000 succeeded, 0 failed, 0 errored"), "{report}");
+    }
+    assert_eq!(stat(&edge, "eresp"), "0");
 }
