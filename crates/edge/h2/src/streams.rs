@@ -131,6 +131,10 @@ impl Streams {
         self.slots.get_mut(key.slot as usize).filter(|(id, _)| *id == key.id).map(|(_, stream)| stream)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Stream> {
+        self.slots.iter().map(|(_, (_, stream))| stream)
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (StreamKey, &mut Stream)> {
         self.slots
             .iter_mut()

@@ -96,6 +96,10 @@ impl Role for Client {
     }
 
     /// A server resets no more streams than this side begins.
+    fn may_end_late(_: &Stream) -> bool {
+        false
+    }
+
     fn cost_of_reset(_: &Stream) -> Option<Cost> {
         None
     }

@@ -161,7 +161,14 @@ pub struct Connection<R> {
     /// Whose turn it is, and how much it may still send in it.
     turn: Option<(StreamKey, usize)>,
     calm: Calm,
+    /// The time, in milliseconds.
+    now_ms: u64,
+    /// Streams that nobody holds and of which the peer may still send what is on its way, and since when.
+    ending_late: VecDeque<(StreamKey, u64)>,
 }
+
+/// How long the rest of a request that was answered may be on its way, in milliseconds.
+const LATE_END_MS_MAX: u64 = 1_000;
 
 impl<R: Role> Connection<R> {
     /// One on a connection where nothing has come, and which says in `out` what this side is. Messages may be no more than `limits`.
@@ -193,12 +200,35 @@ impl<R: Role> Connection<R> {
             waiting: VecDeque::new(),
             turn: None,
             calm: Calm::default(),
+            now_ms: 0,
+            ending_late: VecDeque::new(),
         }
     }
 
     /// Takes the time, in milliseconds from some fixed moment on: to be told whenever something is done.
     pub fn look_at_clock(&mut self, now_ms: u64) {
         self.calm.look_at_clock(now_ms);
+        self.now_ms = now_ms;
+        while let Some((key, since)) = self.ending_late.front().copied()
+            && (now_ms >= since + LATE_END_MS_MAX || self.streams.get(key).is_none())
+        {
+            self.ending_late.pop_front();
+            self.end_late_stream(key);
+        }
+    }
+
+    /// When [`Connection::look_at_clock`] is to be called though nothing else happens, in milliseconds.
+    #[must_use]
+    pub fn late_end_ms(&self) -> Option<u64> {
+        self.ending_late.front().map(|(_, since)| since + LATE_END_MS_MAX)
+    }
+
+    /// Resets a stream whose end has not come in time.
+    fn end_late_stream(&mut self, key: StreamKey) {
+        if self.streams.get(key).is_some_and(|stream| !stream.is_held && !stream.is_closed()) {
+            frame::write_reset(&mut self.out, key.id(), ErrorCode::NO_ERROR);
+            self.streams.remove(key, Closed::ResetHere);
+        }
     }
 
     /// The trailers of the last [`Event::Trailers`], as lines of HTTP/1.
@@ -262,12 +292,15 @@ impl<R: Role> Connection<R> {
     }
 
     /// Lets go of a stream. One that is not over is reset: with `code`, but for a server's whose answer is whole: that is no error,
-    /// as the client need not send the rest of its body (RFC 9113 section 8.1).
+    /// as the client need not send the rest of its body (RFC 9113 section 8.1). Before that, what may be on its way already gets a moment to
+    /// come: some clients take the reset for a failure, though the answer was there before it.
     pub fn release(&mut self, key: StreamKey, code: ErrorCode) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         stream.is_held = false;
         let unread = std::mem::take(&mut stream.unread);
-        if !stream.is_closed() {
+        if R::may_end_late(stream) {
+            self.ending_late.push_back((key, self.now_ms));
+        } else if !stream.is_closed() {
             let code = R::release_code(stream, code);
             stream.reset = Some(code);
             frame::write_reset(&mut self.out, key.id(), code);
@@ -315,6 +348,7 @@ impl<R: Role> Connection<R> {
         if self.waiting.is_empty() {
             self.waiting = VecDeque::new();
         }
+        self.ending_late.shrink_to_fit();
         self.trailers = Vec::new();
     }
 }

@@ -225,17 +225,22 @@ impl<R: Role> Connection<R> {
             self.calm.earn_by(left as usize);
         }
         let (stream, event) = self.data_begins(header, left, ends)?;
-        match stream {
-            Some(key) => {
-                if let Some(stream) = self.streams.get_mut(key) {
-                    stream.receive_window -= i64::from(header.length);
-                    stream.unread += left;
-                    stream.untold += header.length - left;
-                }
-                self.credit(header.length - left);
+        let read = stream.and_then(|key| self.streams.get_mut(key)).map_or(0, |stream| {
+            stream.receive_window -= i64::from(header.length);
+            if !stream.is_held {
+                return 0;
             }
-            // Nobody reads it.
-            None => self.credit(header.length),
+            stream.unread += left;
+            stream.untold += header.length - left;
+            left
+        });
+        // What nobody reads.
+        self.credit(header.length - read);
+        if let Some(key) = stream
+            && !ends
+            && self.streams.get(key).is_some_and(|stream| !stream.is_held && stream.receive_window <= 0)
+        {
+            self.end_late_stream(key);
         }
         self.reading = Reading::Data { stream, left, padding, ends };
         Ok(Some(found(event)))

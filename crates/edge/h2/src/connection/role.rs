@@ -51,6 +51,9 @@ pub trait Role: Sized {
     /// What a stream is reset with that is let go of with `code`.
     fn release_code(stream: &Stream, code: ErrorCode) -> ErrorCode;
 
+    /// Whether the peer may still send what is on its way on a stream that is let go of.
+    fn may_end_late(stream: &Stream) -> bool;
+
     /// What it costs the peer to reset a stream, if anything.
     fn cost_of_reset(stream: &Stream) -> Option<Cost>;
 

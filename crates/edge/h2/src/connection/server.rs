@@ -1,6 +1,6 @@
 //! The end of a server: clients ask, and get answers.
 
-use http::{FieldwiseRequest, HeaderId, Limits, PseudoFields, RequestHead, ResponseHead, request_body_length};
+use http::{FieldwiseRequest, HeaderId, Limits, Method, PseudoFields, RequestHead, ResponseHead, request_body_length};
 
 use super::{Connection, Event, Reading, blocks::COMPRESSION, role::Role};
 use crate::{
@@ -87,6 +87,16 @@ impl Role for Server {
 
     fn release_code(stream: &Stream, code: ErrorCode) -> ErrorCode {
         if stream.sending == Sending::Ended { ErrorCode::NO_ERROR } else { code }
+    }
+
+    /// A request that was answered: as much of its body as the client may send without being told of more room.
+    fn may_end_late(stream: &Stream) -> bool {
+        let room = u64::try_from(stream.receive_window).unwrap_or(0);
+        stream.reset.is_none()
+            && (stream.sending, stream.receiving) == (Sending::Ended, Receiving::Open)
+            && stream.method != Method::Connect
+            && room > 0
+            && stream.expected.is_none_or(|left| left <= room)
     }
 
     fn cost_of_reset(stream: &Stream) -> Option<Cost> {
@@ -198,7 +208,8 @@ impl ServerConnection {
     /// Whether nothing is left to be done but to send what waits.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        (matches!(self.role.leaving, Leaving::Done { .. }) || self.has_peer_left) && self.streams.len() == 0
+        (matches!(self.role.leaving, Leaving::Done { .. }) || self.has_peer_left)
+            && self.streams.iter().all(|stream| !stream.is_held)
     }
 
     /// Puts a head behind what waits to be sent; the number of its bytes. Fields about the connection are left out. `ends` says
@@ -265,6 +276,12 @@ impl ServerConnection {
             return Ok(Purpose::Nothing(Unwanted::Ignored));
         }
         let streams_max = usize::try_from(self.settings.streams_max).unwrap_or(usize::MAX);
+        // A new request goes before the rest of one that was answered.
+        while self.streams.len() >= streams_max
+            && let Some((key, _)) = self.ending_late.pop_front()
+        {
+            self.end_late_stream(key);
+        }
         if self.streams.len() >= streams_max {
             return Ok(Purpose::Nothing(Unwanted::Refused));
         }
@@ -306,7 +323,7 @@ impl ServerConnection {
             Stream {
                 receiving: if ends { Receiving::Ended } else { Receiving::Open },
                 sending: Sending::Awaited,
-                method: head.method_kind(),
+                method: if self.role.pseudo.protocol().is_empty() { head.method_kind() } else { Method::Connect },
                 reset: None,
                 is_held: true,
                 receive_window: i64::from(if self.is_acknowledged {

@@ -1,5 +1,7 @@
 //! Frames by hand, and what the machine makes of them.
 
+mod late_ends;
+
 use http::{Limits, RequestHead, ResponseHead, Version};
 
 use super::*;
@@ -383,7 +385,12 @@ fn unread_bodies_do_not_close_the_window_for_ever() {
         client.send(kind::DATA, 0, stream, &[0; 10_000]).unwrap();
         client.machine.send_head(key, &answer(413, &[]), false);
         client.machine.end(key);
+        client.machine.look_at_clock(u64::from(stream) * 2_000);
         client.machine.release(key, ErrorCode::CANCEL);
+        client.send(kind::DATA, 0, stream, &[0; 10_000]).unwrap();
+        client.machine.look_at_clock(u64::from(stream) * 2_000 + 999);
+        assert!(!client.frames().contains(&reset(stream, ErrorCode::NO_ERROR)));
+        client.machine.look_at_clock(u64::from(stream) * 2_000 + 1_000);
         assert!(client.frames().contains(&reset(stream, ErrorCode::NO_ERROR)));
         // What was on its way is not held against anybody.
         assert_eq!(client.send(kind::DATA, 0, stream, &[0; 100]), Ok(vec![]));

@@ -360,6 +360,13 @@ impl Connection {
                         return Poll::Ready(End::Told);
                     }
                 }
+                Until::EndsLate => {
+                    self.shared.machine.borrow_mut().look_at_clock(self.session.worker.now_ms());
+                    if self.flush(context).is_err() {
+                        self.shared.goes();
+                        return self.poll_gone(context);
+                    }
+                }
                 Until::Rests => {
                     self.is_warm = false;
                     self.slots.clear();
@@ -405,6 +412,10 @@ impl Connection {
         if let Some(since) = self.expecting_since {
             add(head.map(|limit| since + limit), Until::Expects);
         }
+        if let Some(late_ms) = self.shared.machine.borrow().late_end_ms() {
+            let left = late_ms.saturating_sub(self.session.worker.now_ms());
+            add(Some(now + Duration::from_millis(left)), Until::EndsLate);
+        }
         if running == 0 {
             let limit = if self.session.first { head } else { timeouts.http_keep_alive.or(head) };
             add(limit.map(|limit| self.idle_since + limit), Until::Idle);
@@ -421,6 +432,8 @@ impl Connection {
 enum Until {
     /// The client is told which stream is the last.
     Leaves,
+    /// The rest of a request that was answered has not come.
+    EndsLate,
     /// Memory is given back.
     Rests,
     /// The connection has been idle for too long.
