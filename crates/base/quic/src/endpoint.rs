@@ -71,7 +71,8 @@ impl Endpoint {
     #[must_use]
     pub fn new(socket: UdpSocket, origin: Origin, terms: &Terms, keys: &Keys) -> Rc<Self> {
         let mut config = EndpointConfig::new(Arc::clone(&keys.resets));
-        config.cid_generator(move || Box::new(Ids(origin))).supported_versions(vec![VERSION_1]);
+        let knows_others = keys.are_shared;
+        config.cid_generator(move || Box::new(Ids { origin, knows_others })).supported_versions(vec![VERSION_1]);
         // NOTE: what protects first packets is the same for all certificates. Each connection is accepted under what holds then.
         let first = terms.config(Arc::new(Acceptor::of_nobody()));
         let machine = quinn_proto::Endpoint::new(Arc::new(config), Some(first), !socket.may_fragment(), None);

@@ -51,7 +51,11 @@ impl Origin {
 }
 
 /// Makes ids of one origin.
-pub struct Ids(pub Origin);
+pub struct Ids {
+    pub origin: Origin,
+    /// Tokens of resets are those of other processes, too: whoever asks for a connection of one that is gone can be told.
+    pub knows_others: bool,
+}
 
 impl ConnectionIdGenerator for Ids {
     fn generate_cid(&mut self) -> ConnectionId {
@@ -59,11 +63,11 @@ impl ConnectionIdGenerator for Ids {
         // NOTE: without random numbers there is no QUIC: keys of handshakes need them too. What is left then are equal ids, which the
         // endpoint refuses to give out twice.
         let _ = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
-        self.0.write(random)
+        self.origin.write(random)
     }
 
     fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
-        if Origin::of(id) == Some(self.0) { Ok(()) } else { Err(InvalidCid) }
+        if self.knows_others || Origin::of(id) == Some(self.origin) { Ok(()) } else { Err(InvalidCid) }
     }
 
     fn cid_len(&self) -> usize {
@@ -82,14 +86,16 @@ mod tests {
     #[test]
     fn datagrams_name_their_worker() {
         let origin = Origin { process: 70_000, worker: 3 };
-        let id = Ids(origin).generate_cid();
-        assert!(Ids(origin).validate(&id).is_ok());
-        assert!(Ids(Origin { worker: 4, ..origin }).validate(&id).is_err());
+        let ids = |origin, knows_others| Ids { origin, knows_others };
+        let id = ids(origin, false).generate_cid();
+        assert!(ids(origin, false).validate(&id).is_ok());
+        let other = Origin { worker: 4, ..origin };
+        assert!(ids(other, false).validate(&id).is_err() && ids(other, true).validate(&id).is_ok());
         let short = [&[0x40][..], &id, b"payload"].concat();
         assert_eq!(Origin::of_datagram(&short), Some(origin));
         let long = [&[0xc3, 0, 0, 0, 1, ID_BYTES as u8][..], &id, b"\0payload"].concat();
         assert_eq!(Origin::of_datagram(&long), Some(origin));
-        assert_ne!(Ids(origin).generate_cid(), id);
+        assert_ne!(ids(origin, false).generate_cid(), id);
     }
 
     #[test]

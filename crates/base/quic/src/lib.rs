@@ -18,6 +18,7 @@ mod arrival;
 mod connection;
 mod endpoint;
 mod ids;
+mod mail;
 mod office;
 mod settings;
 mod socket;
@@ -27,6 +28,7 @@ pub use self::{
     connection::{Connection, Event, Lost, ReadOutcome},
     endpoint::Endpoint,
     ids::{ID_BYTES, Origin},
+    mail::{Courier, Mailbox},
     office::{Letter, PostOffice},
     settings::{Keys, Settings, Terms},
     socket::{Datagram, UdpSocket},

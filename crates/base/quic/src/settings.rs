@@ -27,13 +27,20 @@ pub struct Settings {
 pub struct Keys {
     tokens: Arc<dyn HandshakeTokenKey>,
     pub(crate) resets: Arc<dyn HmacKey>,
+    /// Others have them, too.
+    pub(crate) are_shared: bool,
 }
 
 impl Keys {
-    /// Those of a secret.
+    /// Those of a secret that other processes have as well.
     #[must_use]
-    pub fn new(secret: &[u8]) -> Self {
-        Self { tokens: tls::quic::token_key(secret), resets: tls::quic::reset_key(secret) }
+    pub fn shared(secret: &[u8]) -> Self {
+        Self { are_shared: true, ..Self::of(secret) }
+    }
+
+    fn of(secret: &[u8]) -> Self {
+        let (tokens, resets) = (tls::quic::token_key(secret), tls::quic::reset_key(secret));
+        Self { tokens, resets, are_shared: false }
     }
 
     /// Those that nobody else knows.
@@ -43,7 +50,7 @@ impl Keys {
     pub fn random() -> std::io::Result<Self> {
         let mut secret = [0; 32];
         let count = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())?;
-        if count < secret.len() { Err(std::io::ErrorKind::Other.into()) } else { Ok(Self::new(&secret)) }
+        if count < secret.len() { Err(std::io::ErrorKind::Other.into()) } else { Ok(Self::of(&secret)) }
     }
 }
 

@@ -22,7 +22,7 @@ const PLACE_BYTES: usize = 65_535;
 const SOCKET_BUFFER_BYTES: usize = 2 * 1024 * 1024;
 
 /// A datagram that has come.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
     /// What is in it.
     pub bytes: &'a [u8],
@@ -124,6 +124,12 @@ impl UdpSocket {
                 Err(_would_block) => {}
             }
         }
+    }
+
+    /// Wakes those who wait for room to send, for one who does not receive here any more.
+    pub fn poll_senders(&self, context: &mut Context<'_>) {
+        self.receiver.replace(Some(context.waker().clone()));
+        self.wake_senders(context);
     }
 
     fn wake_senders(&self, context: &mut Context<'_>) {

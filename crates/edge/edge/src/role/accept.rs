@@ -68,7 +68,10 @@ pub enum Command {
     /// Close idle connections to servers: descriptors are short.
     CloseIdle(CloseIdleRequest),
     /// Accept nothing any more, and end when the last connection has.
-    Drain,
+    Drain {
+        /// Another process serves from now on.
+        is_replaced: bool,
+    },
     /// End all connections now.
     Abort,
 }
@@ -140,9 +143,9 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
             }
             // That configuration is gone, and its listeners with it.
             Command::Steer { .. } => {}
-            Command::Drain => {
+            Command::Drain { is_replaced } => {
                 checks = None;
-                quic.stop();
+                quic.stop(is_replaced);
                 drain(&worker, &mut handles);
             }
             Command::Abort => {
@@ -151,7 +154,9 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
         }
     }
     drop(checks);
-    quic.stop();
+    if !worker.draining.get() {
+        quic.stop(false);
+    }
     drain(&worker, &mut handles);
     all_ended(&worker).await;
     sweeper.abort();

@@ -9,7 +9,7 @@ use std::{
     net::SocketAddr,
     rc::Rc,
     sync::{Arc, OnceLock},
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -23,7 +23,9 @@ use proxy::{
         h3::{self, ONE_WAY_STREAMS, Offer},
     },
 };
-use quic::{Arrival, Datagram, Endpoint, Keys, Letter, Origin, PostOffice, Settings, Terms, UdpSocket};
+use quic::{
+    Arrival, Courier, Datagram, Endpoint, Keys, Letter, Mailbox, Origin, PostOffice, Settings, Terms, UdpSocket,
+};
 use runtime::{DatagramSeed, DatagramSocket, DatagramUse};
 use tokio::{sync::mpsc, task::spawn_local};
 
@@ -42,18 +44,58 @@ const RECEIVES_MAX: usize = 16;
 const LAST_LOOK_TIME: Duration = Duration::from_secs(1);
 
 /// What all workers of a process share about QUIC.
-#[derive(Default)]
 pub struct QuicShared {
     office: PostOffice,
+    /// The number of this process in the ids of its connections.
+    process: u32,
     /// Keys that no other process knows.
     keys: OnceLock<Keys>,
+    /// Takes datagrams to other processes.
+    courier: OnceLock<Courier>,
+}
+
+impl Default for QuicShared {
+    fn default() -> Self {
+        let mut number = [0; 4];
+        let process = match rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty()) {
+            Ok(4) => u32::from_ne_bytes(number),
+            _ => std::process::id(),
+        };
+        Self { office: PostOffice::default(), process, keys: OnceLock::new(), courier: OnceLock::new() }
+    }
 }
 
 impl QuicShared {
+    /// Begins to take what other processes get for this one, and to send them what is theirs. To be called in the runtime of the control
+    /// thread, and only once.
+    ///
+    /// # Errors
+    /// When that cannot be done.
+    pub fn open_mail(self: &Arc<Self>) -> std::io::Result<()> {
+        let mailbox = Mailbox::open(self.process)?;
+        let courier = Courier::new()?;
+        let _ = self.courier.set(courier);
+        let shared = Arc::clone(self);
+        spawn_local(async move {
+            if let Err(error) = mailbox.deliver(&shared.office).await {
+                runtime::log::write(
+                    runtime::log::Level::Warning,
+                    format_args!("QUIC connections cannot be taken over from other processes any more: {error}"),
+                );
+            }
+        });
+        Ok(())
+    }
+
+    /// Whether that has been done.
+    pub fn has_mail(&self) -> bool {
+        self.courier.get().is_some()
+    }
+
     /// Those of `cluster-secret`, or else the process' own.
     fn keys(&self, global: &Global) -> std::io::Result<Keys> {
         if let Some(secret) = &global.cluster_secret {
-            return Ok(Keys::new(secret.as_bytes()));
+            return Ok(Keys::shared(secret.as_bytes()));
         }
         match self.keys.get() {
             Some(keys) => Ok(keys.clone()),
@@ -176,10 +218,14 @@ impl QuicListeners {
         }
     }
 
-    /// Begins no connections any more.
-    pub fn stop(&self) {
+    /// Begins no connections any more. What comes to the sockets is taken by another process if that `is_replaced`.
+    pub fn stop(&self, is_replaced: bool) {
         for listener in &self.listeners {
-            listener.serving.replace(None);
+            listener.is_stopping.set(true);
+            listener.is_replaced.set(is_replaced);
+            if let Some(waker) = listener.waker.take() {
+                waker.wake();
+            }
         }
     }
 }
@@ -202,6 +248,11 @@ struct Listener {
     endpoint: Rc<Endpoint>,
     serving: RefCell<Option<Serving>>,
     is_paused: Cell<bool>,
+    /// The process ends when its connections have ended.
+    is_stopping: Cell<bool>,
+    /// Another process takes what comes to the socket.
+    is_replaced: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
     shared: Arc<QuicShared>,
     worker: Rc<Worker>,
 }
@@ -216,12 +267,15 @@ impl Listener {
         let udp = UdpSocket::new(socket.try_clone()?)?;
         let address = udp.address();
         let number = u16::try_from(worker.index).unwrap_or(u16::MAX);
-        let endpoint = Endpoint::new(udp, Origin { process: std::process::id(), worker: number }, terms, keys);
+        let endpoint = Endpoint::new(udp, Origin { process: shared.process, worker: number }, terms, keys);
         let listener = Rc::new(Self {
             socket,
             endpoint,
             serving: RefCell::default(),
             is_paused: Cell::new(false),
+            is_stopping: Cell::new(false),
+            is_replaced: Cell::new(false),
+            waker: RefCell::default(),
             shared: Arc::clone(shared),
             worker: Rc::clone(worker),
         });
@@ -249,8 +303,12 @@ impl Listener {
         while let Poll::Ready(Some(letter)) = letters.poll_recv(context) {
             self.handle(letter.datagram(), &mut begun);
         }
-        let mut is_waiting = false;
-        for _ in 0..RECEIVES_MAX {
+        self.waker.replace(Some(context.waker().clone()));
+        let mut is_waiting = self.is_replaced.get();
+        if is_waiting {
+            self.endpoint.socket.poll_senders(context);
+        }
+        for _ in 0..if is_waiting { 0 } else { RECEIVES_MAX } {
             let received = self.endpoint.socket.poll_receive(context, |datagram| self.sort(datagram, &mut begun));
             match received {
                 Poll::Ready(Ok(())) => {}
@@ -273,7 +331,7 @@ impl Listener {
         if !is_waiting {
             context.waker().wake_by_ref();
         }
-        let is_over = self.serving.borrow().is_none() && self.endpoint.connections() == 0;
+        let is_over = (self.serving.borrow().is_none() || self.is_stopping.get()) && self.endpoint.connections() == 0;
         if is_over && deadline.at().is_some_and(|at| at <= self.worker.now()) {
             return Poll::Ready(());
         }
@@ -288,11 +346,18 @@ impl Listener {
     fn sort(&self, datagram: Datagram<'_>, begun: &mut Vec<Arrival>) {
         let here = self.endpoint.origin();
         match Origin::of_datagram(datagram.bytes) {
-            Some(origin) if origin != here && origin.process == here.process => {
+            Some(origin) if origin == here => self.handle(datagram, begun),
+            Some(origin) if origin.process == here.process => {
                 // One that nobody takes is lost, as any may be on its way.
                 self.shared.office.hand_on(self.address(), origin.worker, &datagram);
             }
-            _ => self.handle(datagram, begun),
+            Some(origin) => {
+                let courier = self.shared.courier.get();
+                if !courier.is_some_and(|courier| courier.send(origin.process, self.address(), &datagram)) {
+                    self.handle(datagram, begun);
+                }
+            }
+            None => self.handle(datagram, begun),
         }
     }
 
@@ -305,6 +370,10 @@ impl Listener {
         let serving = self.serving.borrow();
         // NOTE: a client that gets no answer asks again, as one whose connection waits in the queue of a socket.
         let Some(serving) = serving.as_ref().filter(|_| !self.is_paused.get()) else { return };
+        // NOTE: one that has been told to prove its address by this process can do that here alone.
+        if self.is_stopping.get() && !arrival.is_proven() {
+            return;
+        }
         let Serving { instance, frontend, bind, terms, held, .. } = serving;
         let Some(settings) = frontend.settings().binds.get(*bind) else { return };
         let crowd = usize::try_from(instance.config.global.tune.quic.retry_threshold).unwrap_or(usize::MAX);

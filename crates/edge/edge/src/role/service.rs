@@ -13,7 +13,7 @@ use admin::{
     stats::{RunningEdge, sampler},
 };
 use checks::{CheckBoard, FarmEvents};
-use haproxycfg::model::{Config, Namespace, Server};
+use haproxycfg::model::{BindAddress, Config, Namespace, Server};
 use live::{
     FarmObserver, Instance, Process, Shared,
     assemble::Assembly,
@@ -337,6 +337,7 @@ impl Service for EdgeService {
         let datagrams = log_datagrams(&instance.config, &load.listeners)
             .map_err(|error| format!("cannot share a socket of a log-forward section: {error}"))?;
         self.process.log_receivers.load(&instance.config, datagrams, &self.identity, &self.outputs)?;
+        open_mail(&self.quic, &instance.config);
         let Some(workers) = &mut self.workers else { return Err("there are no worker threads".into()) };
         let shares = workers.distribute(&load.listeners).map_err(|error| format!("cannot share listeners: {error}"))?;
         self.ways.renew(workers.weak_senders());
@@ -370,7 +371,7 @@ impl Service for EdgeService {
         Ok(())
     }
 
-    async fn drain(&mut self, _reason: DrainReason) {
+    async fn drain(&mut self, reason: DrainReason) {
         self.process.stopping.store(true, Relaxed);
         self.process.certificates.stop();
         if let Some(shared) = &self.shared {
@@ -386,7 +387,8 @@ impl Service for EdgeService {
         match &mut self.workers {
             // A successor is taught while connections end.
             Some(workers) => {
-                workers.broadcast(|_| Command::Drain);
+                let is_replaced = reason == DrainReason::Replaced;
+                workers.broadcast(|_| Command::Drain { is_replaced });
                 tokio::join!(workers.ends(), peers.stop());
             }
             None => peers.stop().await,
@@ -455,6 +457,18 @@ impl Service for EdgeService {
         if let Some(workers) = &self.workers {
             workers.broadcast(|_| Command::Pause(paused));
         }
+    }
+}
+
+/// Has datagrams of QUIC come here that other processes get for this one, if there is QUIC.
+fn open_mail(quic: &Arc<QuicShared>, config: &Config) {
+    let mut binds = config.proxies.iter().flat_map(|proxy| &proxy.binds);
+    if quic.has_mail() || !binds.any(|bind| matches!(bind.address, BindAddress::Quic(_))) {
+        return;
+    }
+    if let Err(error) = quic.open_mail() {
+        let message = format_args!("connections of QUIC cannot outlive an upgrade: {error}");
+        runtime::log::write(runtime::log::Level::Warning, message);
     }
 }
 
