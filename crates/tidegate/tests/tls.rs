@@ -177,7 +177,8 @@ fn certificates_of_servers_are_verified() {
         ("good.pem", ca.to_owned(), Ok(())),
         ("good.pem", format!("{ca} sni str(www.example.com)"), Ok(())),
         ("good.pem", format!("{ca} verifyhost www.example.com"), Ok(())),
-        ("good.pem", format!("{ca} sni str(localhost) verifyhost www.example.com"), Ok(())),
+        ("good.pem", format!("{ca} sni str(www.example.com) verifyhost localhost check-sni www.example.com"), Ok(())),
+        ("good.pem", "verify none sni str(www.example.com:443)".to_owned(), Ok(())),
         ("good.pem", format!("{ca} crl-file crl.pem"), Ok(())),
         ("good.pem", format!("{ca} force-tlsv12"), Ok(())),
         ("rsa.pem", format!("{ca} force-tlsv12"), Ok(())),
@@ -187,6 +188,13 @@ fn certificates_of_servers_are_verified() {
         ("expired.pem", "verify none".to_owned(), Ok(())),
         ("good.pem", format!("{ca} sni str(localhost) check-sni localhost"), Err("hostname mismatch")),
         ("good.pem", format!("{ca} verifyhost other.example"), Err("hostname mismatch")),
+        // The name that is asked for counts, an address too.
+        (
+            "good.pem",
+            format!("{ca} sni str(localhost) verifyhost www.example.com check-sni localhost"),
+            Err("hostname mismatch"),
+        ),
+        ("good.pem", format!("{ca} sni str(127.0.0.1) check-sni 127.0.0.1"), Err("hostname mismatch")),
         ("expired.pem", ca.to_owned(), Err("certificate has expired")),
         ("revoked.pem", format!("{ca} crl-file crl.pem"), Err("certificate revoked")),
         ("self.pem", ca.to_owned(), Err("self-signed certificate")),
@@ -238,6 +246,7 @@ fn certificates_of_clients_are_verified() {
     authority.certify("late.pem", &Wanted { names: &["late"], until: 2021, ..Wanted::default() });
     authority.certify("gone.pem", &Wanted { names: &["gone"], serial: 66, ..Wanted::default() });
     authority.certify_itself("stranger.pem", &Wanted { names: &["stranger"], ..Wanted::default() });
+    authority.certify_itself("late-stranger.pem", &Wanted { names: &["both"], until: 2021, ..Wanted::default() });
     authority.revoke("crl.pem", &[66]);
     let mut config = global(&authority) + DEFAULTS;
     let words = [
@@ -246,6 +255,7 @@ fn certificates_of_clients_are_verified() {
         "verify required",
         "verify required crt-ignore-err all",
         "verify required crl-file crl.pem",
+        "verify required crt-ignore-err 10",
     ];
     let fronts = words.map(|words| {
         let front = free_address();
@@ -275,12 +285,15 @@ fn certificates_of_clients_are_verified() {
             (2, "stranger.pem", ""),
             (2, "late.pem", "CertificateExpired"),
             (4, "gone.pem", "CertificateRevoked"),
+            // That one fault is let pass says nothing of others.
+            (5, "late-stranger.pem", ""),
         ] {
             let error = ask(front, Some(file));
             assert!(error.contains("alert") && error.contains(alert), "{front} {file}: {error}");
         }
         assert!(ask(2, None).contains("alert"));
         assert_eq!(ask(3, Some("late.pem")), "1 10 late 07 1 localhost /CN=Authority/O=Example");
+        assert_eq!(ask(5, Some("late.pem")), "1 10 late 07 1 localhost /CN=Authority/O=Example");
         assert_eq!(ask(3, Some("stranger.pem")), "1 18 stranger 07 1 localhost /CN=stranger/O=Example");
     }
 }
@@ -349,11 +362,13 @@ fn names_choose_certificates() {
     let rsa =
         Wanted { names: &["www.example.com"], serial: 4, algorithm: &rcgen::PKCS_RSA_SHA256, ..Wanted::default() };
     authority.certify("www-rsa.pem", &rsa);
+    authority.certify("star-rsa.pem", &Wanted { names: &["*.example.com"], serial: 5, ..rsa });
+    authority.certify("one.pem", &Wanted { names: &["one.example.com"], serial: 6, ..Wanted::default() });
     authority.folder.file("list", "first.pem [alpn h2]\nstar.pem *.example.com !secret.example.com\n");
     let (all, strict, list) = (free_address(), free_address(), free_address());
     let list_path = authority.path("list");
     let config = format!(
-        "{}{DEFAULTS}frontend all\n bind {all} ssl crt first.pem crt star.pem crt www.pem crt www-rsa.pem\n bind {strict} ssl crt www.pem \
+        "{}{DEFAULTS}frontend all\n bind {all} ssl crt first.pem crt star.pem crt www.pem crt www-rsa.pem crt star-rsa.pem crt one.pem\n bind {strict} ssl crt www.pem \
          strict-sni\n bind {list} ssl crt-list {}\n http-request return status 200 content-type text/plain lf-string \
          \"%[ssl_f_serial,hex] %[ssl_f_key_alg] %[ssl_fc_alpn]\"\n",
         global(&authority),
@@ -375,6 +390,9 @@ fn names_choose_certificates() {
     assert_eq!(ask(all, "a.example.com", &[]), "02 id-ecPublicKey ");
     assert_eq!(ask(all, "WWW.example.com", &[]), "03 id-ecPublicKey ");
     assert_eq!(ask(all, "www.example.com", &rsa_alone), "04 rsaEncryption ");
+    // A client that takes no certificate of just this name gets one with a star.
+    assert_eq!(ask(all, "one.example.com", &[]), "06 id-ecPublicKey ");
+    assert_eq!(ask(all, "one.example.com", &rsa_alone), "05 rsaEncryption ");
     assert_eq!(ask(strict, "www.example.com", &[]), "03 id-ecPublicKey ");
     assert!(ask(strict, "first.example", &[]).contains("unrecognized name"));
     assert_eq!(ask(list, "a.example.com", &[]), "02 id-ecPublicKey ");

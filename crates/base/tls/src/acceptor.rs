@@ -21,11 +21,12 @@ use crate::{
     failure::Distrust,
     hello::ClientHello,
     identity::{Identity, KeyKind},
-    leniency::{Purpose, verify_handshake},
+    path::{Fault, Purpose},
+    possession::verify_handshake,
+    revocation::RevocationLists,
     secrets::Told,
     sessions::{CachedSessions, Sessions, TicketKey, Tickets, context},
-    verify::{RevocationLists, TrustAnchors, Verification},
-    x509::Certificate,
+    verify::{TrustAnchors, Verification},
 };
 
 /// What clients are asked for.
@@ -311,30 +312,29 @@ impl Acceptor {
             let config = Arc::clone(&served.config);
             return Choice::Certificate(served, config);
         }
-        let named = hello.server_name.as_deref().and_then(|name| {
-            let exact = self.exact.get(name).and_then(|known| self.fitting(known, hello, &[]));
-            exact.or_else(|| {
-                let rest = name.get(name.find('.')?..)?;
-                let excluded = self.excluded.get(name).map(Vec::as_slice).unwrap_or_default();
-                self.wildcards.get(rest).and_then(|known| self.fitting(known, hello, excluded))
-            })
-        });
-        let chosen = named.or_else(|| if self.is_strict { None } else { self.fitting(&self.default, hello, &[]) });
+        let named = hello.server_name.as_deref().and_then(|name| self.fitting(&self.named(name), hello));
+        let chosen = named.or_else(|| if self.is_strict { None } else { self.fitting(&self.default, hello) });
         let Some(served) = chosen.and_then(|index| self.served.get(index)) else { return Choice::Refused };
         let speaks = served.config.alpn_protocols.iter().any(|ours| hello.protocols.contains(ours));
         let config = if speaks { &served.config } else { &served.without_protocols };
         Choice::Certificate(Arc::clone(served), Arc::clone(config))
     }
 
+    /// The certificates for a name: those for just this one, then those with a star.
+    fn named(&self, name: &str) -> Vec<usize> {
+        let mut named = self.exact.get(name).cloned().unwrap_or_default();
+        let stars = name.find('.').and_then(|dot| self.wildcards.get(name.get(dot..)?));
+        let excluded = self.excluded.get(name).map(Vec::as_slice).unwrap_or_default();
+        named.extend(stars.into_iter().flatten().filter(|index| !excluded.contains(index)));
+        named
+    }
+
     /// The best of these that the client takes: one of elliptic curves, or of RSA, or else the first.
-    fn fitting(&self, known: &[usize], hello: &ClientHello, excluded: &[usize]) -> Option<usize> {
-        let mut allowed = known.iter().copied().filter(|index| !excluded.contains(index));
-        let of = |wanted: KeyKind| {
-            known.iter().copied().find(|index| !excluded.contains(index) && self.kind(*index) == Some(wanted))
-        };
+    fn fitting(&self, known: &[usize], hello: &ClientHello) -> Option<usize> {
+        let of = |wanted: KeyKind| known.iter().copied().find(|index| self.kind(*index) == Some(wanted));
         let ecdsa = of(KeyKind::Ecdsa).filter(|_| hello.takes_ecdsa);
         let rsa = || of(KeyKind::Rsa).filter(|_| hello.takes_rsa);
-        ecdsa.or_else(rsa).or_else(|| allowed.next())
+        ecdsa.or_else(rsa).or_else(|| known.first().copied())
     }
 
     /// That of anybody, for a handshake that is going to fail.
@@ -452,18 +452,19 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// What is wrong with a client's certificates, whether it is let pass or not; for an issuer's error also where it is.
-    pub fn judge(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<(), (Distrust, bool)> {
-        let Some((certificate, issuers)) = chain.split_first() else { return Ok(()) };
-        let Err(distrust) = self.verification.verify(certificate, issuers, Purpose::Client, now) else { return Ok(()) };
-        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        let is_of_issuer = match (distrust, Certificate::read(certificate)) {
-            (Distrust::Expired, Some(read)) => read.ends_at().is_some_and(|ends| ends >= now),
-            (Distrust::NotYetValid, Some(read)) => read.begins_at().is_some_and(|begins| begins <= now),
-            (Distrust::NoAuthority, _) => true,
-            _ => false,
-        };
-        Err((distrust, is_of_issuer))
+    /// What is wrong with a client's certificates, whether it is let pass or not.
+    pub fn judge(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Vec<Fault> {
+        let Some((certificate, issuers)) = chain.split_first() else { return Vec::new() };
+        self.verification.faults(certificate, issuers, Purpose::Client, now)
+    }
+
+    fn lets_pass(&self, fault: &Fault) -> bool {
+        // HAProxy lets these pass by no number, nor by `all`.
+        if matches!(fault.distrust, Distrust::NameConstraints | Distrust::SignsNoCertificates) {
+            return false;
+        }
+        let ignored = if fault.depth > 0 { &self.ignored_of_issuers } else { &self.ignored };
+        ignored.contains(fault.distrust)
     }
 
     /// Whether anything is let pass.
@@ -489,10 +490,9 @@ impl ClientCertVerifier for Verifier {
     ) -> Result<ClientCertVerified, TlsError> {
         let chain: Vec<CertificateDer<'_>> =
             std::iter::once(end_entity).chain(intermediates).map(|der| CertificateDer::from(der.as_ref())).collect();
-        match self.judge(&chain, now) {
-            Err((distrust, true)) if !self.ignored_of_issuers.contains(distrust) => Err(distrust.into_error()),
-            Err((distrust, false)) if !self.ignored.contains(distrust) => Err(distrust.into_error()),
-            _ => Ok(ClientCertVerified::assertion()),
+        match self.judge(&chain, now).iter().find(|fault| !self.lets_pass(fault)) {
+            Some(fault) => Err(fault.distrust.into_error()),
+            None => Ok(ClientCertVerified::assertion()),
         }
     }
 

@@ -30,6 +30,7 @@ use crate::{
     failure::Failure,
     hello::{ClientHello, FirstBytes, Offered, look},
     identity::Identity,
+    path::Fault,
     records::{HEAD, Opened, Records, alert, has_record},
     secrets::{Randoms, Secrets},
     verify::now,
@@ -111,10 +112,23 @@ pub struct Handshaken {
 pub struct Peer {
     /// Its certificate and those of its issuers.
     pub chain: Vec<Vec<u8>>,
-    /// OpenSSL's number of what was wrong with it and let pass; 0 for nothing.
+    /// OpenSSL's number of the first thing that was wrong with it and let pass; 0 for nothing.
     pub error: u8,
     /// The same of its issuers, and how far away the issuer is.
     pub issuer_error: (u8, u8),
+    /// The same of the last thing, whatever it was: what verifying led to.
+    pub verified: u8,
+}
+
+impl Peer {
+    /// Takes what was wrong and let pass.
+    fn note(&mut self, faults: &[Fault]) {
+        let code = |fault: &Fault| fault.distrust.code();
+        self.error = faults.iter().find(|fault| fault.depth == 0).map_or(0, code);
+        let of_issuers = faults.iter().find(|fault| fault.depth > 0);
+        self.issuer_error = of_issuers.map_or((0, 0), |fault| (code(fault), fault.depth));
+        self.verified = faults.last().map_or(0, code);
+    }
 }
 
 /// What reading has led to.
@@ -537,12 +551,8 @@ fn drive(
 pub(crate) fn note_let_pass(handshaken: &mut Handshaken, verifier: &Verifier, connection: &rustls::CommonState) {
     if verifier.lets_errors_pass()
         && let Some(chain) = connection.peer_certificates()
-        && let Err((distrust, is_of_issuer)) = verifier.judge(chain, now())
     {
-        match is_of_issuer {
-            true => handshaken.peer.issuer_error = (distrust.code(), 1),
-            false => handshaken.peer.error = distrust.code(),
-        }
+        handshaken.peer.note(&verifier.judge(chain, now()));
     }
 }
 

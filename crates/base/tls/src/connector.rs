@@ -17,9 +17,11 @@ use crate::{
     ciphers::{CipherList, Curves, Suites, Versions, algorithms, crypto_provider},
     failure::{Distrust, Failure},
     identity::Identity,
-    leniency::{Purpose, verify_handshake},
+    path::Purpose,
+    possession::verify_handshake,
+    revocation::RevocationLists,
     sessions::context,
-    verify::{RevocationLists, TrustAnchors, Verification, is_for_host},
+    verify::{TrustAnchors, Verification, is_for_host},
     x509::Certificate,
 };
 
@@ -34,7 +36,7 @@ pub enum ServerVerification {
         anchors: TrustAnchors,
         /// What was revoked.
         revocation: RevocationLists,
-        /// The host that it must be for, whatever name is asked for.
+        /// The host that it must be for, where no name is asked for.
         host: Option<String>,
     },
 }
@@ -98,7 +100,12 @@ impl ClientOptions {
 /// What connections to a server are opened with. Sessions are resumed among those of the same one.
 pub struct Connector {
     config: Arc<ClientConfig>,
+    /// The server is not verified.
+    is_anybody: bool,
 }
+
+/// Stands for no name: it is no server's address.
+const NOBODY: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
 
 impl fmt::Debug for Connector {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -135,7 +142,8 @@ impl Connector {
         } else {
             Resumption::disabled()
         };
-        Ok(Self { config: Arc::new(config) })
+        let is_anybody = matches!(options.verification, ServerVerification::None);
+        Ok(Self { config: Arc::new(config), is_anybody })
     }
 
     /// Begins a handshake with a server that is asked for this name, or for none.
@@ -145,11 +153,17 @@ impl Connector {
         protocols: Option<&[Vec<u8>]>,
     ) -> Result<UnbufferedClientConnection, Failure> {
         // NOTE: an address is no name that could be asked for: rustls sends none then, as is wanted here.
-        let nobody = || ServerName::from(std::net::IpAddr::from([0_u8; 4]));
-        let name = match name {
+        let nobody = || ServerName::from(NOBODY);
+        let impossible = |name| Failure::Protocol(format!("'{name}' is no name that a server could be asked for"));
+        let name = match name.map(|name| (name, ServerName::try_from(name.to_owned()))) {
             None => nobody(),
-            Some(name) => ServerName::try_from(name.to_owned())
-                .map_err(|_| Failure::Protocol(format!("'{name}' is no name that a server could be asked for")))?,
+            Some((name, Ok(ServerName::IpAddress(address)))) if std::net::IpAddr::from(address) == NOBODY => {
+                return Err(impossible(name));
+            }
+            Some((_, Ok(name))) => name,
+            // Whoever is not verified need not be asked for a name either.
+            Some((_, Err(_))) if self.is_anybody => nobody(),
+            Some((name, Err(_))) => return Err(impossible(name)),
         };
         let mut config = Arc::clone(&self.config);
         if let Some(protocols) = protocols {
@@ -194,12 +208,15 @@ impl ServerCertVerifier for Verifier {
             return Ok(ServerCertVerified::assertion());
         };
         verification.verify(end_entity, intermediates, Purpose::Server, now).map_err(Distrust::into_error)?;
-        // As in HAProxy, the name is that of `verifyhost`, or the one asked for, or none.
+        // As in HAProxy, the name is the one asked for, or that of `verifyhost`, or none.
         let asked = match server_name {
-            ServerName::DnsName(name) => Some(name.as_ref()),
+            ServerName::DnsName(name) => Some(name.as_ref().to_owned()),
+            ServerName::IpAddress(address) => {
+                Some(std::net::IpAddr::from(*address)).filter(|address| *address != NOBODY).map(|it| it.to_string())
+            }
             _ => None,
         };
-        if let Some(wanted) = host.as_deref().or(asked) {
+        if let Some(wanted) = asked.as_ref().or(host.as_ref()) {
             let read = Certificate::read(end_entity).ok_or_else(|| Distrust::Other.into_error())?;
             if !is_for_host(&read, wanted) {
                 return Err(Distrust::WrongName.into_error());

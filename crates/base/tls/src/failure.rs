@@ -1,5 +1,7 @@
 //! Why a connection has no TLS, or has it no longer.
 
+use std::sync::Arc;
+
 use thiserror::Error;
 
 /// Why a handshake or a connection failed.
@@ -73,6 +75,42 @@ pub enum Distrust {
     /// Its signature is wrong.
     #[error("certificate signature failure")]
     Signature,
+    /// Who has made it is trusted, and has been made by somebody who is not there.
+    #[error("unable to get issuer certificate")]
+    IssuerMissing,
+    /// The last one of the chain has made itself, and is not trusted.
+    #[error("self-signed certificate in certificate chain")]
+    SelfSignedInChain,
+    /// Nothing says who has made it.
+    #[error("unable to verify the first certificate")]
+    LeafSignature,
+    /// There are too many between it and one that is trusted.
+    #[error("certificate chain too long")]
+    TooLong,
+    /// There are more authorities below one than it may have.
+    #[error("path length constraint exceeded")]
+    PathLength,
+    /// Its key is not for making others.
+    #[error("key usage does not include certificate signing")]
+    SignsNoCertificates,
+    /// Its key is not for making lists of revoked ones.
+    #[error("key usage does not include CRL signing")]
+    SignsNoLists,
+    /// Whoever has made the list is not there.
+    #[error("unable to get CRL issuer certificate")]
+    RevocationListIssuer,
+    /// The signature of the list is wrong.
+    #[error("CRL signature failure")]
+    RevocationListSignature,
+    /// The list has not begun.
+    #[error("CRL is not yet valid")]
+    RevocationListNotYetValid,
+    /// It says something that has to be understood and is not.
+    #[error("unhandled critical extension")]
+    CriticalExtension,
+    /// It is for a name that an authority may not certify.
+    #[error("permitted subtree violation")]
+    NameConstraints,
     /// It is malformed or of a kind that is not known.
     #[error("certificate rejected")]
     Other,
@@ -92,7 +130,19 @@ impl Distrust {
             Self::RevocationListExpired => 12,
             Self::WrongName => 62,
             Self::Purpose => 26,
-            Self::NoAuthority => 24,
+            Self::NoAuthority => 79,
+            Self::IssuerMissing => 2,
+            Self::SelfSignedInChain => 19,
+            Self::LeafSignature => 21,
+            Self::TooLong => 22,
+            Self::PathLength => 25,
+            Self::SignsNoCertificates => 32,
+            Self::SignsNoLists => 35,
+            Self::RevocationListIssuer => 33,
+            Self::RevocationListSignature => 8,
+            Self::RevocationListNotYetValid => 11,
+            Self::CriticalExtension => 34,
+            Self::NameConstraints => 47,
             Self::Signature => 7,
             Self::Other => 28,
         }
@@ -113,6 +163,7 @@ impl Distrust {
             Error::InvalidPurpose | Error::InvalidPurposeContext { .. } => Self::Purpose,
             Error::BadSignature => Self::Signature,
             Error::ApplicationVerificationFailure => Self::SelfSigned,
+            Error::Other(other) => other.0.downcast_ref().copied().unwrap_or(Self::Other),
             _ => Self::Other,
         })
     }
@@ -131,7 +182,8 @@ impl Distrust {
             Self::WrongName => Error::NotValidForName,
             Self::Purpose => Error::InvalidPurpose,
             Self::Signature => Error::BadSignature,
-            Self::NoAuthority | Self::Other => Error::BadEncoding,
+            Self::Other => Error::BadEncoding,
+            other => Error::Other(rustls::OtherError(Arc::new(other))),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Whether the certificate of the other end is to be trusted.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::{
@@ -8,15 +8,14 @@ use rustls::{
     pki_types::{CertificateDer, TrustAnchor, UnixTime},
 };
 use thiserror::Error;
-use webpki::{
-    CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, RevocationCheckDepth, RevocationOptionsBuilder,
-};
+use webpki::{EndEntityCert, ExpirationPolicy, KeyUsage, RevocationCheckDepth, RevocationOptionsBuilder};
 
 use crate::{
     ciphers::algorithms,
     failure::Distrust,
-    leniency::{Purpose, ReadList, Search, check_time},
+    path::{Fault, Purpose, Search},
     pem::Pem,
+    revocation::RevocationLists,
     x509::Certificate,
 };
 
@@ -24,8 +23,8 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct TrustAnchors {
     anchors: Arc<Vec<TrustAnchor<'static>>>,
-    /// The certificates themselves: one of them may be that of the other end.
-    certificates: Arc<HashSet<Vec<u8>>>,
+    certificates: Arc<Vec<Vec<u8>>>,
+    by_subject: Arc<HashMap<Vec<u8>, Vec<usize>>>,
 }
 
 /// Why a file has no certificates to trust.
@@ -51,18 +50,26 @@ impl TrustAnchors {
     /// # Errors
     /// When no certificate is there that could be used.
     pub fn new<'a>(files: impl IntoIterator<Item = &'a Pem>) -> Result<Self, TrustError> {
-        let (mut anchors, mut certificates, mut why) = (Vec::new(), HashSet::new(), None);
+        let (mut anchors, mut certificates, mut why) = (Vec::new(), Vec::new(), None);
+        let mut by_subject: HashMap<Vec<u8>, Vec<usize>> = HashMap::new();
         for der in files.into_iter().flat_map(|pem| &pem.certificates) {
             match webpki::anchor_from_trusted_cert(der) {
                 Ok(anchor) => {
                     anchors.push(anchor.to_owned());
-                    certificates.insert(der.to_vec());
+                    if let Some(read) = Certificate::read(der) {
+                        by_subject.entry(read.subject().der().to_vec()).or_default().push(certificates.len());
+                    }
+                    certificates.push(der.to_vec());
                 }
                 Err(error) => why = Some(error.to_string()),
             }
         }
         match (anchors.is_empty(), why) {
-            (false, _) => Ok(Self { anchors: Arc::new(anchors), certificates: Arc::new(certificates) }),
+            (false, _) => Ok(Self {
+                anchors: Arc::new(anchors),
+                certificates: Arc::new(certificates),
+                by_subject: Arc::new(by_subject),
+            }),
             (true, Some(why)) => Err(TrustError::Unusable(why)),
             (true, None) => Err(TrustError::Empty),
         }
@@ -86,6 +93,12 @@ impl TrustAnchors {
         self.anchors.is_empty()
     }
 
+    /// Those of this name.
+    pub(crate) fn of_subject<'c>(&'c self, subject: &[u8]) -> impl Iterator<Item = Certificate<'c>> {
+        let places = self.by_subject.get(subject).map(Vec::as_slice).unwrap_or_default();
+        places.iter().filter_map(|place| Certificate::read(self.certificates.get(*place)?))
+    }
+
     /// The names of those who are trusted.
     pub(crate) fn subjects(&self) -> Vec<DistinguishedName> {
         self.anchors.iter().map(|anchor| DistinguishedName::in_sequence(&anchor.subject)).collect()
@@ -96,33 +109,8 @@ impl TrustAnchors {
         let digests = self.certificates.iter().map(|der| digest(&SHA256, der));
         let mut digests: Vec<_> = digests.map(|digest| digest.as_ref().to_vec()).collect();
         digests.sort_unstable();
+        digests.dedup();
         digests.concat()
-    }
-}
-
-/// Lists of revoked certificates, of a `crl-file`.
-#[derive(Clone, Debug, Default)]
-pub struct RevocationLists {
-    lists: Arc<Vec<ReadList>>,
-}
-
-impl RevocationLists {
-    /// Those of a file.
-    ///
-    /// # Errors
-    /// When one is malformed, or none is there.
-    pub fn new(pem: &Pem) -> Result<Self, TrustError> {
-        let lists = pem.revocation_lists.iter().map(ReadList::new).collect::<Result<Vec<_>, _>>();
-        let lists = lists.map_err(|error| TrustError::RevocationList(error.to_string()))?;
-        if lists.is_empty() {
-            return Err(TrustError::NoRevocationList);
-        }
-        Ok(Self { lists: Arc::new(lists) })
-    }
-
-    /// What tells them from others.
-    pub(crate) fn digests(&self) -> Vec<u8> {
-        self.lists.iter().flat_map(ReadList::digest).collect()
     }
 }
 
@@ -142,55 +130,75 @@ impl Verification {
         purpose: Purpose,
         now: UnixTime,
     ) -> Result<(), Distrust> {
-        // NOTE: one that is trusted itself is no authority that made it, so it is compared. OpenSSL takes it too.
-        if self.anchors.certificates.contains(certificate.as_ref()) {
-            return self.verify_itself(certificate, now);
-        }
+        self.faults(certificate, chain, purpose, now).first().map_or(Ok(()), |fault| Err(fault.distrust))
+    }
+
+    /// All that is wrong with a certificate, or with who has made it. It is to be trusted if that is nothing, or nothing that is not let
+    /// pass.
+    ///
+    /// Two judge: [`Search`], which finds what OpenSSL finds, and webpki, without which nothing is trusted that has no faults: it
+    /// knows more of what an authority may certify, and whoever reads certificates makes mistakes.
+    pub fn faults(
+        &self,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        purpose: Purpose,
+        now: UnixTime,
+    ) -> Vec<Fault> {
         let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        let search = Search { anchors: &self.anchors.anchors, lists: &self.revocation.lists, purpose, now: seconds };
-        let end_entity = match EndEntityCert::try_from(certificate) {
-            Ok(end_entity) => end_entity,
-            Err(webpki::Error::UnsupportedCertVersion) => return search.verify(certificate, chain),
-            Err(_) => return Err(Distrust::Other),
+        let search = Search { anchors: &self.anchors, lists: &self.revocation, purpose, now: seconds };
+        let mut findings = search.judge(certificate, chain);
+        let distrust = match self.judge_strictly(certificate, chain, purpose, now) {
+            _ if findings.is_anchor => None,
+            // NOTE: webpki names one fault alone, so it cannot say whether names are within bounds where there is another one.
+            _ if !findings.faults.is_empty() => findings.has_name_constraints.then_some(Distrust::NameConstraints),
+            Ok(()) => None,
+            // It reads none of version 1, and no authority's own. OpenSSL takes them.
+            Err(webpki::Error::UnsupportedCertVersion | webpki::Error::CaUsedAsEndEntity) => {
+                findings.has_name_constraints.then_some(Distrust::NameConstraints)
+            }
+            Err(error) => Some(distrust(&error)),
         };
+        findings.faults.extend(distrust.map(|distrust| Fault { distrust, depth: 0 }));
+        findings.faults
+    }
+
+    fn judge_strictly(
+        &self,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        purpose: Purpose,
+        now: UnixTime,
+    ) -> Result<(), webpki::Error> {
+        let end_entity = EndEntityCert::try_from(certificate)?;
         let usage = match purpose {
             Purpose::Server => KeyUsage::server_auth(),
             Purpose::Client => KeyUsage::client_auth(),
         };
-        let lists: Vec<&CertRevocationList<'_>> = self.revocation.lists.iter().map(|read| &read.list).collect();
+        let lists = self.revocation.all_best(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
         let revocation = RevocationOptionsBuilder::new(&lists).ok().map(|builder| {
             // As OpenSSL's X509_V_FLAG_CRL_CHECK_ALL, which HAProxy sets: of each certificate it has to be known.
             let builder = builder.with_depth(RevocationCheckDepth::Chain);
             builder.with_expiration_policy(ExpirationPolicy::Enforce).build()
         });
-        let verified =
-            end_entity.verify_for_usage(algorithms().all, &self.anchors.anchors, chain, now, usage, revocation, None);
-        match verified {
-            Ok(_) => Ok(()),
-            Err(webpki::Error::CaUsedAsEndEntity) => search.verify(certificate, chain),
-            Err(error) => Err(distrust(&error, certificate)),
-        }
-    }
-
-    fn verify_itself(&self, certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Distrust> {
-        let read = Certificate::read(certificate).ok_or(Distrust::Other)?;
-        check_time(&read, i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
+        let anchors = &self.anchors.anchors;
+        end_entity.verify_for_usage(algorithms().all, anchors, chain, now, usage, revocation, None).map(drop)
     }
 }
 
-fn distrust(error: &webpki::Error, certificate: &CertificateDer<'_>) -> Distrust {
+fn distrust(error: &webpki::Error) -> Distrust {
     use webpki::Error;
-    let is_self_issued = || Certificate::read(certificate).is_some_and(|read| read.is_self_issued());
     match error {
         Error::CertExpired { .. } => Distrust::Expired,
         Error::CertNotValidYet { .. } => Distrust::NotYetValid,
-        Error::UnknownIssuer if is_self_issued() => Distrust::SelfSigned,
         Error::UnknownIssuer => Distrust::UnknownIssuer,
         Error::CertRevoked => Distrust::Revoked,
         Error::UnknownRevocationStatus => Distrust::NoRevocationList,
         Error::CrlExpired { .. } => Distrust::RevocationListExpired,
         Error::RequiredEkuNotFoundContext(_) => Distrust::Purpose,
         Error::EndEntityUsedAsCa => Distrust::NoAuthority,
+        Error::PathLenConstraintViolated => Distrust::PathLength,
+        Error::NameConstraintViolation => Distrust::NameConstraints,
         Error::InvalidSignatureForPublicKey => Distrust::Signature,
         _ => Distrust::Other,
     }

@@ -336,7 +336,9 @@ impl<'a> Signed<'a> {
 pub struct RevocationList<'a> {
     /// What its maker has signed.
     pub signed: Signed<'a>,
-    /// When the next one is due, in seconds since 1970.
+    /// When it was made, in seconds since 1970.
+    pub begins_at: Option<i64>,
+    /// When the next one is due.
     pub ends_at: Option<i64>,
 }
 
@@ -351,9 +353,9 @@ impl<'a> RevocationList<'a> {
         }
         content.expect(tag::SEQUENCE)?;
         content.expect(tag::SEQUENCE)?;
-        content.next()?;
+        let begins_at = content.next().and_then(|(kind, text, _)| seconds((kind, text)));
         let ends_at = content.next().and_then(|(kind, text, _)| seconds((kind, text)));
-        Some(Self { signed, ends_at })
+        Some(Self { signed, begins_at, ends_at })
     }
 }
 
@@ -390,6 +392,12 @@ impl<'a> Extension<'a> {
             _ => None,
         };
         Some((is_authority, most))
+    }
+
+    /// What it holds as bytes.
+    #[must_use]
+    pub fn octets(self) -> Option<&'a [u8]> {
+        Der(self.value).expect(tag::OCTET_STRING)
     }
 
     /// The first eight of its bits, of a bit string.
@@ -492,11 +500,14 @@ impl<'a> DistinguishedName<'a> {
         parts.join(",")
     }
 
-    /// The part of this name, by OpenSSL's short name: the `occurrence`th, from the end where it is negative. There is none at 0.
+    /// The part of this name, by OpenSSL's short name in either case: the `occurrence`th, from the end where it is negative. There is none at 0.
     #[must_use]
     pub fn part(self, name: &str, occurrence: i64) -> Option<&'a [u8]> {
-        let mut found: Vec<&'a [u8]> =
-            self.parts().filter(|part| crate::names::short(part.oid) == name).map(|part| part.value).collect();
+        let mut found: Vec<&'a [u8]> = self
+            .parts()
+            .filter(|part| crate::names::short(part.oid).eq_ignore_ascii_case(name))
+            .map(|part| part.value)
+            .collect();
         if occurrence < 0 {
             found.reverse();
         }

@@ -151,7 +151,7 @@ pub(super) fn certificates() -> impl Iterator<Item = &'static Fetch> {
 
 /// The certificates of issuers that a client showed, one behind the other: OpenSSL leaves the client's own out of its chain.
 fn issuers<'a>(tls: &Handshaken) -> Option<Value<'a>> {
-    tls.peer.chain.get(1..).map(|issuers| binary(issuers.concat()))
+    tls.peer.chain.get(1..).filter(|issuers| !issuers.is_empty()).map(|issuers| binary(issuers.concat()))
 }
 
 /// A chain of certificates, one behind the other.
@@ -229,7 +229,7 @@ pub(super) const FETCHES: &[Fetch] = &[
         "acl known ssl_c_used",
     ),
     Fetch::new("ssl_c_verify", Type::Sint, CLIENT, |call, _| {
-        of_client(call, |tls| Some(Value::Sint(i64::from(tls.peer.error.max(tls.peer.issuer_error.0)))))
+        of_client(call, |tls| Some(Value::Sint(i64::from(tls.peer.verified))))
     })
     .doc(
         "The result of verifying the client's certificate, 0 if it is good; nothing without TLS.",

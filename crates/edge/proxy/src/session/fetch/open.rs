@@ -226,9 +226,7 @@ fn tls_field(handshaken: Option<&tls::Handshaken>, options: ProxyOptions) -> Vec
         (Some(_), true) => CERTIFICATE_OF_SESSION,
         (Some(_), false) => CERTIFICATE_HERE | CERTIFICATE_OF_SESSION,
     };
-    let peer = &handshaken.peer;
-    let error = if peer.error > 0 { peer.error } else { peer.issuer_error.0 };
-    let mut field = vec![BY_TLS | certificate, 0, 0, 0, error];
+    let mut field = vec![BY_TLS | certificate, 0, 0, 0, handshaken.peer.verified];
     let mut add = |kind: u8, value: &[u8]| {
         let length = u16::try_from(value.len()).unwrap_or(0);
         field.push(kind);
