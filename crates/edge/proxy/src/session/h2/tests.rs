@@ -147,6 +147,40 @@ async fn exchanges_of_one_connection_do_not_wait_for_each_other() {
     .await;
 }
 
+/// One with a body is begun once more of what has come was read; others may come in between.
+#[tokio::test(start_paused = true)]
+async fn requests_that_come_in_one_piece_are_all_served() {
+    Scene::run("", |scene| async move {
+        let mut client = Client::connect(&scene).await;
+        for stream in [1, 3, 7] {
+            client.ask(stream, "POST", &format!("/{stream}"), false).await;
+        }
+        client.ask(9, "GET", "/9", true).await;
+        for stream in [7, 1, 3] {
+            client.send(kind::DATA, flag::END_STREAM, stream, b"0123456789").await;
+        }
+        let mut paths = Vec::new();
+        let mut servers = Vec::new();
+        for _ in 0..4 {
+            let (server, request) = scene.served().await;
+            paths.push(request.split(' ').nth(1).unwrap().to_owned());
+            servers.push(server);
+        }
+        paths.sort_unstable();
+        assert_eq!(paths, ["/1", "/3", "/7", "/9"]);
+        for mut server in servers {
+            server.write_all(OK).await.unwrap();
+        }
+        let mut ended = Vec::new();
+        while ended.len() < 4 {
+            ended.extend(client.hear().await.unwrap().strip_suffix(" end ab").map(str::to_owned));
+        }
+        ended.sort_unstable();
+        assert_eq!(ended, ["DATA 1", "DATA 3", "DATA 7", "DATA 9"]);
+    })
+    .await;
+}
+
 /// Whoever has several exchanges on a connection cannot take the end of one for a wish to be asked again.
 #[tokio::test(start_paused = true)]
 async fn who_asks_a_server_that_is_about_to_close_is_told() {

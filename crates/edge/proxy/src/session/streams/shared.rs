@@ -41,8 +41,8 @@ pub struct Shared<M: Machine> {
     pub machine: RefCell<M>,
     /// How much of a body is received before something of it is consumed.
     pub buffer_bytes: usize,
-    /// The request that is to be taken next.
-    begun: RefCell<Option<Begun<M::Key>>>,
+    /// Requests that wait for their exchanges to be polled.
+    begun: RefCell<Vec<Begun<M::Key>>>,
     /// Memory of a head that can be used again.
     spare_head: RefCell<RequestHead>,
     incoming: RefCell<Vec<Incoming>>,
@@ -89,7 +89,7 @@ impl<M: Machine> Shared<M> {
         self.spare_head.replace(head);
     }
 
-    /// A request waits to be taken by the exchange that is polled next.
+    /// A request waits to be taken by the exchange of its place. Several may: one with a body waits until more of what has come is read.
     pub fn begins(&self, begun: Begun<M::Key>) {
         let place = M::slot(begun.key);
         let mut incoming = self.incoming.borrow_mut();
@@ -99,13 +99,15 @@ impl<M: Machine> Shared<M> {
         if let Some(incoming) = incoming.get_mut(place) {
             incoming.begin(begun.body == BodyLength::Chunked);
         }
-        self.begun.replace(Some(begun));
+        self.begun.borrow_mut().push(begun);
         self.running.set(self.running.get() + 1);
     }
 
     /// The request that waits in this place.
     pub fn take_begun(&self, place: usize) -> Option<Begun<M::Key>> {
-        self.begun.borrow_mut().take_if(|begun| M::slot(begun.key) == place)
+        let mut waiting = self.begun.borrow_mut();
+        let at = waiting.iter().position(|begun| M::slot(begun.key) == place)?;
+        Some(waiting.swap_remove(at))
     }
 
     /// An exchange is over.
