@@ -17,6 +17,7 @@ use thiserror::Error;
 
 pub use self::challenges::{ACME_PROTOCOL, Challenges};
 use crate::{
+    anchors::TrustAnchors,
     ciphers::{CipherList, Curves, Suites, Versions, algorithms, crypto_provider},
     failure::Distrust,
     hello::ClientHello,
@@ -26,7 +27,7 @@ use crate::{
     revocation::RevocationLists,
     secrets::Told,
     sessions::{CachedSessions, Sessions, TicketKey, Tickets, context},
-    verify::{TrustAnchors, Verification},
+    verify::Verification,
 };
 
 /// What clients are asked for.

@@ -14,6 +14,7 @@ use rustls::{
 
 use crate::{
     acceptor::AcceptorError,
+    anchors::TrustAnchors,
     ciphers::{CipherList, Curves, Suites, Versions, algorithms, crypto_provider},
     failure::{Distrust, Failure},
     identity::Identity,
@@ -21,7 +22,7 @@ use crate::{
     possession::verify_handshake,
     revocation::RevocationLists,
     sessions::context,
-    verify::{TrustAnchors, Verification, is_for_host},
+    verify::{Verification, is_for_host},
     x509::Certificate,
 };
 

@@ -9,6 +9,7 @@
 //! Names of ciphers, versions, curves and errors are OpenSSL's, as configurations of HAProxy have them.
 
 mod acceptor;
+mod anchors;
 mod blocks;
 mod ciphers;
 mod connection;
@@ -35,6 +36,7 @@ pub use acceptor::{
     ACME_PROTOCOL, Acceptor, AcceptorError, Challenges, ClientVerification, Entry, IgnoredErrors, Keeps, ServerOptions,
     Verify,
 };
+pub use anchors::{TrustAnchors, TrustError};
 pub use ciphers::{CipherList, Curves, OptionsError, Suites, UnknownNames, Version, Versions};
 pub use connection::{Connection, Handshaken, Peer, ReadOutcome};
 pub use connector::{ClientOptions, Connector, ServerVerification};
@@ -47,5 +49,4 @@ pub use pem::{Pem, PemError, from_base64, write as pem_block};
 pub use revocation::RevocationLists;
 pub use secrets::{Randoms, Secrets};
 pub use sessions::{Sessions, TicketKey};
-pub use verify::{TrustAnchors, TrustError};
 pub use x509::{Certificate, DistinguishedName};

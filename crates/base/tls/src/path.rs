@@ -5,10 +5,10 @@ use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
 use webpki::RawPublicKeyEntity;
 
 use crate::{
+    anchors::TrustAnchors,
     ciphers::algorithms,
     failure::Distrust,
     revocation::RevocationLists,
-    verify::TrustAnchors,
     x509::{Certificate, Extension, RevocationList, Signed, in_sequence},
 };
 
@@ -116,13 +116,11 @@ impl Search<'_> {
             let maker = self.best(self.anchors.of_subject(current.issuer().der()), &current);
             match maker {
                 // NOTE: one that has made itself is trusted if it is the very one that is; not if it has the name.
-                Some(trusted) if ends => {
-                    if is_among_trusted || trusted.der() == current.der() {
-                        findings.is_anchor = path.len() == 1;
-                        return path;
-                    }
+                Some(trusted) if ends && (is_among_trusted || trusted.der() == current.der()) => {
+                    findings.is_anchor = path.len() == 1;
+                    return path;
                 }
-                Some(trusted) if path.len() < CERTIFICATES_MAX => {
+                Some(trusted) if !ends && path.len() < CERTIFICATES_MAX => {
                     is_among_trusted = true;
                     current = trusted;
                     path.push(trusted);
@@ -182,9 +180,8 @@ impl Search<'_> {
             if at > 0 && (authority == Authority::No || authority == Authority::Perhaps && !is_last) {
                 fault(Distrust::NoAuthority);
             }
-            if !self.is_for_purpose(certificate) || at > 0 && authority == Authority::No {
-                fault(Distrust::Purpose);
-            } else if at == 0 && !self.may_be_used(certificate) {
+            let may_be_here = if at == 0 { self.may_be_used(certificate) } else { authority != Authority::No };
+            if !self.is_for_purpose(certificate) || !may_be_here {
                 fault(Distrust::Purpose);
             }
             if at == 0 {

@@ -6,7 +6,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use rustls::pki_types::CertificateRevocationListDer;
 use webpki::{CertRevocationList, OwnedCertRevocationList};
 
-use crate::{pem::Pem, verify::TrustError, x509::RevocationList};
+use crate::{anchors::TrustError, pem::Pem, x509::RevocationList};
 
 /// A list: as it came, and as it is read.
 #[derive(Debug)]

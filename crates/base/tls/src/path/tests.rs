@@ -9,11 +9,12 @@ use std::{
 use rustls::pki_types::UnixTime;
 
 use crate::{
+    anchors::TrustAnchors,
     failure::Distrust,
     path::Purpose,
     pem::Pem,
     revocation::RevocationLists,
-    verify::{TrustAnchors, Verification, now},
+    verify::{Verification, now},
 };
 
 /// A folder in which OpenSSL makes certificates.
