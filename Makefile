@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: test-power structure help demo build package install install-debug deb http-cache test test-install test-model test-restart test-consistency test-redis-groups test-valkey compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients acme h2spec grpc vtc vtc-varnish test-redis test-redis-cluster redis-quick clean
+.PHONY: test-power structure help demo build package install install-debug deb http-cache test test-install test-model test-restart test-consistency test-redis-groups test-valkey compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients acme h2spec h3-interop grpc vtc vtc-varnish test-redis test-redis-cluster redis-quick clean
 
 help:
 	@echo 'make demo       build a binary for a first look and try it: two web sites, a load balancer, a store'
@@ -31,6 +31,7 @@ help:
 	@echo "make test-redis  run Redis' own test suite against the store (UNITS=\"unit/type/list ...\" for some of it)"
 	@echo 'make acme       get certificates from a real test authority with all of its whims (NAMES="..." for some tests)'
 	@echo 'make h2spec     check HTTP/2 by h2spec (ARGUMENTS="http2/6.5" for some of it)'
+	@echo "make h3-interop  have aioquic and quic-go use HTTP/3 (Python from PyPI, Go)"
 	@echo "make grpc       have gRPC's client call its server through the edge"
 	@echo "make vtc        run HAProxy's own regression scripts (HAPROXY_REGTESTS=folder)"
 	@echo "make vtc-varnish  run Varnish's own scripts (VARNISH_TESTS=folder)"
@@ -161,6 +162,10 @@ acme:
 h2spec:
 	$(CARGO) build --locked -p tidegate
 	scenarios/h2spec/run $(TARGET)/debug/tidegate $(ARGUMENTS)
+
+h3-interop:
+	$(CARGO) build --locked -p tidegate
+	scenarios/http3/run $(TARGET)/debug/tidegate
 
 grpc:
 	$(CARGO) build --locked -p tidegate

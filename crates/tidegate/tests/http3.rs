@@ -333,3 +333,83 @@ fn clients_of_a_process_that_has_crashed_are_told_so() {
         assert_eq!(again.get("/").await.unwrap().status, 200);
     });
 }
+
+/// First datagrams of clients whose servers do not answer: one of each.
+fn first_datagrams(place: &Place, count: usize) -> Vec<Vec<u8>> {
+    let catcher = UdpSocket::bind((place.front.ip(), 0)).unwrap();
+    catcher.set_read_timeout(Some(support::PATIENCE)).unwrap();
+    let address = catcher.local_addr().unwrap();
+    let settings = place.authority.client();
+    let clients = std::thread::spawn(move || {
+        block_on(async {
+            let mut waiting = Vec::new();
+            for _ in 0..count {
+                waiting.push(Box::pin(Http3::connect(&settings, address)));
+            }
+            let all = async {
+                for client in &mut waiting {
+                    let _ = tokio::time::timeout(std::time::Duration::from_millis(10), client).await;
+                }
+            };
+            all.await;
+        });
+    });
+    let mut caught: Vec<Vec<u8>> = Vec::new();
+    while caught.len() < count {
+        let mut datagram = vec![0; 2_000];
+        let (length, _) = catcher.recv_from(&mut datagram).unwrap();
+        datagram.truncate(length);
+        // The id that the client has made up stands there.
+        if !caught.iter().any(|other| other[6..14] == datagram[6..14]) {
+            caught.push(datagram);
+        }
+    }
+    clients.join().unwrap();
+    caught
+}
+
+#[test]
+fn where_many_handshakes_are_unfinished_clients_prove_their_addresses() {
+    const THRESHOLD: usize = 5;
+    let place = Place::new();
+    let text = format!("global\n tune.quic.retry-threshold {THRESHOLD}\n");
+    let _edge = Edge::start(&place.config(1, "alpn h3", "").replace("global\n", &text));
+    let is_retry = |datagram: Vec<u8>| {
+        let socket = UdpSocket::bind((place.front.ip(), 0)).unwrap();
+        socket.set_read_timeout(Some(support::PATIENCE)).unwrap();
+        socket.send_to(&datagram, place.front).unwrap();
+        let mut answer = [0; 2_000];
+        let (length, _) = socket.recv_from(&mut answer).unwrap();
+        assert!(length < 3 * datagram.len());
+        answer[0] & 0xf0 == 0xf0
+    };
+    let answers: Vec<bool> = first_datagrams(&place, 30).into_iter().map(is_retry).collect();
+    assert_eq!(answers, [vec![false; THRESHOLD], vec![true; 30 - THRESHOLD]].concat());
+    // Who has an address is served.
+    block_on(async {
+        let mut client = Http3::connect(&place.authority.client(), place.front).await;
+        assert_eq!(client.get("/").await.unwrap().status, 200);
+    });
+}
+
+#[test]
+fn connections_count_against_maxconn() {
+    let place = Place::new();
+    let edge = Edge::start(&place.config(1, "alpn h3", "maxconn 1"));
+    block_on(async {
+        let mut first = Http3::connect(&place.authority.client(), place.front).await;
+        assert_eq!(first.get("/").await.unwrap().status, 200);
+        let settings = place.authority.client();
+        let waiting = tokio::spawn({
+            let front = place.front;
+            async move { Http3::connect(&settings, front).await.get("/").await.unwrap().status }
+        });
+        for _ in 0..3 {
+            assert_eq!(first.get("/").await.unwrap().status, 200);
+        }
+        assert!(!waiting.is_finished());
+        assert!(edge.command("show info").contains("CurrConns: 1\n"));
+        first.quic.close(0u32.into(), b"");
+        assert_eq!(waiting.await.unwrap(), 200);
+    });
+}

@@ -46,6 +46,8 @@ pub struct Site {
     directory_ca: Option<String>,
     folder: String,
     has_ipv6: bool,
+    /// The port is to be had for UDP, too: HTTP/3 is offered.
+    has_quic: bool,
 }
 
 impl Site {
@@ -98,7 +100,8 @@ impl Site {
             options.directory_ca.as_deref().map(|file| plain("--directory-ca", &absolute(file))).transpose()?;
         let has_ipv6 = std::fs::read_to_string("/proc/net/if_inet6").is_ok_and(|text| !text.is_empty());
         let folder = plain("--folder", &absolute(&folder))?;
-        Ok(Some(Self { names, port, email, directory, directory_ca, folder, has_ipv6 }))
+        let has_quic = takes_datagrams(port);
+        Ok(Some(Self { names, port, email, directory, directory_ca, folder, has_ipv6, has_quic }))
     }
 
     /// Where it listens in the clear unless the options say otherwise.
@@ -109,6 +112,23 @@ impl Site {
     /// All addresses of the machine.
     fn bind(&self, port: u16) -> String {
         if self.has_ipv6 { format!("[::]:{port} v4v6") } else { format!(":{port}") }
+    }
+
+    /// The lines about HTTP/3.
+    fn quic(&self) -> String {
+        if !self.has_quic {
+            return String::new();
+        }
+        let (port, file) = (self.port, self.file());
+        let mut lines = format!(
+            "    # HTTP/3, which is experimental: browsers that read alt-svc take it for what they ask next.\n    \
+             bind quic4@:{port} ssl crt {file} alpn h3\n"
+        );
+        if self.has_ipv6 {
+            let _ = writeln!(lines, "    bind quic6@[::]:{port} v6only ssl crt {file} alpn h3");
+        }
+        let _ = writeln!(lines, "    http-response add-header alt-svc 'h3=\":{port}\"; ma=3600'");
+        lines
     }
 
     fn file(&self) -> String {
@@ -145,8 +165,9 @@ impl Site {
                 "http-request redirect location https://%[req.hdr(host),field(1,:)]:{port}%[pathq] code 308 unless {{ ssl_fc }}"
             ),
         };
+        let quic = self.quic();
         format!(
-            "    bind {} ssl crt {} alpn h2,http/1.1\n    {to}\n    # The application learns that its visitor came by HTTPS.\n    \
+            "    bind {} ssl crt {} alpn h2,http/1.1\n{quic}    {to}\n    # The application learns that its visitor came by HTTPS.\n    \
              http-request set-header X-Forwarded-Proto https\n    # Browsers come by HTTPS from the first request on, for a year.\n    \
              http-response set-header Strict-Transport-Security max-age=31536000\n",
             self.bind(self.port),
@@ -234,6 +255,15 @@ fn name_and_port(word: &str) -> Result<(String, u16), SiteError> {
     Ok((name.to_ascii_lowercase(), port.parse().unwrap_or(443)))
 }
 
+/// Whether a port is to be had for UDP. One that another process of this program has is.
+fn takes_datagrams(port: u16) -> bool {
+    use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt};
+    let address = std::net::SocketAddrV4::new(std::net::Ipv4Addr::UNSPECIFIED, port);
+    socket(AddressFamily::INET, SocketType::DGRAM, None)
+        .and_then(|socket| sockopt::set_socket_reuseport(&socket, true).and_then(|()| bind(&socket, &address)))
+        .is_ok()
+}
+
 /// Where certificates are kept.
 fn own_folder() -> Result<String, SiteError> {
     if rustix::process::geteuid().is_root() {
@@ -293,6 +323,8 @@ mod tests {
             assert_eq!(certificate.section.contact.as_deref(), Some("ops@example.com"));
             assert_eq!(certificate.domains[0], "example.com");
             assert!(configuration.greeting.contains("https://example.com"), "{}", configuration.greeting);
+            let offers = configuration.text.contains("bind quic4@:");
+            assert_eq!(offers, configuration.text.contains("alt-svc"), "{}", configuration.text);
         }
     }
 

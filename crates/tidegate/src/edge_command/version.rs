@@ -24,7 +24,7 @@ pub fn print_version(long: bool) {
     let codings = http::Coding::ALL.map(|coding| format!("{}(\"{}\")", coding.name(), coding.token()));
     println!("Compression algorithms supported : {}", codings.join(", "));
     println!("Available polling systems : epoll (through tokio)");
-    println!("Available multiplexer protocols : h1 (HTTP), none (TCP)");
+    println!("Available multiplexer protocols : quic (HTTP), h2 (HTTP), h1 (HTTP), none (TCP)");
     println!("Available services : {}", edge::keyword_dump::SERVICES.join(" "));
     println!("Available filters :");
     for (filter, tag) in edge::keyword_dump::FILTERS {
