@@ -248,6 +248,11 @@ fn certificates_of_clients_are_verified() {
     authority.certify("gone.pem", &Wanted { names: &["gone"], serial: 66, ..Wanted::default() });
     authority.certify_itself("stranger.pem", &Wanted { names: &["stranger"], ..Wanted::default() });
     authority.certify_itself("late-stranger.pem", &Wanted { names: &["both"], until: 2021, ..Wanted::default() });
+    let names =
+        |count: usize| (0..count).map(|number| format!("{number:04}.long-name.example.com")).collect::<Vec<_>>();
+    let wide = names(750);
+    let wide: Vec<&str> = ["wide"].into_iter().chain(wide.iter().map(String::as_str)).collect();
+    authority.certify("wide.pem", &Wanted { names: &wide, ..Wanted::default() });
     authority.revoke("crl.pem", &[66]);
     let mut config = global(&authority) + DEFAULTS;
     let words = [
@@ -281,6 +286,8 @@ fn certificates_of_clients_are_verified() {
         assert_eq!(ask(1, Some("ann.pem")), ann);
         assert_eq!(ask(2, Some("ann.pem")), ann);
         assert_eq!(ask(4, Some("ann.pem")), ann);
+        // One of 23 kB, which is no part of a ticket.
+        assert_eq!(ask(2, Some("wide.pem")), "1 0 wide 07 1 localhost /CN=Authority/O=Example");
         for (front, file, alert) in [
             (1, "stranger.pem", ""),
             (2, "stranger.pem", ""),
@@ -297,6 +304,21 @@ fn certificates_of_clients_are_verified() {
         assert_eq!(ask(5, Some("late.pem")), "1 10 late 07 1 localhost /CN=Authority/O=Example");
         assert_eq!(ask(3, Some("stranger.pem")), "1 18 stranger 07 1 localhost /CN=stranger/O=Example");
     }
+}
+
+#[test]
+fn a_chain_that_cannot_be_sent_is_refused_at_the_start() {
+    let authority = Authority::new();
+    let names: Vec<String> = (0..1_500).map(|number| format!("{number:04}.long-name.example.com")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    authority.certify("huge.pem", &Wanted { names: &names, ..Wanted::default() });
+    let config =
+        format!("{DEFAULTS}frontend f\n bind {} ssl crt {}\n", free_address(), authority.path("huge.pem").display());
+    let path = authority.folder.file("huge.cfg", config);
+    let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let output = program.args(["haproxy", "-c", "-f"]).arg(path).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("bytes, and may have 32768"), "{said}");
 }
 
 /// What a client's library tells of its secrets: label and secret.

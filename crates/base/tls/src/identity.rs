@@ -47,7 +47,13 @@ pub enum IdentityError {
     /// The key is that of another certificate.
     #[error("certificate and private key do not belong together")]
     Mismatch,
+    /// What goes to the other end is more than goes there at once.
+    #[error("certificate and chain have {0} bytes, and may have {CHAIN_BYTES_MAX}: leave out what clients do not need")]
+    TooLong(usize),
 }
+
+/// Bytes of a certificate and its chain at most: an end's share of a handshake is sent from one block of memory.
+const CHAIN_BYTES_MAX: usize = 32 << 10;
 
 impl Identity {
     /// That of a file, or of a file and those beside it. The first certificate is that of the key; the others are its chain.
@@ -75,6 +81,10 @@ impl Identity {
         if matches!(certified.keys_match(), Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)))
         {
             return Err(IdentityError::Mismatch);
+        }
+        let length = pem.certificates.iter().map(|der| der.len()).sum();
+        if length > CHAIN_BYTES_MAX {
+            return Err(IdentityError::TooLong(length));
         }
         // As HAProxy does: names of SAN and the common name.
         let mut names: Vec<String> = certificate.dns_names().map(str::to_ascii_lowercase).collect();

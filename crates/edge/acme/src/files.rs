@@ -61,6 +61,9 @@ pub struct Kept {
     pub not_before: i64,
     /// When it is to be renewed, as the authority said last.
     pub window: Option<(i64, i64)>,
+    /// When the certificate came.
+    #[serde(default)]
+    pub issued_at: Option<i64>,
 }
 
 /// An order that goes on.

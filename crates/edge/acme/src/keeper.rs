@@ -128,7 +128,8 @@ impl Keeper {
         let wanted = match identity.as_ref().and_then(|identity| Certificate::read(identity.certificate())) {
             Some(certificate) if self.lacks(&certificate).is_none() => {
                 let (begins, ends) = (certificate.begins_at()?, certificate.ends_at()?);
-                renewal::renewal_time((begins, ends), self.kept.window, self.chance)
+                let wanted = renewal::renewal_time((begins, ends), self.kept.window, self.chance);
+                wanted.max(self.kept.issued_at.map_or(0, |issued| renewal::earliest(issued, ends)))
             }
             // There is none, or one for other names.
             _ => 0,
@@ -202,7 +203,7 @@ impl Keeper {
     }
 
     fn succeed(&mut self, identity: Arc<Identity>) {
-        self.kept = Kept::default();
+        self.kept = Kept { issued_at: Some(now()), ..Kept::default() };
         (self.chance, self.info_at, self.told_at) = (random(), 0, 0);
         let ends = Certificate::read(identity.certificate()).and_then(|it| it.ends_at()).unwrap_or(0);
         self.serve(identity);
@@ -381,6 +382,13 @@ impl Keeper {
         }
         if read.ends_at().is_none_or(|ends| ends <= now()) {
             return Err(wrong("it has ended already; look at this machine's clock".to_owned()));
+        }
+        if identity.chain().any(|der| Certificate::read(der).is_none()) {
+            return Err(wrong("a certificate of its chain is malformed".to_owned()));
+        }
+        if let Some(begins) = read.begins_at().filter(|begins| *begins > now()) {
+            let begins = dates::to_iso8601(begins);
+            self.tell(Level::Warning, &format!("begins at {begins} only: look at this machine's clock"));
         }
         let chain: String = identity.chain().map(|der| tls::pem_block("CERTIFICATE", der)).collect();
         if let Some(file) = &self.file

@@ -69,6 +69,15 @@ pub fn renewal_time((begins, ends): (i64, i64), window: Option<(i64, i64)>, chan
     }
 }
 
+/// When a certificate that came at `issued` may be renewed at the earliest, whatever its dates and its authority say: one that comes late in
+/// its life, or whose window is over, would be asked for without end otherwise.
+#[must_use]
+pub fn earliest(issued: i64, ends: i64) -> i64 {
+    const LEAST: i64 = 10;
+    const MOST: i64 = 12 * 3_600;
+    issued.saturating_add((ends.saturating_sub(issued) / 3).clamp(LEAST, MOST))
+}
+
 /// How long to wait after so many failures in a row: a minute, then three times as long each time, up to half a day, or a fourth of
 /// the time that the certificate has left; at least as long as the authority says. `chance` spreads it by a fifth.
 #[must_use]
@@ -104,6 +113,13 @@ mod tests {
             (80 * DAY, Some((90 * DAY, 91 * DAY)), 0.5, 70 * DAY),
         ] {
             assert_eq!(renewal_time((0, life), window, chance), expected, "{life} {window:?}");
+        }
+    }
+
+    #[test]
+    fn what_has_just_come_is_left_alone_for_a_while() {
+        for (left, expected) in [(90 * DAY, DAY / 2), (DAY, 8 * 3_600), (30, 10), (1, 10), (-DAY, 10)] {
+            assert_eq!(earliest(1_000, 1_000 + left) - 1_000, expected, "{left}");
         }
     }
 

@@ -292,6 +292,8 @@ fn refused(error: IdentityError, path: &str, key: &str, unable: &str) -> Problem
             Problem::new(format!("inconsistencies between private key and certificate loaded '{path}'."))
                 .expected("the key with which the first certificate of the file was requested")
         }
-        other @ (IdentityError::Malformed | IdentityError::Key(_)) => Problem::new(format!("{unable} : {other}.")),
+        other @ (IdentityError::Malformed | IdentityError::Key(_) | IdentityError::TooLong(_)) => {
+            Problem::new(format!("{unable} : {other}."))
+        }
     }
 }
