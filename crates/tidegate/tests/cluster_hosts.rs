@@ -258,7 +258,7 @@ fn what_waits_for_a_person_outlives_the_leader(hosts: &Hosts) {
         let status = hosts.status(other)?;
         let groups = status["groups"].as_array()?;
         let mut servers = groups.iter().flat_map(|group| group["servers"].as_array().unwrap());
-        servers.find(|server| server["host"] == hosts.address(other) && server["role"] == "replica").cloned()
+        servers.find(|server| server["host"] == hosts.host_name(other) && server["role"] == "replica").cloned()
     };
     let pid = replica().unwrap()["pid"].as_u64().unwrap();
     signal_process(u32::try_from(pid).unwrap(), Signal::KILL);

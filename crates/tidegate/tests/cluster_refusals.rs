@@ -112,13 +112,10 @@ fn places_that_are_taken_or_damaged_are_told() {
     let place = edited.windows(4).position(|bytes| bytes == b"127.").unwrap();
     edited[place] = b'9';
     fs::write(&path, &edited).unwrap();
-    no_cluster(&["--dir", &dir, "--host", &host, "--port", &port], "restore the folder from a backup");
+    no_cluster(&["--dir", &dir, "--host", &host, "--port", &port], "tidegate cluster rescue --dir");
     // Or has taken it away: the stores of before are not left behind for new ones.
     fs::remove_file(&path).unwrap();
-    no_cluster(
-        &["--dir", &dir, "--host", &host, "--port", &port],
-        "has stores of a cluster, and its coordinator knows of none",
-    );
+    no_cluster(&["--dir", &dir, "--host", &host, "--port", &port], "knows of none. Nothing is started");
     fs::write(&path, &whole).unwrap();
     cluster.agent = Cluster::spawn(cluster.address, &cluster.folder, &[]);
     cluster.wait_well();

@@ -71,6 +71,7 @@ pub fn begin(options: &Options, hosts: &[Host]) -> Result<Cluster, AgentError> {
     let mut cluster = Cluster::default();
     if !options.etcd.is_empty() {
         cluster.hosts = hosts.iter().map(|host| host.name.clone()).collect();
+        cluster.addresses = hosts.iter().map(|host| (host.name.clone(), host.address.clone())).collect();
     }
     for host in hosts {
         let address = Address::new(&host.address, host.port);

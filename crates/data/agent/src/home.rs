@@ -2,15 +2,22 @@
 
 use std::{
     fs::{self, File, OpenOptions},
+    path::Path,
     sync::Arc,
     thread,
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use coord::{CoordError, Coordinator, Embedded, Etcd};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::{error::AgentError, options::Options};
+use crate::{
+    connection::Login,
+    error::AgentError,
+    http::{self, Response, Token},
+    options::Options,
+    stranded,
+};
 
 /// How often etcd is asked for while it does not answer.
 const AGAIN: Duration = Duration::from_millis(300);
@@ -29,6 +36,41 @@ impl std::fmt::Debug for Home {
     }
 }
 
+/// Whoever asks the agent is told what it waits for.
+fn answer_meanwhile(options: &Options, waits: String) -> Result<(), AgentError> {
+    let (desk, requests) = stranded::desk(Token::of_text(""), Login::default());
+    http::listen(&options.folder, Arc::new(desk))?;
+    let answer = move || {
+        for (_, answer) in requests {
+            let _ = answer.send(Response::refused(503, format!("the agent has not begun: {waits}")));
+        }
+    };
+    let no_thread = |error| AgentError::Other(format!("the system has no thread left: {error}"));
+    thread::Builder::new().name("waiting".into()).spawn(answer).map(drop).map_err(no_thread)
+}
+
+/// That of one machine. A damaged file is put aside when a rescue is to make another one.
+fn embedded(options: &Options, folder: &Path) -> Result<Home, AgentError> {
+    let dir = options.folder.path().display();
+    let coordinator = match Embedded::open(folder) {
+        Err(CoordError::Damaged { path, .. }) if options.is_rescue => {
+            let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+            let aside = path.with_extension(format!("damaged-{at}"));
+            fs::rename(&path, &aside).map_err(|source| AgentError::File { path: path.clone(), source })?;
+            Embedded::open(folder)
+        }
+        Err(CoordError::Damaged { path, at, problem }) => {
+            return Err(AgentError::Other(format!(
+                "{}: damaged at byte {at}: {problem}. Restore this file from a backup, or have it made anew of what the folder knows: \
+                 `tidegate cluster rescue --dir {dir}`",
+                path.display()
+            )));
+        }
+        opened => opened,
+    };
+    Ok(Home { coordinator: Arc::new(coordinator?), lock: None })
+}
+
 /// Opens it. etcd that does not answer is waited for: after a power failure all of them start at the same time. `stops` says when to give
 /// that up; `note` is told once what is waited for.
 ///
@@ -38,7 +80,7 @@ impl std::fmt::Debug for Home {
 pub fn open(options: &Options, stops: impl Fn() -> bool, note: impl Fn(&str)) -> Result<Home, AgentError> {
     let folder = options.folder.coordinator();
     if options.etcd.is_empty() {
-        return Ok(Home { coordinator: Arc::new(Embedded::open(&folder)?), lock: None });
+        return embedded(options, &folder);
     }
     let failed = |source| AgentError::File { path: folder.clone(), source };
     if folder.join(coord::embedded::FILE).exists() {
@@ -56,8 +98,10 @@ pub fn open(options: &Options, stops: impl Fn() -> bool, note: impl Fn(&str)) ->
         if stops() {
             return Err(error.into());
         }
+        let waits = format!("{error}; it is waited for");
         if !is_told {
-            note(&format!("{error}; it is waited for"));
+            note(&waits);
+            answer_meanwhile(options, waits)?;
             is_told = true;
         }
         thread::sleep(AGAIN);

@@ -3,6 +3,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`names`] | addresses that may be names |
 //! | [`options`] | where the cluster's folder is and how it is begun |
 //! | [`clock`] | milliseconds that go on while the host sleeps |
 //! | [`secrets`] | the stores' password, by files |
@@ -10,7 +11,9 @@
 //! | [`voting`] | gives the host's vote to masters |
 //! | [`peers`] | talks to other agents |
 //! | [`watching`] | hears of changes from the coordinator |
+//! | [`health`] | whether the coordinator answers |
 //! | [`home`] | opens the coordinator, of one machine or of many |
+//! | [`identity`] | who a host is, whatever its address |
 //! | [`connection`] | a connection to a server |
 //! | [`link`] | a thread for each server: one round of commands after the other |
 //! | [`redis_link`] | the same for each Redis |
@@ -21,6 +24,8 @@
 //! | [`backups`] | the seam to what makes backups of this host's stores |
 //! | [`beginning`] | a new cluster: ports, groups, the first change |
 //! | [`figures`] | what a server says that it does and takes |
+//! | [`copies`] | a copy of that in the folder |
+//! | [`stranded`] | a folder whose coordinator is gone, and how the cluster is made anew |
 //! | [`records`] | the cluster as the coordinator has it |
 //! | [`conductor`] | the loop that all comes together in, how things are, and what can be asked |
 //! | [`api`] | what can be asked, as a table, and its description |
@@ -35,13 +40,17 @@ pub mod board;
 pub mod clock;
 pub mod conductor;
 pub mod connection;
+pub mod copies;
 pub mod credentials;
 pub mod error;
 pub mod figures;
+pub mod health;
 pub mod home;
 pub mod http;
+pub mod identity;
 pub mod link;
 pub mod mover;
+pub mod names;
 pub mod options;
 pub mod page;
 pub mod peers;
@@ -51,6 +60,7 @@ pub mod proxy_link;
 pub mod records;
 pub mod redis_link;
 pub mod secrets;
+pub mod stranded;
 pub mod survey;
 pub mod voting;
 pub mod watching;

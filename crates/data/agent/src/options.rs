@@ -1,21 +1,25 @@
 //! Where a cluster's folder is, what is in it, and how a new cluster begins.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
 use cluster::{Address, keeper::Patience, model::LONE_HOST};
 
-use crate::{credentials::Credentials, error::AgentError, secrets::Secret};
+use crate::{credentials::Credentials, error::AgentError, names, secrets::Secret};
 
 /// How an agent runs.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The folder of everything.
     pub folder: Folder,
-    /// The address that stores and the proxy listen on. With etcd it is the name of this host, too.
+    /// The address that stores and the proxy listen on, or a name of it.
     pub host: String,
+    /// Somebody has said so; otherwise it is what the folder knows.
+    pub is_host_said: bool,
+    /// How this host is called in a cluster of several ([`crate::identity`]); empty until that is known.
+    pub name: String,
     /// Where etcd is, by its members' URLs; none: the coordinator is a file of the folder, and the cluster is of this machine alone.
     pub etcd: Vec<String>,
     /// How many hosts a new cluster waits for.
@@ -40,16 +44,49 @@ pub struct Options {
     pub ask_each_ms: u64,
     /// Where REST and the page are.
     pub api: Api,
+    /// It only waits for a rescue, and ends when that is done.
+    pub is_rescue: bool,
 }
 
 /// Hosts that a new cluster waits for if nobody says.
 pub const HOSTS: usize = 3;
 
+/// The address of a host that has told none.
+pub const DEFAULT_HOST: &str = "127.0.0.1";
+/// How often servers are asked if nobody says, in milliseconds.
+const ASK_EACH_MS: u64 = 100;
+/// The port of the proxy if nobody says.
+pub const PORT: u16 = 6379;
+
 impl Options {
+    /// The usual ones, of a folder.
+    #[must_use]
+    pub fn of(folder: Folder) -> Self {
+        Self {
+            folder,
+            host: DEFAULT_HOST.to_owned(),
+            is_host_said: false,
+            name: String::new(),
+            etcd: Vec::new(),
+            hosts: HOSTS,
+            secret: Secret { password: None, is_open: false },
+            port: PORT,
+            shape: Shape::default(),
+            program: PathBuf::from("tidegate"),
+            redis_program: PathBuf::from("redis-server"),
+            redis: Vec::new(),
+            redis_credentials: None,
+            patience: Patience::default(),
+            ask_each_ms: ASK_EACH_MS,
+            api: Api::default(),
+            is_rescue: false,
+        }
+    }
+
     /// How this host is called in the cluster.
     #[must_use]
     pub fn host_name(&self) -> &str {
-        if self.etcd.is_empty() { LONE_HOST } else { &self.host }
+        if self.etcd.is_empty() { LONE_HOST } else { &self.name }
     }
 
     /// Looks whether they make sense together.
@@ -58,8 +95,11 @@ impl Options {
     ///
     /// They do not, and what to do.
     pub fn check(&self) -> Result<(), AgentError> {
-        let address: IpAddr = self.host.parse().map_err(|_| {
-            AgentError::Other(format!("--host {}: an address of this machine is expected, such as 10.0.0.1", self.host))
+        let address = names::resolved(&self.host).map_err(|error| {
+            AgentError::Other(format!(
+                "--host {}: an address of this machine is expected, such as 10.0.0.1, or a name of one: {error}",
+                self.host
+            ))
         })?;
         if !address.is_loopback() && self.secret.password.is_none() && !self.secret.is_open {
             return Err(AgentError::Other(format!(
@@ -143,6 +183,18 @@ impl Folder {
         self.0.join("processes.json")
     }
 
+    /// Which host this is.
+    #[must_use]
+    pub fn identity(&self) -> PathBuf {
+        self.0.join("host.json")
+    }
+
+    /// A copy of the coordinator's record.
+    #[must_use]
+    pub fn record(&self) -> PathBuf {
+        self.0.join("record.json")
+    }
+
     /// What proxies read.
     #[must_use]
     pub fn topology(&self) -> PathBuf {
@@ -195,6 +247,12 @@ impl Folder {
     #[must_use]
     pub fn log_of(&self, name: &str) -> PathBuf {
         self.0.join("logs").join(format!("{name}.log"))
+    }
+
+    /// Whether there is something of a store.
+    #[must_use]
+    pub fn has_data(&self, name: &str) -> bool {
+        std::fs::read_dir(self.store(name)).is_ok_and(|mut entries| entries.next().is_some())
     }
 
     /// The data of a store.

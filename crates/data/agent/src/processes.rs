@@ -309,7 +309,9 @@ impl Processes {
 
     /// Tells one to end; it is not started again.
     pub fn stop(&mut self, address: &Address, now: u64) {
+        let (folder, secret) = (&self.folder, &self.secret);
         for one in self.all.iter_mut().filter(|one| one.what.address == *address) {
+            one.adopt(now, (folder, secret));
             one.stop(now);
         }
     }
@@ -379,6 +381,15 @@ fn is_running(pid: Pid) -> bool {
 impl Supervised {
     fn is_ending(&self) -> bool {
         matches!(self.state, State::Ending { .. } | State::Ended)
+    }
+
+    /// Takes over a process that an agent before this one has left, if this one has not looked for it yet.
+    fn adopt(&mut self, now: u64, (folder, secret): (&Folder, &Secret)) {
+        if matches!(self.state, State::Waiting { .. })
+            && let Some(pid) = running(&self.what.words(folder, secret), AGENT_SOCKET)
+        {
+            self.state = State::Running { process: Process::Adopted(pid), since: now };
+        }
     }
 
     fn stop(&mut self, now: u64) {

@@ -24,6 +24,8 @@ use crate::error::AgentError;
 pub const CLUSTER: &str = "main";
 /// Changes of which one transaction removes the record.
 const REMOVED_MAX: usize = 100;
+/// Groups whose replicas in sync one transaction writes: etcd takes 128 conditions and writes unless it is told otherwise.
+const IN_SYNC_MAX: usize = 100;
 /// Changes that are at hand without a question to the coordinator.
 const LAST_MAX: usize = 50;
 
@@ -55,6 +57,9 @@ pub struct Registration {
     pub api: String,
     /// The port that its host's proxy is to have.
     pub port: u16,
+    /// The address of its host; empty: the host's name is one.
+    #[serde(default)]
+    pub address: String,
     /// Its version.
     pub version: String,
     /// Since when: seconds since 1970.
@@ -310,6 +315,25 @@ impl Records {
         }
     }
 
+    /// Who of groups is in sync, with the versions of that.
+    #[must_use]
+    pub fn in_sync_all(&self) -> &BTreeMap<GroupId, (InSync, Revision)> {
+        &self.in_sync
+    }
+
+    /// The number of the present start of a host's voter.
+    #[must_use]
+    pub fn incarnation(&self, host: &str) -> Incarnation {
+        self.incarnations.get(host).copied().unwrap_or(0)
+    }
+
+    /// The address of a host that has registered.
+    #[must_use]
+    pub fn told_address<'a>(&'a self, host: &'a str) -> Option<&'a str> {
+        let agent = self.agents.get(host)?;
+        Some(if agent.address.is_empty() { host } else { &agent.address })
+    }
+
     /// Who of a group is in sync.
     #[must_use]
     pub fn in_sync(&self, group: GroupId) -> InSync {
@@ -354,15 +378,49 @@ impl Records {
     ///
     /// Somebody was, or the coordinator does not answer.
     pub fn change(&mut self, cluster: Cluster, by: &str, what: &str) -> Result<(), AgentError> {
+        self.change_with(cluster, Vec::new(), None, (by, what))
+    }
+
+    /// The same, with who of some groups is in sync and what waits for a person, all in one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Records::change`], or it is more than one write can have.
+    pub fn change_with(
+        &mut self,
+        cluster: Cluster,
+        in_sync: Vec<(GroupId, InSync)>,
+        pending: Option<PendingRecord>,
+        (by, what): (&str, &str),
+    ) -> Result<(), AgentError> {
+        if in_sync.len() > IN_SYNC_MAX {
+            return Err(AgentError::Other(format!(
+                "{what}: {} groups are concerned, and one write has {IN_SYNC_MAX} at most: bring the hosts back one after the other",
+                in_sync.len()
+            )));
+        }
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let change = Change { epoch: cluster.epoch, at, by: by.to_owned(), what: what.to_owned(), cluster };
-        let transaction = self
+        let mut transaction = self
             .guarded()?
             .if_version(self.keys.state(), self.version)
             .if_version(self.keys.change(change.epoch), 0)
             .put(self.keys.state(), json(&change.cluster))
             .put(self.keys.change(change.epoch), json(&change));
+        for (group, in_sync) in &in_sync {
+            let (key, seen) = (self.keys.in_sync(*group), self.in_sync.get(group).map_or(0, |(_, version)| *version));
+            transaction = transaction.if_version(&key, seen).put(&key, json(in_sync));
+        }
+        if let Some(pending) = &pending {
+            let key = self.keys.pending();
+            transaction = transaction.if_version(&key, self.pending.1).put(&key, json(pending));
+        }
         self.version = self.coordinator.commit(transaction)?;
+        let version = self.version;
+        self.in_sync.extend(in_sync.into_iter().map(|(group, in_sync)| (group, (in_sync, version))));
+        if let Some(pending) = pending {
+            self.pending = (pending, version);
+        }
         self.set_cluster(change.cluster.clone());
         self.last.push_front(change.without_cluster());
         self.last.truncate(LAST_MAX);

@@ -90,6 +90,33 @@ pub enum Refusal {
     /// There is such a machine.
     #[error("host {0} is in the cluster already")]
     HostExists(String),
+    /// There is no such machine.
+    #[error("there is no host {0} (see `tidegate cluster host list`)")]
+    NoHost(String),
+    /// It has a master.
+    #[error(
+        "host {host} has the master of group {group}, {server}: wait until another server has its place, or promote one \
+         (`server promote {group} SERVER`)"
+    )]
+    HostHasMaster {
+        /// Which machine.
+        host: String,
+        /// Which group.
+        group: GroupId,
+        /// The master.
+        server: Address,
+    },
+    /// It is the only one.
+    #[error("host {0} is the only one")]
+    OnlyHost(String),
+    /// Another machine has its address.
+    #[error("host {host} has the address {address} already")]
+    AddressTaken {
+        /// Which machine has it.
+        host: String,
+        /// Which address.
+        address: String,
+    },
     /// Something is not right with a slot.
     #[error("slot {slot}: {problem}")]
     Slot {
@@ -120,7 +147,7 @@ pub enum Refusal {
 }
 
 impl Cluster {
-    fn next(&self) -> Self {
+    pub(crate) fn next(&self) -> Self {
         Self { epoch: self.epoch + 1, ..self.clone() }
     }
 
@@ -310,21 +337,6 @@ impl Cluster {
     #[must_use]
     pub fn renewed(&self) -> Self {
         self.next()
-    }
-
-    /// With one more machine, which has a vote from then on, and its proxy.
-    ///
-    /// # Errors
-    ///
-    /// It is there already, or the proxy's address is taken.
-    pub fn with_host(&self, proxy: Proxy) -> Result<Self, Refusal> {
-        if self.hosts.contains(&proxy.host) {
-            return Err(Refusal::HostExists(proxy.host));
-        }
-        let host = proxy.host.clone();
-        let mut next = self.with_proxy(proxy)?;
-        next.hosts.push(host);
-        Ok(next)
     }
 
     /// With all slots given to the groups in equal shares.

@@ -12,7 +12,9 @@
 //! | [`fence`] | what proxies may send to a Redis, and who of them has heard |
 //! | [`ballot`] | what agents say to each other about who may serve |
 //! | [`voter`] | a host's vote for masters |
+//! | [`hosts`] | machines that come, go and get other addresses |
 //! | [`leading`] | who of the agents leads the others |
+//! | [`rescue`] | what is made of what hosts know when the coordinator is gone |
 //! | [`controller`] | what an agent decides: whether it leads, and what is done about all groups |
 //! | [`keeper`] | who of a group serves: leases, replicas in sync, failover, handing over |
 //! | [`migration`] | a range of slots on its way to another group |
@@ -24,6 +26,7 @@ pub mod ballot;
 pub mod change;
 pub mod controller;
 pub mod fence;
+pub mod hosts;
 pub mod keeper;
 pub mod leading;
 pub mod migration;
@@ -34,6 +37,7 @@ pub mod pace;
 pub mod pauses;
 pub mod plan;
 pub mod policy;
+pub mod rescue;
 pub mod slots;
 pub mod undo;
 pub mod voter;

@@ -177,6 +177,9 @@ pub struct Cluster {
     /// The machines, as their agents are called: each has a vote. None is one machine that has no name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+    /// The addresses of machines by their names. One that is not here is called by its address.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub addresses: BTreeMap<String, String>,
 }
 
 /// How the machine of a cluster is called that has no other one.
@@ -233,6 +236,26 @@ impl Cluster {
     #[must_use]
     pub fn majority(&self) -> usize {
         self.voters().len() / 2 + 1
+    }
+
+    /// The address of a host. A machine that has no name has that of its first proxy, or of its first server.
+    #[must_use]
+    pub fn address_of<'a>(&'a self, host: &'a str) -> Option<&'a str> {
+        if let Some(address) = self.addresses.get(host) {
+            return Some(address);
+        }
+        if self.hosts.iter().any(|known| known == host) {
+            return Some(host);
+        }
+        let proxies = self.proxies.iter().filter(|proxy| proxy.host == host).map(|proxy| &proxy.address);
+        let servers = self.servers().map(|(_, server)| server).filter(|server| server.host == host);
+        proxies.chain(servers.map(|server| &server.address)).map(Address::host).next()
+    }
+
+    /// The host that has an address.
+    #[must_use]
+    pub fn host_with(&self, address: &str) -> Option<&str> {
+        self.hosts.iter().map(String::as_str).find(|host| self.address_of(host) == Some(address))
     }
 
     /// The hosts that new servers of a group go to, the best first: those that have none of it, then those with the fewest servers.

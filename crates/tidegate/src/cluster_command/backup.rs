@@ -72,6 +72,9 @@ struct Description {
     /// The change of the cluster that was the last one.
     epoch: u64,
     groups: Vec<GroupBackup>,
+    /// The record of the cluster, for `cluster rescue --record`.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    record: serde_json::Value,
 }
 
 /// The part of a group.
@@ -167,7 +170,8 @@ fn make(arguments: &BackupArguments, archive: &dyn Archive) -> Result<String, Fa
         (at(&cut, "epoch").as_u64().unwrap_or(0), parts.iter().map(|part| part.records).sum::<u64>());
     let name =
         parts.iter().map(|part| part.backup.as_str()).max().unwrap_or("empty").trim_end_matches(".json").to_owned();
-    let description = Description { version: VERSION, epoch, groups: parts };
+    let record = get(which, "/api/record").map_err(Fault::Final)?;
+    let description = Description { version: VERSION, epoch, groups: parts, record };
     write(archive, &name, &description).map_err(Fault::Final)?;
     let waited = at(&cut, "waited_ms").as_u64().unwrap_or(0);
     if which.json {

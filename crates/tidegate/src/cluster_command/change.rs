@@ -9,8 +9,8 @@ use agent::{
 use serde_json::{Value, json};
 
 use super::{
-    ActionCommand, CommandError, LOOK_EACH, PolicyCommand, ProxyArguments, ProxyCommand, ServerCommand, WhichArguments,
-    ask, confirm::Consent, get, pace::Bars, show, shown,
+    ActionCommand, CommandError, HostCommand, LOOK_EACH, PolicyCommand, ProxyArguments, ProxyCommand, ServerCommand,
+    WhichArguments, ask, confirm::Consent, get, pace::Bars, show, shown,
 };
 
 /// How long a promotion may take.
@@ -177,6 +177,16 @@ fn wait_for_moves(which: &WhichArguments) -> Result<(), CommandError> {
             bars.show(&moves);
         }
         std::thread::sleep(LOOK_EACH);
+    }
+}
+
+/// Commands about hosts.
+pub fn host(command: &HostCommand) -> Result<String, CommandError> {
+    match command {
+        HostCommand::List(which) => Ok(shown(which, &get(which, "/api/hosts")?, show::hosts)),
+        HostCommand::Remove { host, consent, which } => {
+            done_at_once(which, *consent, &Change::new("DELETE", format!("/api/hosts/{}", part(host)), json!({})))
+        }
     }
 }
 

@@ -43,6 +43,30 @@ pub enum CommandError {
     /// A cluster of several hosts.
     #[error("down ends what runs on one host: run it there, with --dir")]
     DownOfSeveral,
+    /// A rescue of a cluster of several hosts without agents.
+    #[error(
+        "no agent runs on {}, and the cluster has several hosts: run `tidegate cluster up` with an etcd that answers on each host that is \
+         left. Each waits there; then run this once more",
+        .0.display()
+    )]
+    RescueWithoutAgents(PathBuf),
+    /// The agent of a rescue has ended.
+    #[error("the agent that was to look at the folder has ended")]
+    NoRescue,
+    /// Nobody can type words.
+    #[error("nothing has been changed: say --words '{0}' to have that done")]
+    WordsNeeded(String),
+    /// A record that was kept elsewhere.
+    #[error("--record {}: {source}", path.display())]
+    Record {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that is none.
+    #[error("--record {}: there is no record of a cluster in it; a backup of an earlier version has none", .0.display())]
+    NoRecord(PathBuf),
     /// Servers that were added, as they are.
     #[error("{0}: it was added, and does not run yet; see the logs in the folder, and `server list`")]
     NotRunning(String),

@@ -7,6 +7,7 @@ mod confirm;
 mod error;
 mod group_backup;
 mod pace;
+mod rescue;
 mod show;
 mod slot_mover;
 
@@ -22,7 +23,7 @@ use agent::{
     Options,
     credentials::Credentials,
     http,
-    options::{Api, Folder, HOSTS, Shape},
+    options::{Api, DEFAULT_HOST, Folder, HOSTS, Shape},
     secrets::Secret,
 };
 use clap::{Args, Subcommand};
@@ -63,6 +64,12 @@ enum ClusterCommand {
         #[command(subcommand)]
         command: ServerCommand,
     },
+    /// Show hosts and their votes, and remove one that is gone for good.
+    Host {
+        /// What about them.
+        #[command(subcommand)]
+        command: HostCommand,
+    },
     /// Show, assign and move slots: the parts of the keys.
     Slot {
         /// What about them.
@@ -79,6 +86,8 @@ enum ClusterCommand {
     Backup(backup::BackupArguments),
     /// Load a backup of a cluster into another cluster, of any size.
     Restore(backup::RestoreArguments),
+    /// Make a cluster anew whose coordinator is gone for good, of what the folders of its hosts know.
+    Rescue(rescue::RescueArguments),
     /// Show or set which actions the agent takes by itself, and which wait for a person.
     Policy {
         /// What about it.
@@ -124,9 +133,10 @@ struct UpArguments {
     /// The port for clients. Stores get the ports above it.
     #[arg(long, default_value_t = 6379)]
     port: u16,
-    /// The address that proxies and stores listen on. With --etcd, it is this host's own address, and its name in the cluster.
-    #[arg(long, default_value = "127.0.0.1")]
-    host: String,
+    /// The address that proxies and stores listen on, or a name of it (127.0.0.1). With --etcd, it is where the other hosts reach this one.
+    /// It may be another one at each start; without it, it is the last one.
+    #[arg(long, value_name = "ADDRESS")]
+    host: Option<String>,
     /// The members of an etcd cluster, as http://HOST:PORT, this host's own first. All hosts that name the same etcd are one cluster.
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     etcd: Vec<String>,
@@ -282,6 +292,21 @@ enum ServerCommand {
         group: u32,
         /// The replica, as host:port.
         server: String,
+        #[command(flatten)]
+        consent: Consent,
+        #[command(flatten)]
+        which: WhichArguments,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum HostCommand {
+    /// Show all hosts: names, addresses, votes, and whether their agents are there.
+    List(WhichArguments),
+    /// Remove a host that is gone for good: its vote, its replicas and its proxies.
+    Remove {
+        /// Its name or its address (`host list`).
+        host: String,
         #[command(flatten)]
         consent: Consent,
         #[command(flatten)]
@@ -499,8 +524,8 @@ fn up(arguments: &UpArguments) -> Result<(), CommandError> {
         None => Secret { password: None, is_open },
     };
     let options = Options {
-        folder: Folder::new(dir),
-        host: arguments.host.clone(),
+        host: arguments.host.clone().unwrap_or_else(|| DEFAULT_HOST.to_owned()),
+        is_host_said: arguments.host.is_some(),
         etcd: arguments.etcd.clone(),
         hosts: arguments.hosts.map_or(HOSTS, |hosts| hosts as usize),
         secret: secret.clone(),
@@ -508,11 +533,11 @@ fn up(arguments: &UpArguments) -> Result<(), CommandError> {
         shape: Shape { groups: arguments.groups, replicas: arguments.replicas, ack: arguments.ack },
         program,
         patience,
-        ask_each_ms: 100,
         api: arguments.api.unwrap_or_default(),
         redis_program: arguments.redis_server.clone(),
         redis: arguments.redis.clone(),
         redis_credentials: arguments.login.credentials()?,
+        ..Options::of(Folder::new(dir))
     };
     let ready = |text: &str| {
         let _ = writeln!(std::io::stdout(), "{text}");
@@ -551,12 +576,14 @@ fn answer(command: &ClusterCommand) -> Result<String, CommandError> {
         ClusterCommand::Status(which) => Ok(shown(which, &get(which, "/api/status")?, show::status)),
         ClusterCommand::Page(which) => change::page(which),
         ClusterCommand::Server { command } => change::server(command),
+        ClusterCommand::Host { command } => change::host(command),
         ClusterCommand::Slot { command } => slot(command),
         ClusterCommand::Proxy { command } => change::proxy(command),
         ClusterCommand::Action { command } => change::action(command),
         ClusterCommand::Policy { command } => change::policy(command),
         ClusterCommand::Backup(arguments) => backup::backup(arguments),
         ClusterCommand::Restore(arguments) => backup::restore(arguments),
+        ClusterCommand::Rescue(arguments) => rescue::rescue(arguments),
         ClusterCommand::Up(_) | ClusterCommand::Check(_) => Ok(String::new()),
     }
 }

@@ -1,5 +1,6 @@
 //! What the agent says of the cluster, for people.
 
+use basics::Date;
 use serde_json::Value;
 
 use crate::style::{Colour, Style, columns};
@@ -39,6 +40,13 @@ pub fn status(status: &Value) -> String {
         let state =
             if text(proxy, "state") == "online" { String::new() } else { format!(" ({})", text(proxy, "state")) };
         out.push_str(&format!("  clients connect to {}{state}\n", text(proxy, "address")));
+    }
+    for problem in coordinator_problems(status) {
+        out.push_str(&format!("  {}\n", style.paint(Colour::Bad, &problem)));
+    }
+    let hosts = list(status, "hosts");
+    if hosts.len() > 1 {
+        out.push_str(&format!("  {}\n", votes(hosts)));
     }
     out.push('\n');
     out.push_str(&servers(status));
@@ -90,6 +98,38 @@ fn table(rows: &[Vec<String>]) -> String {
     columns(&rows)
 }
 
+/// Hosts with their votes.
+pub fn hosts(hosts: &Value) -> String {
+    let style = Style::of_output();
+    let mut rows = vec![["HOST", "ADDRESS", "VOTE", "AGENT", "LEADS", "SERVERS", "PROXIES"].map(str::to_owned)];
+    let is = |host: &Value, name: &str| host.get(name).and_then(Value::as_bool).unwrap_or(false);
+    let word = |is_so: bool| if is_so { "yes" } else { "no" }.to_owned();
+    let all = hosts.as_array().map(Vec::as_slice).unwrap_or_default();
+    for host in all {
+        let (address, told) = (text(host, "address"), text(host, "told_address"));
+        let address =
+            if told.is_empty() || told == address { address.to_owned() } else { format!("{address} (now {told})") };
+        rows.push([
+            text(host, "host").to_owned(),
+            address,
+            word(is(host, "votes")),
+            painted(style, text(host, "state")),
+            if is(host, "leads") { "yes".to_owned() } else { String::new() },
+            number(host, "servers"),
+            number(host, "proxies"),
+        ]);
+    }
+    format!("{}\n{}\n", columns(&rows), votes(all))
+}
+
+/// How many votes there are, and how many are needed.
+fn votes(hosts: &[Value]) -> String {
+    let is = |host: &&Value, name: &str| host.get(name).and_then(Value::as_bool).unwrap_or(false);
+    let voters: Vec<&Value> = hosts.iter().filter(|host| is(host, "votes")).collect();
+    let there = voters.iter().filter(|host| text(host, "state") == "up").count();
+    format!("{there} of {} votes are there; masters serve with {}", voters.len(), voters.len() / 2 + 1)
+}
+
 /// Proxies.
 pub fn proxies(proxies: &Value) -> String {
     let mut rows = vec![["PROXY", "PID", "STATE"].map(str::to_owned)];
@@ -121,16 +161,78 @@ pub fn slots(status: &Value) -> String {
 
 /// Changes that were made.
 pub fn history(changes: &Value) -> String {
-    let mut rows = vec![["EPOCH", "AT (UNIX TIME)", "BY", "WHAT"].map(str::to_owned)];
+    let mut rows = vec![["EPOCH", "AT", "BY", "WHAT"].map(str::to_owned)];
     for change in changes.as_array().map(Vec::as_slice).unwrap_or_default() {
         rows.push([
             number(change, "epoch"),
-            number(change, "at"),
+            date(change, "at"),
             text(change, "by").to_owned(),
             text(change, "what").to_owned(),
         ]);
     }
     columns(&rows)
+}
+
+/// A moment, for people.
+fn date(value: &Value, name: &str) -> String {
+    let Some(seconds) = value.get(name).and_then(Value::as_u64) else { return "-".to_owned() };
+    let date = Date::at(i64::try_from(seconds).unwrap_or(0));
+    let (hour, minute, second) = (date.hour, date.minute, date.second);
+    format!("{}-{:02}-{:02} {hour:02}:{minute:02}:{second:02} UTC", date.year, date.month, date.day)
+}
+
+/// What a rescue does.
+pub fn rescue(plan: &Value) -> String {
+    let style = Style::of_output();
+    let mut out =
+        format!("The latest record that is known is of {} (epoch {}).\n", date(plan, "at"), number(plan, "epoch"));
+    let missing = list(plan, "missing");
+    let voters = plan.get("voters").and_then(Value::as_u64).unwrap_or(0);
+    let pair = |host: &Value, place: usize| host.get(place).and_then(Value::as_str).unwrap_or_default().to_owned();
+    if !missing.is_empty() {
+        let names: Vec<String> = missing.iter().map(|host| format!("{} ({})", pair(host, 0), pair(host, 1))).collect();
+        out.push_str(&format!(
+            "{} of {voters} hosts are not here: {}. They lose their votes.\n",
+            missing.len(),
+            names.join(", ")
+        ));
+    }
+    if plan.get("has_majority").and_then(Value::as_bool) == Some(false) {
+        out.push_str(&format!(
+            "{}: these are most of the hosts. If they run, they serve the same keys, and what is written to one of the two clusters is lost \
+             to the other one. Switch them off first.\n",
+            style.paint(Colour::Bad, "DANGER")
+        ));
+    }
+    for group in list(plan, "groups") {
+        let loss = match group.get("loss") {
+            Some(Value::String(all)) if all == "all" => {
+                style.paint(Colour::Bad, "none of its servers is here: its keys are not served until one comes back")
+            }
+            Some(Value::Object(some)) => {
+                let why = some.get("some").and_then(Value::as_str).unwrap_or_default();
+                style.paint(Colour::Bad, format!("writes may be lost: {why}"))
+            }
+            _ => style.paint(Colour::Good, "nothing that was acknowledged is lost"),
+        };
+        out.push_str(&format!("\ngroup {}: master {}; {loss}\n", number(group, "id"), text(group, "master")));
+        let mut rows = vec![["  SERVER", "WAS", "LOG ENDS AT", "KEYS"].map(str::to_owned)];
+        for server in list(group, "servers") {
+            let is = |name: &str| server.get(name).and_then(Value::as_bool).unwrap_or(false);
+            let was = match (is("was_master"), is("was_in_sync")) {
+                (true, _) => "master".to_owned(),
+                (_, true) => format!("in sync since {}", date(group, "in_sync_since")),
+                _ => format!("not in sync, at least since {}", date(group, "in_sync_since")),
+            };
+            let found = server.get("found").filter(|found| found.is_object());
+            let field = |name: &str| found.map_or_else(|| "not here".to_owned(), |found| number(found, name));
+            rows.push([format!("  {}", text(server, "address")), was, field("offset"), field("keys")]);
+        }
+        out.push_str(&columns(&rows));
+        out.push('\n');
+    }
+    out.push_str("\nServers that come back later are replicas; what only they have is set aside in their folders.\n");
+    out
 }
 
 /// What waits for a person.
@@ -280,6 +382,60 @@ pub fn progress(moves: &Value) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// A coordinator that does not answer, and agents without a leader.
+fn coordinator_problems(status: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let coordinator = status.get("coordinator").unwrap_or(&Value::Null);
+    if text(coordinator, "state") == "down" {
+        let seconds = coordinator.get("silent_ms").and_then(Value::as_u64).unwrap_or(0) / 1_000;
+        found.push(format!(
+            "the coordinator has not answered for {seconds} s ({}): commands go on, but no master is replaced and nothing can be changed. If it is \
+             gone for good: `tidegate cluster rescue`",
+            text(coordinator, "problem")
+        ));
+    }
+    if status.get("has_leader").and_then(Value::as_bool) == Some(false) {
+        found.push(
+            "no agent leads: most hosts or the coordinator are away, and what is shown of servers is what this host knows".to_owned(),
+        );
+    }
+    found
+}
+
+/// Hosts whose agents are gone, with what is gone with them, and hosts with other addresses than the record has.
+fn lost_hosts(status: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let hosts = list(status, "hosts");
+    for host in hosts {
+        let (id, address, told) = (text(host, "host"), text(host, "address"), text(host, "told_address"));
+        if text(host, "state") != "up" {
+            let proxies = list(status, "proxies").iter().filter(|proxy| text(proxy, "host") == id);
+            let proxies: Vec<&str> = proxies.map(|proxy| text(proxy, "address")).collect();
+            let with = if proxies.is_empty() { String::new() } else { format!(", its proxy {}", proxies.join(" ")) };
+            found.push(format!(
+                "host {id} ({address}) is down: its agent does not answer, its vote is missing{with} (`cluster up` there, also with another \
+                 --host; if it is gone for good: `tidegate cluster host remove {id}`)"
+            ));
+        } else if !told.is_empty() && told != address {
+            found.push(format!("host {id} is at {told} now: its servers are still listed at {address}"));
+        }
+    }
+    if found.len() > 1 || hosts.len() < 3 && !found.is_empty() {
+        found.push(votes(hosts));
+    }
+    // A proxy of a host that is there.
+    let is_down = |id: &str| hosts.iter().any(|host| text(host, "host") == id && text(host, "state") != "up");
+    for proxy in list(status, "proxies").iter().filter(|proxy| text(proxy, "state") == "down") {
+        if !is_down(text(proxy, "host")) {
+            found.push(format!(
+                "proxy {} is down: the agent starts it again (logs/ in its host's folder)",
+                text(proxy, "address")
+            ));
+        }
+    }
+    found
+}
+
 /// What is not as it should be.
 pub fn problems(status: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -289,6 +445,8 @@ pub fn problems(status: &Value) -> Vec<String> {
             "{offline} slots are served by nobody: `tidegate cluster slot init` or `slot set` gives them out"
         ));
     }
+    found.extend(coordinator_problems(status));
+    found.extend(lost_hosts(status));
     for group in list(status, "groups") {
         let id = number(group, "id");
         if text(group, "state") != "ok" {

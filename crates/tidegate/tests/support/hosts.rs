@@ -42,6 +42,10 @@ fn ip(words: &str) -> Result<(), String> {
 pub struct Hosts {
     name: String,
     folder: PathBuf,
+    /// Which network they are in: the third number of their addresses.
+    network: AtomicU64,
+    /// One etcd, on a machine of its own that all networks reach, instead of one on each host.
+    has_own_etcd: AtomicBool,
 }
 
 impl Hosts {
@@ -51,10 +55,12 @@ impl Hosts {
             eprintln!("skipped: etcd is not installed (.ci/tools installs it)");
             return None;
         }
-        let name = format!("tg{}", std::process::id());
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("tg{}{}", std::process::id(), ["", "b", "c", "d"][NEXT.fetch_add(1, SeqCst) as usize % 4]);
         // Three etcds that wait for one disk are slow.
         let place = if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
-        let hosts = Self { folder: place.join(format!("tidegate-hosts-{name}")), name };
+        let folder = place.join(format!("tidegate-hosts-{name}"));
+        let hosts = Self { folder, name, network: AtomicU64::new(0), has_own_etcd: AtomicBool::new(false) };
         let switch = hosts.switch();
         let mut steps = vec![
             format!("netns add {switch}"),
@@ -92,14 +98,35 @@ impl Hosts {
         format!("{}h{host}", self.name)
     }
 
-    /// A host's address, which is its name.
+    /// A host's address.
     pub fn address(&self, host: usize) -> String {
-        format!("10.77.0.{}", host + 1)
+        format!("10.77.{}.{}", self.network.load(SeqCst), host + 1)
+    }
+
+    /// A host's name in the cluster, as its folder has it.
+    pub fn host_name(&self, host: usize) -> String {
+        let text = fs::read_to_string(self.dir(host).join("host.json")).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()["id"].as_str().unwrap().to_owned()
     }
 
     /// Which host has a name.
     pub fn number(&self, name: &str) -> usize {
-        (0..COUNT).find(|host| self.address(*host) == name).unwrap()
+        (0..COUNT).find(|host| self.host_name(*host) == name).unwrap()
+    }
+
+    /// Gives all hosts addresses of another network; nothing runs on them meanwhile.
+    pub fn readdress(&self) {
+        let before: Vec<String> = (0..COUNT).map(|host| self.address(host)).collect();
+        self.network.fetch_add(1, SeqCst);
+        for (host, before) in before.iter().enumerate() {
+            self.readdress_one(host, before, &self.address(host));
+        }
+    }
+
+    /// Gives a host another address.
+    pub fn readdress_one(&self, host: usize, before: &str, after: &str) {
+        ip(&format!("-n {} address del {before}/24 dev eth0", self.space(host))).unwrap();
+        ip(&format!("-n {} address add {after}/24 dev eth0", self.space(host))).unwrap();
     }
 
     /// Where clients of a host connect.
@@ -113,16 +140,22 @@ impl Hosts {
     }
 
     fn urls(&self, host: usize) -> Vec<String> {
+        if self.has_own_etcd.load(SeqCst) {
+            return vec![format!("http://10.77.{}.100:2379", self.network.load(SeqCst))];
+        }
         (0..COUNT).map(|other| format!("http://{}:2379", self.address((host + other) % COUNT))).collect()
     }
 
     fn spawn(&self, host: usize, name: &str, words: &[String]) {
-        let output =
-            fs::OpenOptions::new().create(true).append(true).open(self.folder.join(format!("{name}{host}.out")));
+        self.spawn_in(&self.space(host), &format!("{name}{host}"), words);
+    }
+
+    fn spawn_in(&self, space: &str, name: &str, words: &[String]) {
+        let output = fs::OpenOptions::new().create(true).append(true).open(self.folder.join(format!("{name}.out")));
         let output = output.unwrap();
         // It replaces itself by the program; whatever runs in the name space is ended with it.
         let child = Command::new("ip")
-            .args(["netns", "exec", &self.space(host)])
+            .args(["netns", "exec", space])
             .args(words)
             .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())
@@ -136,10 +169,48 @@ impl Hosts {
         });
     }
 
+    /// Starts an etcd on a machine of its own, which is there in the first networks.
+    pub fn start_own_etcd(&self) {
+        self.has_own_etcd.store(true, SeqCst);
+        let (switch, data) = (self.switch(), self.folder.join("etcd"));
+        for network in 0..4 {
+            ip(&format!("-n {switch} address add 10.77.{network}.100/24 dev bridge")).unwrap();
+        }
+        ip(&format!("-n {switch} link set lo up")).unwrap();
+        let words = format!(
+            "etcd --name own --data-dir {} --listen-client-urls http://0.0.0.0:2379 --advertise-client-urls http://127.0.0.1:2379 \
+             --listen-peer-urls http://127.0.0.1:2380 --log-level error",
+            data.display()
+        );
+        self.spawn_in(&switch, "etcd", &words.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    }
+
+    /// Has hosts know names, as /etc/hosts does.
+    pub fn name_addresses(&self, lines: &str) {
+        for host in 0..COUNT {
+            let place = PathBuf::from("/etc/netns").join(self.space(host));
+            fs::create_dir_all(&place).unwrap();
+            fs::write(place.join("hosts"), format!("127.0.0.1 localhost\n{lines}")).unwrap();
+        }
+    }
+
     /// Starts a host's etcd.
     pub fn start_etcd(&self, host: usize) {
+        self.start_etcd_of(host, &[0, 1, 2]);
+    }
+
+    /// Etcds that know nothing, on some hosts.
+    pub fn start_new_etcds(&self, members: &[usize]) {
+        for host in members {
+            let _ = fs::remove_dir_all(self.folder.join(format!("etcd{host}")));
+        }
+        members.iter().for_each(|host| self.start_etcd_of(*host, members));
+    }
+
+    fn start_etcd_of(&self, host: usize, members: &[usize]) {
         let (own, data) = (self.address(host), self.folder.join(format!("etcd{host}")));
-        let all: Vec<String> = (0..COUNT).map(|host| format!("h{host}=http://{}:2380", self.address(host))).collect();
+        let all: Vec<String> =
+            members.iter().map(|host| format!("h{host}=http://{}:2380", self.address(*host))).collect();
         let words = format!(
             "etcd --name h{host} --data-dir {} --listen-client-urls http://{own}:2379 --advertise-client-urls http://{own}:2379 \
              --listen-peer-urls http://{own}:2380 --initial-advertise-peer-urls http://{own}:2380 --initial-cluster {} \
@@ -152,8 +223,13 @@ impl Hosts {
 
     /// Runs `tidegate cluster up` on a host.
     pub fn start_agent(&self, host: usize, more: &[&str]) {
+        self.start_agent_at(host, &self.address(host), more);
+    }
+
+    /// The same, by another address, or a name.
+    pub fn start_agent_at(&self, host: usize, address: &str, more: &[&str]) {
         let mut words: Vec<String> = vec![env!("CARGO_BIN_EXE_tidegate").into(), "cluster".into(), "up".into()];
-        words.extend(["--etcd".into(), self.urls(host).join(","), "--host".into(), self.address(host)]);
+        words.extend(["--etcd".into(), self.urls(host).join(","), "--host".into(), address.into()]);
         words.extend(["--dir".into(), self.dir(host).display().to_string()]);
         words.extend(["--requirepass-file".into(), self.folder.join("password").display().to_string()]);
         words.extend(more.iter().map(|word| (*word).to_owned()));
@@ -166,9 +242,18 @@ impl Hosts {
         self.start_agent(host, more);
     }
 
+    /// What a host's `up` has said.
+    pub fn said(&self, host: usize) -> String {
+        fs::read_to_string(self.folder.join(format!("up{host}.out"))).unwrap_or_default()
+    }
+
     /// The processes of a host: those that run in its name space.
     pub fn pids(&self, host: usize) -> Vec<u32> {
-        let output = Command::new("ip").args(["netns", "pids", &self.space(host)]).output().unwrap();
+        self.pids_in(&self.space(host))
+    }
+
+    fn pids_in(&self, space: &str) -> Vec<u32> {
+        let output = Command::new("ip").args(["netns", "pids", space]).output().unwrap();
         String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| line.trim().parse().ok()).collect()
     }
 
@@ -283,6 +368,12 @@ impl Hosts {
                 }
                 // Others want to run too.
                 thread::sleep(Duration::from_millis(2));
+                // Its own host may have lost its power.
+                if client.is_none()
+                    && std::net::TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_err()
+                {
+                    continue;
+                }
                 let open = client.get_or_insert_with(|| {
                     let mut open = RedisClient::connect(address);
                     open.try_command(&["AUTH", PASSWORD]);
@@ -328,7 +419,9 @@ impl Drop for Hosts {
                 thread::sleep(Duration::from_millis(10));
             }
             let _ = ip(&format!("netns delete {}", self.space(host)));
+            let _ = fs::remove_dir_all(PathBuf::from("/etc/netns").join(self.space(host)));
         }
+        self.pids_in(&self.switch()).iter().for_each(|pid| signal_process(*pid, Signal::KILL));
         let _ = ip(&format!("netns delete {}", self.switch()));
         let _ = fs::remove_dir_all(&self.folder);
     }

@@ -1,6 +1,6 @@
 //! The hosts of a cluster: it begins when there are enough of them, and takes in those that come later.
 
-use cluster::{Address, model::Proxy};
+use cluster::{Address, hosts::NewAddresses, model::Proxy};
 
 use super::Conductor;
 use crate::{
@@ -35,30 +35,49 @@ impl Conductor {
             return self.begin_cluster();
         }
         self.take_in_hosts();
+        self.hear_addresses();
         Ok(())
+    }
+
+    /// What hosts tell of their addresses, for those that decide.
+    fn hear_addresses(&mut self) {
+        let told = |host: &String| Some((host.clone(), self.records.told_address(host)?.to_owned()));
+        let mut addresses: NewAddresses = self.records.agents.keys().filter_map(told).collect();
+        addresses.insert(self.options.host_name().to_owned(), self.options.host.clone());
+        self.controller.handle_addresses(addresses);
+    }
+
+    /// Why this agent ends: another one is this host by now.
+    pub(super) fn replaced(&self) -> AgentError {
+        let host = self.options.host_name();
+        let place = self.records.told_address(host).unwrap_or("an unknown address");
+        AgentError::Other(format!(
+            "another agent is host {host} since a moment ago, at {place}: this one ends, with all that it runs. A folder that was copied is \
+             still the same host: remove {} from the copy to have it join as another one",
+            self.options.folder.identity().display()
+        ))
     }
 
     fn begin_cluster(&mut self) -> Result<(), AgentError> {
         let own = self.options.host_name().to_owned();
-        let mut hosts =
-            vec![Host { name: own.clone(), address: self.options.host.clone(), port: self.options.port, is_own: true }];
+        let address = self.options.host.clone();
+        let mut hosts = vec![Host { name: own.clone(), address, port: self.options.port, is_own: true }];
         let others = self.records.agents.iter().filter(|(host, _)| **host != own);
         hosts.extend(others.map(|(host, agent)| Host {
             name: host.clone(),
-            address: host.clone(),
+            address: self.records.told_address(host).unwrap_or(host).to_owned(),
             port: agent.port,
             is_own: false,
         }));
         let wanted = if self.options.etcd.is_empty() { 1 } else { self.options.hosts };
         if hosts.len() < wanted {
-            let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+            let names: Vec<&str> = hosts.iter().map(|host| host.address.as_str()).collect();
             let text =
                 format!("the cluster begins when {wanted} hosts are there (--hosts); these are: {}", names.join(", "));
             self.note(&text);
             return Ok(());
         }
-        hosts.sort_by(|a, b| a.name.cmp(&b.name));
-        super::refuse_orphans(&self.options)?;
+        hosts.sort_by(|a, b| a.address.cmp(&b.address));
         let cluster = beginning::begin(&self.options, &hosts)?;
         if let Some(own) = &self.options.redis_credentials {
             self.credentials.add(&self.options.folder.secrets(), &self.options.redis, own)?;
@@ -75,9 +94,10 @@ impl Conductor {
         let (cluster, agents) = (&self.records.cluster, &self.records.agents);
         let Some(host) = self.controller.host_to_take_in(self.now(), cluster, agents.keys()) else { return };
         let Some(agent) = agents.get(host) else { return };
-        let proxy = Proxy { address: Address::new(host, agent.port), host: host.clone(), is_offline: false };
-        let what = format!("host {host} is in the cluster, with proxy {}", proxy.address);
-        let next = cluster.with_host(proxy).map_err(AgentError::from);
+        let address = self.records.told_address(host).unwrap_or(host);
+        let proxy = Proxy { address: Address::new(address, agent.port), host: host.clone(), is_offline: false };
+        let what = format!("host {host} ({address}) is in the cluster, with proxy {}", proxy.address);
+        let next = cluster.with_host(proxy, address).map_err(AgentError::from);
         match next.and_then(|next| self.records.change(next, "up", &what)) {
             Ok(()) => self.note(&what),
             Err(error) => {

@@ -17,11 +17,20 @@ use crate::{
     watching::Heard,
 };
 
+/// After so long, in milliseconds, an agent says itself how the cluster is instead of passing that on to the leader.
+const LEADER_GONE_MS: u64 = 1_500;
+
 impl Conductor {
     /// Whether this agent leads.
     #[must_use]
     pub fn leads(&self) -> bool {
         self.controller.term().is_some()
+    }
+
+    /// Whether the leader has not been heard for so long that nobody waits for its answer.
+    pub(super) fn is_leader_gone(&self) -> bool {
+        let now = self.now();
+        !self.leads() && now >= self.board.look().leader_heard_at + LEADER_GONE_MS
     }
 
     /// Begins to lead if nobody does, and stops if somebody else does.

@@ -29,20 +29,22 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use cluster::{Address, Epoch, ServerKind, controller::Controller};
+use cluster::{Address, Epoch, ServerKind, ballot::Incarnation, controller::Controller};
 
 use crate::{
     board::{Board, View},
     clock::Clock,
     connection::Login,
+    copies::KeptCopy,
     credentials::AllCredentials,
     error::AgentError,
+    health::Health,
     http::{Request, Response},
     link::{Link, Report},
     mover::Mover,
     options::Options,
     peers::Peers,
-    processes::{self, Happening, Processes},
+    processes::{Happening, Processes},
     records::Records,
     redis_link,
     watching::Heard,
@@ -111,25 +113,16 @@ pub struct Conductor {
     pub site: Option<SocketAddr>,
     /// The epoch whose programs run.
     reconciled: Option<Epoch>,
+    /// Which start of this host's voter this process is.
+    incarnation: Incarnation,
+    /// How the coordinator is; nothing: it is a file of the folder.
+    health: Option<Arc<Health>>,
+    /// What the folder has of the record.
+    copy: KeptCopy,
+    /// The folder knows this host's address.
+    is_address_known: bool,
     /// It was told to end.
     pub is_ending: bool,
-}
-
-/// A folder whose stores belong to a cluster that its coordinator does not know: a new one would leave their data behind.
-fn refuse_orphans(options: &Options) -> Result<(), AgentError> {
-    let declared = processes::declared(&options.folder)?;
-    if declared.iter().all(|one| one.is_loose) {
-        return Ok(());
-    }
-    let folder = options.folder.path().display();
-    let coordinator = match options.etcd.first() {
-        Some(url) => format!("etcd at {url}"),
-        None => options.folder.coordinator().display().to_string(),
-    };
-    Err(AgentError::Other(format!(
-        "{folder} has stores of a cluster, and its coordinator knows of none: restore {coordinator} from a backup, or name another folder \
-         (--dir) to begin anew"
-    )))
 }
 
 impl Conductor {
@@ -157,7 +150,11 @@ impl Conductor {
         self.look_after_processes();
         let mut ready = Some(ready);
         while !self.is_ending && !stops.load(Ordering::Relaxed) {
-            self.turn()?;
+            if let Err(error) = self.turn() {
+                self.note(&error.to_string());
+                self.end();
+                return Err(error);
+            }
             if ready.is_some()
                 && self.serves()
                 && let Some(ready) = ready.take()
@@ -199,6 +196,9 @@ impl Conductor {
             }
             event = self.events.try_recv().ok();
         }
+        if self.records.incarnation(self.options.host_name()) > self.incarnation {
+            return Err(self.replaced());
+        }
         self.stand_for_leader();
         self.look_after_hosts()?;
         self.follow_record();
@@ -216,6 +216,9 @@ impl Conductor {
         if self.leads() || requests::is_of_host(&request.path) {
             return requests::answer(self, &request);
         }
+        if request.method == "GET" && request.path == "/api/status" && self.is_leader_gone() {
+            return requests::answer(self, &request);
+        }
         match self.records.leader() {
             Some(leader) if !request.is_passed_on => Response::PassOn { api: leader.api.clone(), request },
             Some(leader) => Response::refused(503, format!("{} leads the cluster, at {}", leader.host, leader.api)),
@@ -226,6 +229,10 @@ impl Conductor {
     /// What follows from the record as it is, before programs are started: a proxy without a topology ends at once.
     fn follow_record(&mut self) {
         let shared = Arc::clone(&self.records.shared);
+        // NOTE: before the vote by it. A disk that fails does not keep masters from being replaced.
+        if let Err(error) = self.copy.keep(&self.records) {
+            self.note(&format!("the folder has no copy of the record: {error}"));
+        }
         if self.board.look().voter.cluster().epoch < shared.epoch {
             self.board.change(|board| board.voter.learn(&shared));
         }

@@ -6,6 +6,7 @@ use super::Conductor;
 use crate::{
     beginning,
     credentials::Credentials,
+    identity,
     processes::{self, Declared},
 };
 
@@ -19,12 +20,19 @@ impl Conductor {
         }
         self.reconciled = Some(epoch);
         self.remember_passwords();
+        self.remember_address();
         let wanted = self.wanted();
         let (now, mut has_changed) = (self.now(), false);
         let declared: Vec<Declared> = self.processes.declared().cloned().collect();
+        let former = self.former_address().map(str::to_owned);
+        let former = former.as_deref();
         for one in &declared {
             if !one.is_loose && !wanted.iter().any(|other| other.is_same_as(one)) {
-                self.note(&format!("{} is told to end: the cluster has it no more, or has it offline", one.name));
+                let why = match former == Some(one.address.host()) {
+                    true => "it listens at an address that this host has no more",
+                    false => "the cluster has it no more, or has it offline",
+                };
+                self.note(&format!("{} is told to end: {why}", one.name));
                 self.processes.stop(&one.address, now);
                 has_changed = true;
             }
@@ -72,13 +80,33 @@ impl Conductor {
         }
     }
 
-    /// What the cluster says is to run here.
+    /// The next start finds this host's address in the folder.
+    fn remember_address(&mut self) {
+        if self.is_address_known {
+            return;
+        }
+        match identity::remember(&self.options) {
+            Ok(()) => self.is_address_known = true,
+            Err(error) => self.note(&format!("the folder does not know this host's address: {error}")),
+        }
+    }
+
+    /// The address that the record has for this host, if it is another one by now.
+    fn former_address(&self) -> Option<&str> {
+        let known = self.records.cluster.address_of(self.options.host_name());
+        known.filter(|address| *address != self.options.host)
+    }
+
+    /// What the cluster says is to run here. What it has by an address that this host has no more waits until it has the new one.
     fn wanted(&self) -> Vec<Declared> {
         let (cluster, host) = (&self.records.cluster, self.options.host_name());
+        let former = self.former_address();
+        let is_here = |address: &Address| former != Some(address.host());
         let servers = cluster.servers().map(|(_, server)| server);
-        let stores = servers.filter(|server: &&Server| server.host == host).map(beginning::program_of);
+        let stores = servers.filter(|server: &&Server| server.host == host && is_here(&server.address));
         let proxies = cluster.proxies.iter().filter(|proxy| proxy.host == host && !proxy.is_offline);
-        proxies.map(|proxy| beginning::proxy(&proxy.address)).chain(stores).collect()
+        let proxies = proxies.filter(|proxy| is_here(&proxy.address));
+        proxies.map(|proxy| beginning::proxy(&proxy.address)).chain(stores.map(beginning::program_of)).collect()
     }
 
     /// Starts a server that belongs to no group yet.

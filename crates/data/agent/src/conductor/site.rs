@@ -9,6 +9,7 @@ use std::{
 use crate::{
     error::AgentError,
     http::{self, Desk},
+    names,
     options::{Api, Options},
     processes,
 };
@@ -39,13 +40,28 @@ pub(super) fn open(options: &Options, desk: Arc<Desk>) -> Result<Option<SocketAd
     Ok(Some(address))
 }
 
+/// Where others are told that they are: by the host's name, if it was given one.
+pub(super) fn told(options: &Options, address: SocketAddr) -> String {
+    let is_own = address.ip().is_unspecified() || names::resolved(&options.host).ok() == Some(address.ip());
+    if is_own && !options.etcd.is_empty() {
+        return match options.host.parse() {
+            Ok(host) => SocketAddr::new(host, address.port()).to_string(),
+            Err(_) => format!("{}:{}", options.host, address.port()),
+        };
+    }
+    address.to_string()
+}
+
 /// Where they were, or at a free port near the proxy's.
 fn usual(options: &Options) -> Result<TcpListener, AgentError> {
     let remembered = fs::read_to_string(options.folder.api_address()).ok();
     let remembered = remembered.and_then(|text| text.trim().parse::<SocketAddr>().ok());
+    let own = names::resolved(&options.host).ok();
+    // Where this host was before, others do not look for it.
+    let remembered = remembered.filter(|address| options.etcd.is_empty() || Some(address.ip()) == own);
     // Agents of other hosts ask there too.
     let is_wanted = |host: &IpAddr| host.is_loopback() || !options.etcd.is_empty();
-    let host = options.host.parse().ok().filter(is_wanted).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let host = own.filter(is_wanted).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let first = options.port.checked_add(ABOVE).unwrap_or(options.port / 2);
     let near = (0..TRIED).filter_map(|above| Some(SocketAddr::new(host, first.checked_add(above)?)));
     let mut listeners = remembered.into_iter().chain(near).filter_map(|address| TcpListener::bind(address).ok());

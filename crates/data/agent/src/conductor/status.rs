@@ -183,6 +183,7 @@ pub fn agents(conductor: &Conductor) -> Value {
             let agent = conductor.records.agents.get(host);
             json!({
                 "host": host,
+                "address": conductor.records.cluster.address_of(host),
                 "pid": peer.map(|peer| peer.view.pid),
                 "state": if peer.is_some_and(|peer| peer.heard_at + FRESH_MS >= now) { "up" } else { "down" },
                 "leads": leader.as_ref() == Some(host),
@@ -196,11 +197,35 @@ pub fn agents(conductor: &Conductor) -> Value {
     std::iter::once(agent(conductor)).chain(others).collect()
 }
 
+/// All hosts: those that have votes, and those that are about to get one.
+#[must_use]
+pub fn hosts(conductor: &Conductor) -> Value {
+    let cluster = &conductor.records.cluster;
+    let agents = conductor.records.agents.keys().map(String::as_str);
+    let more = agents.filter(|host| !cluster.voters().contains(host));
+    let leader = conductor.records.leader().map(|leader| leader.host.as_str());
+    let shown = cluster.voters().into_iter().chain(more).map(|host| {
+        let told = conductor.records.told_address(host);
+        json!({
+            "host": host,
+            "address": cluster.address_of(host).or(told),
+            "told_address": told,
+            "state": if conductor.is_host_up(host) { "up" } else { "down" },
+            "votes": cluster.voters().contains(&host),
+            "leads": leader == Some(host),
+            "servers": cluster.servers().filter(|(_, server)| server.host == host).count(),
+            "proxies": cluster.proxies.iter().filter(|proxy| proxy.host == host).count(),
+        })
+    });
+    shown.collect()
+}
+
 /// This agent.
 #[must_use]
 pub fn agent(conductor: &Conductor) -> Value {
     json!({
         "host": conductor.options.host_name(),
+        "address": conductor.options.host,
         "state": "up",
         "leads": conductor.leads(),
         "epoch": conductor.records.cluster.epoch,
@@ -250,6 +275,9 @@ pub fn whole(conductor: &Conductor) -> Value {
         "pending": conductor.shown_pending(),
         "agent": agent(conductor),
         "agents": agents(conductor),
+        "hosts": hosts(conductor),
+        "has_leader": !conductor.is_leader_gone(),
+        "coordinator": conductor.health.as_ref().map(|health| health.shown()),
     })
 }
 

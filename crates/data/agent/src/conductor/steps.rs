@@ -92,6 +92,12 @@ impl Conductor {
                 self.note(&format!("{}: nothing is decided: {refusal}", decision.about()));
                 return true;
             }
+            (Decision::Readdress(new), Ok(Some(next))) => {
+                let in_sync = decision.in_sync_after(cluster, self.records.in_sync_all());
+                let (known, renamed) = (self.records.known().pending, cluster.renamed(new));
+                let pending = Some(known.readdressed(|address| renamed.of(address))).filter(|pending| pending != known);
+                self.records.change_with(next, in_sync, pending, (decision.cause(), &text))
+            }
             (_, Ok(Some(next))) => self.records.change(next, decision.cause(), &text),
             (Decision::InSync(group, in_sync), Ok(None)) => self.records.write_in_sync(*group, in_sync.clone()),
             (Decision::Pending(record), Ok(None)) => self.records.write_pending(record.clone()),

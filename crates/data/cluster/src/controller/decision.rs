@@ -1,8 +1,11 @@
 //! What is to be written down of the cluster, and what follows once it is.
 
+use std::collections::BTreeMap;
+
 use super::{Controller, pending::PendingRecord};
 use crate::{
     change::Refusal,
+    hosts::NewAddresses,
     model::{Address, Cluster, GroupId, InSync},
     slots::{Move, SlotEvent},
 };
@@ -30,6 +33,8 @@ pub enum Decision {
         /// Why, for people.
         reason: String,
     },
+    /// Hosts have other addresses; who is in sync is called otherwise in the same write ([`Decision::in_sync_after`]).
+    Readdress(NewAddresses),
     /// What waits for a person.
     Pending(PendingRecord),
 }
@@ -45,15 +50,35 @@ impl Decision {
             Self::Slots(what, event) => cluster.with_slots(what.slots, *event).map(Some),
             Self::Master { group, master, .. } => cluster.with_master(*group, master).map(Some),
             Self::Renew { .. } => Ok(Some(cluster.renewed())),
+            Self::Readdress(new) => cluster.with_addresses(new).map(Some),
             Self::InSync(..) | Self::Pending(_) => Ok(None),
         }
+    }
+
+    /// Who of groups is in sync after it, where that is written otherwise than before. `cluster` is that before it.
+    #[must_use]
+    pub fn in_sync_after(
+        &self,
+        cluster: &Cluster,
+        in_sync: &BTreeMap<GroupId, (InSync, u64)>,
+    ) -> Vec<(GroupId, InSync)> {
+        let Self::Readdress(new) = self else { return Vec::new() };
+        let Ok(next) = cluster.with_addresses(new) else { return Vec::new() };
+        let renamed = cluster.renamed(new);
+        let after = next.groups.iter().filter_map(|(id, group)| {
+            let before = cluster.groups.get(id)?;
+            // What is about a master of before says nothing, and goes on saying nothing.
+            let (known, _) = in_sync.get(id).filter(|(known, _)| known.config_epoch == before.config_epoch)?;
+            Some((*id, renamed.in_sync(known, group.config_epoch)?))
+        });
+        after.collect()
     }
 
     /// The group that it is about, if it is about one.
     #[must_use]
     pub fn group(&self) -> Option<GroupId> {
         match self {
-            Self::Slots(..) | Self::Pending(_) => None,
+            Self::Slots(..) | Self::Pending(_) | Self::Readdress(_) => None,
             Self::InSync(group, _) | Self::Master { group, .. } | Self::Renew { group, .. } => Some(*group),
         }
     }
@@ -64,6 +89,7 @@ impl Decision {
         match (self, self.group()) {
             (Self::Slots(what, _), _) => format!("slots {}", what.slots),
             (Self::Pending(_), _) => "what waits for a person".to_owned(),
+            (Self::Readdress(_), _) => "addresses of hosts".to_owned(),
             (_, group) => format!("group {}", group.unwrap_or(0)),
         }
     }
@@ -71,7 +97,11 @@ impl Decision {
     /// By what it is done, as the history has it.
     #[must_use]
     pub fn cause(&self) -> &'static str {
-        if matches!(self, Self::Slots(..)) { "move" } else { "failover" }
+        match self {
+            Self::Slots(..) => "move",
+            Self::Readdress(_) => "address",
+            _ => "failover",
+        }
     }
 
     /// What it is, for people, of a cluster that it is to be applied to.
@@ -95,6 +125,12 @@ impl Decision {
             }
             Self::Master { group, master, reason } => format!("group {group}: {master} is the master: {reason}"),
             Self::Renew { group, reason } => format!("group {group}: {reason}"),
+            Self::Readdress(new) => {
+                let told = |(host, address): (&String, &String)| {
+                    format!("host {host} is at {address} (before: {})", cluster.address_of(host).unwrap_or("unknown"))
+                };
+                new.iter().map(told).collect::<Vec<_>>().join(", ")
+            }
             Self::Pending(_) => "what waits for a person is written down".to_owned(),
         }
     }
@@ -104,6 +140,7 @@ impl Controller {
     /// A decision was written; this is the cluster after it.
     pub fn handle_written(&mut self, cluster: &Cluster, decision: &Decision, now: u64) {
         match decision {
+            Decision::Readdress(_) => self.handle_readdressed(),
             Decision::Slots(what, event) => self.handle_slots_written(cluster, (*what, *event), now),
             // Who hands over sends clients to its successor: that one is to know before.
             Decision::Master { group, master, .. } => {

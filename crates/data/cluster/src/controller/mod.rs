@@ -16,6 +16,7 @@
 //!
 //! `now` is milliseconds of a clock that never goes back, and goes on while the host sleeps. It is the same in all of a turn.
 
+mod addresses;
 mod clearing;
 mod consent;
 mod decision;
@@ -206,6 +207,8 @@ pub struct Controller {
     /// How often a server is asked how it is, in milliseconds.
     pub ask_each_ms: u64,
     standing: leader::Standing,
+    /// What hosts tell of their addresses.
+    addresses: addresses::Told,
 }
 
 impl Controller {
@@ -232,6 +235,7 @@ impl Controller {
             rounds: rounds::Rounds::default(),
             ask_each_ms: ASK_EACH_MS,
             standing: leader::Standing::default(),
+            addresses: addresses::Told::default(),
         }
     }
 
@@ -411,6 +415,7 @@ impl Controller {
         for decision in others {
             writes.extend(self.admitted(decision, at, record, &mut actions));
         }
+        writes.extend(self.poll_addresses(now, record));
         self.poll_share(at, record, &mut actions);
         writes.extend(self.keep_pending(now, record));
         actions.extend(writes.into_iter().map(Action::Write));
@@ -427,7 +432,7 @@ impl Controller {
         let mut actions = Vec::new();
         for (id, group) in &cluster.groups {
             let in_sync = record.in_sync.get(id).map(|(in_sync, _)| in_sync.clone()).unwrap_or_default();
-            let is_held = self.held.contains(id);
+            let is_held = self.held.contains(id) || self.has_left_its_place(now, cluster, group);
             let held_since = self.fence.done_at(Cause::Master(*id));
             let keeper = self.keeper(*id, now);
             keeper.hold_leases(is_held);
@@ -485,11 +490,17 @@ impl Controller {
         if self.term.is_none() || cluster.hosts.is_empty() {
             return None;
         }
-        let all_know = cluster.groups.values().all(|group| {
+        let all_know = self.do_masters_know(now, cluster);
+        hosts.find(|host| all_know && !cluster.hosts.contains(host))
+    }
+
+    /// Whether all masters serve and know how the cluster is: who votes may change then, by one host.
+    #[must_use]
+    pub fn do_masters_know(&self, now: u64, cluster: &Cluster) -> bool {
+        cluster.groups.values().filter(|group| group.kind().is_store()).all(|group| {
             let seen = self.fresh(cluster, &group.master, now);
             seen.is_some_and(|seen| seen.epoch == cluster.epoch && seen.serves)
-        });
-        hosts.find(|host| all_know && !cluster.hosts.contains(host))
+        })
     }
 
     /// What voters are told; nothing while it does not lead.

@@ -87,6 +87,17 @@ impl PendingRecord {
         self.of(subject).filter(|proposal| proposal.answer == Answer::Confirmed).map(|proposal| proposal.number)
     }
 
+    /// The same where servers are called otherwise.
+    #[must_use]
+    pub fn readdressed(&self, named: impl Fn(&Address) -> Address) -> Self {
+        let proposals = self.proposals.iter().map(|proposal| {
+            let server = proposal.subject.server.as_ref().map(&named);
+            Proposal { subject: Subject { server, ..proposal.subject.clone() }, ..proposal.clone() }
+        });
+        let replaced = self.replaced.iter().map(&named);
+        Self { proposals: proposals.collect(), replaced: replaced.collect(), ..self.clone() }
+    }
+
     /// Servers about which an action was proposed, and not confirmed.
     pub fn unconfirmed(&self, action: Action) -> impl Iterator<Item = &Address> {
         let open = self.proposals.iter().filter(|proposal| proposal.answer != Answer::Confirmed);

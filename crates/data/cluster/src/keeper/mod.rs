@@ -362,6 +362,10 @@ impl Keeper {
             self.joining = in_sync::Joining::default();
             self.hand_over = None;
             self.promises.verdict = None;
+            if !self.members.contains_key(&group.master) {
+                // It is looked for at another address: it has time to answer there.
+                self.began_at = now;
+            }
             // The one that has taken the place is no successor of itself.
             self.member(&group.master).succession_until = 0;
         }

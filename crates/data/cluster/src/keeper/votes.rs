@@ -165,6 +165,12 @@ impl Keeper {
         self.promises.fence.map(|(_, from)| from)
     }
 
+    /// The same, for others.
+    #[must_use]
+    pub fn fenced_from(&self) -> Option<u64> {
+        self.fence()
+    }
+
     /// Whether the master serves nothing now, because its votes are over or because its commands wait for longer than they last.
     pub(super) fn is_fenced(&self, now: u64, master: &Address) -> bool {
         let paused_until = self.members.get(master).map_or(0, |member| member.paused_until);

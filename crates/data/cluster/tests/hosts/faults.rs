@@ -1,6 +1,9 @@
 //! What goes wrong: processes that are killed and stopped, hosts that die, sleep and are cut off, a coordinator that is away.
 
+use std::collections::BTreeMap;
+
 use cluster::{
+    Address,
     controller::Exit,
     slots::{Move, Phase, SlotEvent},
 };
@@ -43,6 +46,7 @@ impl World {
             let has_agent =
                 self.hosts[host].agent.is_some() || !self.record.cluster.hosts.contains(&super::world::name(host));
             let is_up = has_agent && self.now >= self.hosts[host].asleep_until;
+            let is_up = is_up && self.is_called_as_it_listens(index);
             if self.stores[index].is_dead && self.now >= self.stores[index].back_at && is_up {
                 let planted = self.planted;
                 self.stores[index].start_anew(planted);
@@ -93,6 +97,10 @@ impl World {
             9 | 10 => self.promote_something(index),
             11..=16 => self.move_something(),
             17 if !self.desk.proxies.is_empty() && self.random.one_in(2) => self.stop_proxy(),
+            17 if self.desk.proxies.is_empty() && self.random.one_in(2) => self.readdress(host),
+            17 if self.desk.proxies.is_empty() && self.random.one_in(3) => {
+                (0..HOSTS).for_each(|host| self.readdress(host));
+            }
             // Everything loses power at the same time.
             _ if self.random.one_in(6) => (0..HOSTS).for_each(|host| self.kill_host(host)),
             _ => self.kill_master(index),
@@ -109,6 +117,39 @@ impl World {
                 self.stores[index].back_at = self.now;
             }
         }
+    }
+
+    /// A host dies, and comes back with another address and the same folder.
+    fn readdress(&mut self, host: usize) {
+        self.kill_host(host);
+        self.addresses += 1;
+        self.hosts[host].address = format!("{}-{}", super::world::name(host), self.addresses);
+    }
+
+    /// The addresses that agents tell which are there.
+    pub fn told_addresses(&self) -> BTreeMap<String, String> {
+        let told = self.hosts.iter().enumerate().filter(|(_, host)| host.runs > 0);
+        told.map(|(number, host)| (super::world::name(number), host.address.clone())).collect()
+    }
+
+    /// The store that listens at an address.
+    pub fn found(&self, address: &Address) -> Option<usize> {
+        self.stores.iter().position(|store| store.server.address == *address)
+    }
+
+    /// Whether a store may be started: its agent knows it by the address that its host has. It listens there from then on.
+    fn is_called_as_it_listens(&mut self, index: usize) -> bool {
+        let host = &self.hosts[self.stores[index].host];
+        let Some(agent) = &host.agent else { return true };
+        let id = &self.stores[index].server.id;
+        let Some((_, server)) = agent.record.cluster.servers().find(|(_, server)| server.id == *id) else {
+            return false;
+        };
+        let (is_here, address) = (server.address.host() == host.address, server.address.clone());
+        if is_here && self.stores[index].is_dead {
+            self.stores[index].server.address = address;
+        }
+        is_here
     }
 
     fn kill_master(&mut self, index: usize) {

@@ -250,3 +250,26 @@ impl Agent {
         }
     }
 }
+
+/// What is written of a decision.
+pub fn commit_of(agent: &Agent, decision: &Decision, guard: Guard) -> Commit {
+    match (decision, decision.applied(&agent.record.cluster).unwrap()) {
+        (_, Some(cluster)) => {
+            let in_sync = decision.in_sync_after(&agent.record.cluster, &agent.record.in_sync);
+            Commit::State { cluster, in_sync, guard, is_hand_over: is_hand_over(agent, decision) }
+        }
+        (Decision::Pending(pending), None) => {
+            Commit::Pending { pending: pending.clone(), seen: agent.record.pending.1, guard }
+        }
+        (Decision::InSync(group, in_sync), None) => {
+            let seen = agent.record.in_sync.get(group).map_or(0, |known| known.1);
+            Commit::InSync { group: *group, in_sync: in_sync.clone(), seen, guard }
+        }
+        _ => unreachable!(),
+    }
+}
+
+fn is_hand_over(agent: &Agent, decision: &Decision) -> bool {
+    let Decision::Master { group, .. } = decision else { return false };
+    agent.controller.keepers().get(group).is_some_and(|keeper| keeper.handing_over_to().is_some())
+}

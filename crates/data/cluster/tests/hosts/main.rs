@@ -30,7 +30,7 @@ use cluster::{
     model::ServerKind,
     voter::{ClockReading, Voter},
 };
-use host::{Agent, COMMIT_MS, Pending};
+use host::{Agent, COMMIT_MS, Pending, commit_of};
 use log::{UNITS, slots_of};
 use moves::{Mover, Part, ROUND_MS};
 use planted::Planted;
@@ -53,6 +53,8 @@ struct Host {
     ahead: u64,
     rate: u64,
     is_starting: bool,
+    /// The address that it tells.
+    address: String,
 }
 
 impl Host {
@@ -75,6 +77,9 @@ struct World {
     written: u64,
     entries: u64,
     elections: u64,
+    readdressed: u64,
+    /// How many addresses hosts have been given.
+    addresses: u64,
     switches: u64,
     served: [u64; UNITS],
     served_by: [String; UNITS],
@@ -128,7 +133,8 @@ impl World {
         let mut desk = Desk::default();
         desk.proxies = proxies;
         let record = Record { revision: 1, cluster: Arc::new(cluster), state_version: 1, ..Record::default() };
-        let host = |random: &mut Random| Host {
+        let host = |number: usize, random: &mut Random| Host {
+            address: name(number),
             agent: None,
             runs: 0,
             agent_at: 0,
@@ -137,7 +143,7 @@ impl World {
             rate: 985 + random.below(31),
             is_starting: false,
         };
-        let hosts = (0..HOSTS).map(|_| host(&mut random)).collect();
+        let hosts = (0..HOSTS).map(|number| host(number, &mut random)).collect();
         Self {
             random,
             now: 0,
@@ -151,6 +157,8 @@ impl World {
             written: 0,
             entries: 0,
             elections: 0,
+            readdressed: 0,
+            addresses: 0,
             switches: 0,
             served: [0; UNITS],
             served_by: Default::default(),
@@ -276,7 +284,9 @@ impl World {
         }
         let told = match &commit {
             Commit::InSync { group, in_sync, .. } => format!("in sync of {group}: {in_sync:?}"),
-            Commit::State { cluster, .. } => format!("epoch {} {:?}", cluster.epoch, cluster.moving()),
+            Commit::State { cluster, .. } => {
+                format!("epoch {} {:?} {:?}", cluster.epoch, cluster.moving(), cluster.addresses)
+            }
             Commit::Lead { leader, .. } => format!("{leader:?}"),
             Commit::StartVoter { host, .. } => format!("voter {host}"),
             Commit::Pending { pending, .. } => format!("{pending:?}"),
@@ -519,7 +529,7 @@ impl World {
         let masters: Vec<(GroupId, Address)> =
             agent.voter.masters().map(|(group, master)| (group, master.clone())).collect();
         for (group, master) in masters {
-            let server = self.stores.iter().position(|store| store.server.address == master).unwrap();
+            let Some(server) = self.found(&master) else { continue };
             let to = self.stores[server].host;
             self.send((host, to), Message::AskClock { from: host, group, server });
         }
@@ -530,6 +540,7 @@ impl World {
         let Some(mut agent) = self.hosts[host].agent.take() else { return };
         let term = agent.controller.term().unwrap();
         self.look_at_copies(&mut agent, clock);
+        agent.controller.handle_addresses(self.told_addresses());
         let planted = self.planted;
         let (cluster, guard) = (Arc::clone(&agent.record.cluster), agent.guard());
         let (mut writes, mut cleared) = (Vec::new(), BTreeMap::<Address, Vec<Part>>::new());
@@ -541,7 +552,7 @@ impl World {
                 Action::Write(decision) => writes.push(decision),
                 Action::Ask { server, .. } => {
                     agent.rounds.insert(server.clone(), clock);
-                    let server = self.index_of(&server);
+                    let Some(server) = self.found(&server) else { continue };
                     let question = Message::Question { from: host, server, term, asked_at: clock };
                     self.send_in_order((host, server), (host, question));
                 }
@@ -558,12 +569,13 @@ impl World {
         // One at a time, as the outcome is waited for.
         let chosen = writes.first().cloned();
         self.elections += u64::from(matches!(chosen, Some(Decision::Master { .. })));
+        self.readdressed += u64::from(matches!(chosen, Some(Decision::Readdress(_))));
         let mut commit = chosen.map(|decision| (commit_of(&agent, &decision, guard.clone()), Some(decision)));
         if commit.is_none()
             && let Some((slots, event)) = agent.requests.pop()
             && let Ok(next) = cluster.with_slots(slots, event)
         {
-            commit = Some((Commit::State { cluster: next, guard, is_hand_over: false }, None));
+            commit = Some((Commit::State { cluster: next, in_sync: Vec::new(), guard, is_hand_over: false }, None));
         }
         let is_news = agent.tell_will(host, clock);
         self.hosts[host].agent = Some(agent);
@@ -576,7 +588,7 @@ impl World {
     }
 
     fn send_step(&mut self, host: usize, term: u64, clock: u64, (step, cluster): (Step, &Arc<Cluster>)) {
-        let server = self.index_of(step.server().unwrap());
+        let Some(server) = self.found(step.server().unwrap()) else { return };
         if self.is_redis(server) {
             let orders = RedisOrder::of(&step).unwrap().1;
             let message = Message::Redis { from: host, server, term, orders, asked_at: clock };
@@ -596,7 +608,10 @@ impl World {
     fn replicate(&mut self) {
         for index in 0..self.stores.len() {
             let Some(master) = self.stores[index].master.clone() else { continue };
-            let source = self.stores.iter().position(|store| store.server.address == master).unwrap();
+            let Some(source) = self.found(&master) else {
+                self.stores[index].is_linked = false;
+                continue;
+            };
             let is_cut = self.network.is_cut(self.stores[index].host, self.stores[source].host);
             let both_run = self.store_runs(index) && self.store_runs(source);
             let address = self.stores[index].server.address.clone();
@@ -662,25 +677,6 @@ impl World {
         let moving = self.record.cluster.moving();
         assert!(moving.is_empty(), "slots are still on their way: {moving:?}");
     }
-}
-
-fn commit_of(agent: &Agent, decision: &Decision, guard: world::Guard) -> Commit {
-    match (decision, decision.applied(&agent.record.cluster).unwrap()) {
-        (_, Some(cluster)) => Commit::State { cluster, guard, is_hand_over: is_hand_over(agent, decision) },
-        (Decision::Pending(pending), None) => {
-            Commit::Pending { pending: pending.clone(), seen: agent.record.pending.1, guard }
-        }
-        (Decision::InSync(group, in_sync), None) => {
-            let seen = agent.record.in_sync.get(group).map_or(0, |known| known.1);
-            Commit::InSync { group: *group, in_sync: in_sync.clone(), seen, guard }
-        }
-        _ => unreachable!(),
-    }
-}
-
-fn is_hand_over(agent: &Agent, decision: &Decision) -> bool {
-    let Decision::Master { group, .. } = decision else { return false };
-    agent.controller.keepers().get(group).is_some_and(|keeper| keeper.handing_over_to().is_some())
 }
 
 fn number(name: &str) -> Option<u64> {

@@ -232,7 +232,8 @@ impl World {
         clock: u64,
         (server, parts): (&Address, Vec<Part>),
     ) {
-        let (server, term) = (self.index_of(server), agent.controller.term().unwrap_or(0));
+        let Some(server) = self.found(server) else { return };
+        let term = agent.controller.term().unwrap_or(0);
         // One round at a time.
         if agent.clearing.get(&server).is_some_and(|since| clock < since + ROUND_MS) {
             return;
@@ -251,8 +252,12 @@ impl World {
         let term = agent.controller.term().unwrap_or(0);
         match action {
             Action::StartCopy { number, what, source, target } => {
+                // By the former address nobody is found, so the copy ends at once.
+                let (Some(source), Some(target)) = (self.found(&source), self.found(&target)) else {
+                    agent.controller.handle_copy(number, CopyNews::Ended, clock);
+                    return;
+                };
                 agent.copies.insert(number, self.movers.len());
-                let (source, target) = (self.index_of(&source), self.index_of(&target));
                 let (unit, epoch) = (unit_of(what.slots.first), agent.record.cluster.epoch);
                 let agent_run = self.hosts[host].runs;
                 self.movers.push(Mover { host, agent_run, term, epoch, unit, source, target, ..Mover::default() });
@@ -262,12 +267,13 @@ impl World {
                 None => agent.controller.handle_copy(number, CopyNews::Ended, clock),
             },
             Action::PauseSlots { server, slots, ms, number } => {
-                let (server, unit) = (self.index_of(&server), Some(unit_of(slots.first)));
+                let Some(server) = self.found(&server) else { return };
+                let unit = Some(unit_of(slots.first));
                 let message = Message::Pause { from: host, server, term, number, unit, ms, asked_at: clock };
                 self.send_in_order((host, server), (host, message));
             }
             Action::EndPause { server, number } => {
-                let server = self.index_of(&server);
+                let Some(server) = self.found(&server) else { return };
                 self.send_in_order((host, server), (host, Message::EndPause { server, term, number }));
             }
             _ => {}

@@ -13,12 +13,13 @@ fn play(kinds: Kinds, seeds: u64) {
         Some(seed) => seed..seed + 1,
         None => 1..number("SEEDS").unwrap_or(seeds) + 1,
     };
-    let (mut elections, mut acknowledged, mut switches, mut count) = (0, 0, 0, 0);
+    let (mut elections, mut readdressed, mut acknowledged, mut switches, mut count) = (0, 0, 0, 0, 0);
     for seed in seeds {
         let mut world = World::new(seed, kinds);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.run()));
         assert!(result.is_ok(), "SEED={seed}");
         elections += world.elections;
+        readdressed += world.readdressed;
         switches += world.switches;
         acknowledged += world.acknowledged.iter().map(BTreeSet::len).sum::<usize>() as u64;
         count += 1;
@@ -26,6 +27,7 @@ fn play(kinds: Kinds, seeds: u64) {
     // Else nothing was tested.
     let is_enough = elections >= count && acknowledged > 100 * count && switches >= count;
     assert!(is_enough, "{elections} elections, {acknowledged} writes, {switches} ranges have moved");
+    assert!(readdressed * 4 >= count || kinds == Kinds::Mixed || count == 1, "{readdressed} hosts had other addresses");
 }
 
 #[test]

@@ -62,7 +62,7 @@ pub struct Record {
 pub enum Commit {
     Lead { leader: Leader, seen: u64 },
     StartVoter { host: usize, seen: u64 },
-    State { cluster: Cluster, guard: Guard, is_hand_over: bool },
+    State { cluster: Cluster, in_sync: Vec<(GroupId, InSync)>, guard: Guard, is_hand_over: bool },
     InSync { group: GroupId, in_sync: InSync, seen: u64, guard: Guard },
     Pending { pending: PendingRecord, seen: u64, guard: Guard },
 }
@@ -115,10 +115,14 @@ impl Record {
                 }
                 is_seen
             }
-            Commit::State { cluster, guard, .. } => {
-                let allowed = self.allows(&guard);
+            Commit::State { cluster, in_sync, guard, .. } => {
+                let is_next = |(group, next): &(GroupId, InSync)| {
+                    self.in_sync.get(group).is_some_and(|(known, _)| known.serial + 1 == next.serial)
+                };
+                let allowed = self.allows(&guard) && in_sync.iter().all(is_next);
                 if allowed {
                     assert_eq!(cluster.epoch, self.cluster.epoch + 1, "an epoch for each change");
+                    self.in_sync.extend(in_sync.into_iter().map(|(group, in_sync)| (group, (in_sync, next))));
                     (self.cluster, self.state_version) = (Arc::new(cluster), next);
                 }
                 allowed

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     api::{Input, Kind, Parameter},
     beginning,
+    board::FRESH_MS,
     conductor::status,
     processes::Program,
 };
@@ -263,10 +264,13 @@ impl Conductor {
                 if !is_ours(&address) && host == self.options.host_name() {
                     self.may_start_at(&address)?;
                 }
+                self.must_be_up(&host)?;
                 (address, host)
             }
             None => {
                 let hosts = self.records.cluster.hosts_for(group);
+                // Nobody starts a server on a host whose agent is gone.
+                let hosts: Vec<&str> = hosts.into_iter().filter(|host| self.is_host_up(host)).collect();
                 let count = |host: &&&str| beside.iter().filter(|server| server.host == **host).count();
                 let host = hosts.iter().min_by_key(count).copied().unwrap_or_default().to_owned();
                 let taken: Vec<Address> = beside.iter().map(|server| server.address.clone()).collect();
@@ -278,17 +282,37 @@ impl Conductor {
 
     /// The host that an address is of.
     pub(super) fn host_at(&self, address: &Address) -> Result<String, Problem> {
-        let hosts = &self.records.cluster.hosts;
-        if hosts.is_empty() {
+        let cluster = &self.records.cluster;
+        if cluster.hosts.is_empty() {
             return Ok(self.options.host_name().to_owned());
         }
-        let found = hosts.iter().find(|host| *host == address.host()).cloned();
+        let found = cluster.host_with(address.host()).map(str::to_owned);
         found.ok_or_else(|| {
+            let known: Vec<&str> = cluster.hosts.iter().filter_map(|host| cluster.address_of(host)).collect();
             Problem::Refused(format!(
                 "{address} is on none of the cluster's hosts ({}): run `tidegate cluster up` with --etcd there first",
-                hosts.join(", ")
+                known.join(", ")
             ))
         })
+    }
+
+    /// Whether a host's agent is there.
+    pub(in crate::conductor) fn is_host_up(&self, host: &str) -> bool {
+        let now = self.now();
+        host == self.options.host_name()
+            || self.board.look().peers.get(host).is_some_and(|peer| peer.heard_at + FRESH_MS >= now)
+    }
+
+    /// Nothing is begun on a host whose agent is gone: nobody would start it.
+    pub(super) fn must_be_up(&self, host: &str) -> Result<(), Problem> {
+        if self.is_host_up(host) {
+            return Ok(());
+        }
+        let address = self.records.cluster.address_of(host).unwrap_or("unknown");
+        Err(Problem::Refused(format!(
+            "no agent answers on host {host} ({address}), so nobody would start it there: run `tidegate cluster up` there first, or name an \
+             address of another host (`tidegate cluster host list`)"
+        )))
     }
 
     /// Whether a program of ours can listen there, on this host.
@@ -315,7 +339,7 @@ impl Conductor {
             servers.chain(proxies).filter(|(of, _)| *of == host).map(|(_, address)| address)
         };
         let is_own = host == self.options.host_name();
-        let usual = if is_own { self.options.host.as_str() } else { host };
+        let usual = if is_own { self.options.host.as_str() } else { cluster.address_of(host).unwrap_or(host) };
         let address = own().next().map_or(usual, Address::host);
         let of_host = taken.iter().filter(|one| one.host() == address);
         let last = own().chain(of_host).map(Address::port).max().unwrap_or(self.options.port);

@@ -4,6 +4,7 @@ mod actions;
 mod backups;
 mod cut;
 mod groups;
+mod hosts;
 mod nodes;
 mod overview;
 mod pace;
@@ -77,7 +78,9 @@ impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let text = said(&refusal);
         match refusal {
-            Refusal::NoGroup(_) | Refusal::NoServer(_) | Refusal::NoProxy(_) => Self::NotThere(text),
+            Refusal::NoGroup(_) | Refusal::NoServer(_) | Refusal::NoProxy(_) | Refusal::NoHost(_) => {
+                Self::NotThere(text)
+            }
             Refusal::Range(_) => Self::Wrong(text),
             _ => Self::Refused(text),
         }
@@ -101,7 +104,8 @@ fn said(error: &dyn std::error::Error) -> String {
 /// Everything that can be asked.
 pub static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
     let own = [overview::ROUTES, groups::ROUTES, slots::ROUTES, pace::ROUTES, proxies::ROUTES];
-    let more = [actions::ROUTES, policy::ROUTES, nodes::ROUTES, cut::ROUTES, backups::ROUTES, reborn::ROUTES];
+    let more =
+        [hosts::ROUTES, actions::ROUTES, policy::ROUTES, nodes::ROUTES, cut::ROUTES, backups::ROUTES, reborn::ROUTES];
     [own.concat(), more.concat()].concat()
 });
 

@@ -51,12 +51,14 @@ pub(super) fn begin_proxy(conductor: &mut Conductor, wanted: Option<Address>, is
             if host == conductor.options.host_name() {
                 conductor.may_start_at(&address)?;
             }
+            conductor.must_be_up(&host)?;
             (address, host)
         }
         None => {
             let cluster = &conductor.records.cluster;
             let count = |host: &&str| cluster.proxies.iter().filter(|proxy| proxy.host == *host).count();
-            let host = cluster.voters().into_iter().min_by_key(count).unwrap_or_default().to_owned();
+            let hosts = cluster.voters().into_iter().filter(|host| conductor.is_host_up(host));
+            let host = hosts.min_by_key(count).unwrap_or_default().to_owned();
             (conductor.free_address(&host, &[])?, host)
         }
     };

@@ -1,0 +1,328 @@
+//! An agent whose folder belongs to a cluster that its coordinator does not know: it was lost, or an older one was put in its place.
+//! Nothing serves. The agent waits for the coordinator to know the cluster, or for somebody who has it made anew of what the folders of the
+//! hosts know (`tidegate cluster rescue`, [`cluster::rescue`]). For that it starts the stores of its host, which serve nothing as nobody votes
+//! for them, and asks each how far its log goes.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, Receiver, Sender},
+    },
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use cluster::{
+    Address, Cluster, Server,
+    leading::Leader,
+    rescue::{self, HostFound, RecordCopy, Rescue, ServerFound},
+};
+use coord::{Coordinator, Transaction, keys::Keys};
+use serde_json::{Value, json};
+
+use crate::{
+    api::Access,
+    beginning,
+    clock::Clock,
+    connection::{Connection, Login, command, text},
+    error::AgentError,
+    http::{self, Desk, Request, Response, Token},
+    link::field,
+    options::Options,
+    processes::Processes,
+    records::{Change, Registration},
+};
+
+/// What asks for a host's own part.
+const VIEW: &str = "/api/rescue/view";
+/// What asks for all of it, or has it done.
+const RESCUE: &str = "/api/rescue";
+/// How often it is looked whether the coordinator knows the cluster.
+const LOOK_EACH: Duration = Duration::from_millis(300);
+/// How long stores may take to open what they have.
+const START_PATIENCE: Duration = Duration::from_secs(20);
+/// How long another host may take to answer.
+const VIEW_PATIENCE: Duration = Duration::from_secs(25);
+/// How long a store may take to answer.
+const ASK_PATIENCE: Duration = Duration::from_secs(2);
+/// Programs are looked after so often while stores start.
+const STEP: Duration = Duration::from_millis(50);
+
+/// Why an agent is stranded, for people.
+#[must_use]
+pub fn reason(options: &Options, copy: &RecordCopy, known: u64) -> String {
+    let place = match options.etcd.is_empty() {
+        true => format!("its coordinator ({})", options.folder.coordinator().display()),
+        false => format!("etcd ({})", options.etcd.join(",")),
+    };
+    let (dir, epoch) = (options.folder.path().display(), copy.cluster.epoch);
+    let knows = match known {
+        0 => "knows of none".to_owned(),
+        known => format!("knows it as it was before, in epoch {known}"),
+    };
+    let (groups, servers) = (copy.cluster.groups.len(), copy.cluster.servers().count());
+    format!(
+        "{dir} has stores of a cluster ({groups} groups, {servers} servers, epoch {epoch}), and {place} {knows}. Nothing is started. If \
+         the coordinator can be restored as it was last, do that. Otherwise the cluster can be made anew of what its folders know: \
+         `tidegate cluster rescue --dir {dir}`, when `up` runs on all hosts that are left"
+    )
+}
+
+/// A stranded agent.
+pub struct Stranded<'a> {
+    /// How it runs.
+    pub options: &'a Options,
+    /// The coordinator.
+    pub coordinator: Arc<dyn Coordinator>,
+    /// Its names.
+    pub keys: Keys,
+    /// The cluster's token.
+    pub token: Token,
+    /// What the folder knows.
+    pub copy: RecordCopy,
+    /// Why it is one.
+    pub reason: String,
+    /// Since when nobody of this host votes.
+    pub since: Instant,
+    /// The programs, once they were started.
+    pub processes: Option<Processes>,
+}
+
+/// Requests, as they come.
+type Requests = Receiver<(Request, Sender<Response>)>;
+
+/// What takes requests of a stranded agent.
+#[must_use]
+pub fn desk(token: Token, login: Login) -> (Desk, Requests) {
+    let (sender, requests) = mpsc::channel();
+    let sender = Mutex::new(sender);
+    let hand_over = move |request, answer| {
+        let sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
+        sender.send((request, answer)).is_ok()
+    };
+    let desk = Desk {
+        hand_over: Box::new(hand_over),
+        access: |_, path| path.starts_with(RESCUE).then_some(Access::Change),
+        exchange: Box::new(|_| None),
+        token,
+        login,
+        archivist: None,
+    };
+    (desk, requests)
+}
+
+impl Stranded<'_> {
+    /// Waits until the coordinator knows the cluster, or until it is to stop. Says whether it does.
+    ///
+    /// # Errors
+    ///
+    /// The coordinator has what makes no sense.
+    pub fn wait(&mut self, requests: &Requests, stops: &AtomicBool) -> Result<bool, AgentError> {
+        let clock = Clock::start();
+        loop {
+            if stops.load(Ordering::Relaxed) {
+                self.end(clock);
+                return Ok(false);
+            }
+            if let Ok((request, answer)) = requests.recv_timeout(LOOK_EACH) {
+                // Whoever asked may have gone.
+                let _ = answer.send(self.answer(&request, clock));
+            }
+            if let Some(processes) = &mut self.processes {
+                processes.check(clock.now());
+            }
+            // A coordinator that does not answer is waited for.
+            if self.known_epoch().is_ok_and(|known| known > 0 && known >= self.copy.cluster.epoch) {
+                if self.options.etcd.is_empty() {
+                    self.end(clock);
+                }
+                return Ok(true);
+            }
+        }
+    }
+
+    fn end(&mut self, clock: Clock) {
+        let Some(processes) = &mut self.processes else { return };
+        processes.stop_all(clock.now());
+        while !processes.all_ended() {
+            processes.check(clock.now());
+            thread::sleep(STEP);
+        }
+    }
+
+    fn known(&self) -> Result<Option<(Cluster, u64)>, AgentError> {
+        let Some(found) = self.coordinator.read(&self.keys.state())? else { return Ok(None) };
+        let unreadable =
+            |error: serde_json::Error| AgentError::Unreadable { place: self.keys.state(), problem: error.to_string() };
+        Ok(Some((serde_json::from_slice(&found.value).map_err(unreadable)?, found.version)))
+    }
+
+    fn known_epoch(&self) -> Result<u64, AgentError> {
+        Ok(self.known()?.map_or(0, |(cluster, _)| cluster.epoch))
+    }
+
+    fn answer(&mut self, request: &Request, clock: Clock) -> Response {
+        let done = match request.path.as_str() {
+            VIEW => Ok(self.view(clock)),
+            RESCUE if request.method == "POST" => self.rescue(&request.body, clock),
+            _ => return Response::refused(503, &self.reason),
+        };
+        done.map_or_else(|error| Response::refused(409, error), Response::good)
+    }
+
+    /// What this host has.
+    fn view(&mut self, clock: Clock) -> Value {
+        let found = self.found(None, clock);
+        json!({ "host": found, "quiet_ms": self.since.elapsed().as_millis() as u64 })
+    }
+
+    /// The same; of a record that was kept elsewhere, if it is later than the folder's.
+    fn found(&mut self, kept: Option<&RecordCopy>, clock: Clock) -> HostFound {
+        let (host, address) = (self.options.host_name().to_owned(), self.options.host.clone());
+        let known = kept.filter(|kept| kept.cluster.epoch > self.copy.cluster.epoch).unwrap_or(&self.copy);
+        let former = known.cluster.address_of(&host).unwrap_or_default().to_owned();
+        let own: Vec<Server> = known
+            .cluster
+            .servers()
+            .map(|(_, server)| server)
+            .filter(|server| server.host == host)
+            // NOTE: one whose data is gone would begin empty, and look like a server that is there.
+            .filter(|server| self.options.folder.has_data(&beginning::program_of(server).name))
+            .map(|server| {
+                let at = if server.address.host() == former { address.as_str() } else { server.address.host() };
+                Server { address: Address::new(at, server.address.port()), ..server.clone() }
+            })
+            .collect();
+        let processes = self
+            .processes
+            .get_or_insert_with(|| Processes::new(self.options, own.iter().map(beginning::program_of).collect()));
+        let login = Login { password: self.options.secret.password.clone(), term: None };
+        let (mut servers, end) = (BTreeMap::new(), Instant::now() + START_PATIENCE);
+        while servers.len() < own.len() && Instant::now() < end {
+            processes.check(clock.now());
+            for address in processes.held().cloned().collect::<Vec<_>>() {
+                processes.release(&address, clock.now());
+            }
+            for server in &own {
+                if !servers.contains_key(&server.id)
+                    && let Some(found) = asked(&server.address, &login)
+                {
+                    servers.insert(server.id.clone(), found);
+                }
+            }
+            thread::sleep(STEP);
+        }
+        let copy = Some(self.copy.clone()).filter(|copy| copy.cluster.epoch > 0);
+        HostFound { host, address, copy, servers }
+    }
+
+    /// Hosts that are there, this one first.
+    fn all(&mut self, kept: Option<&RecordCopy>, clock: Clock) -> Result<Vec<HostFound>, AgentError> {
+        let (_, agents) = self.coordinator.list(&self.keys.agents_all())?;
+        let own = self.options.host_name().to_owned();
+        let prefix = self.keys.agents_all();
+        let others: Vec<(String, Registration)> = agents
+            .into_iter()
+            .filter_map(|(key, found)| {
+                let host = key.strip_prefix(&prefix)?.to_owned();
+                Some((host, serde_json::from_slice(&found.value).ok()?))
+            })
+            .filter(|(host, _)| *host != own)
+            .collect();
+        // All start their stores at the same time.
+        let asked: Vec<(String, Result<Value, AgentError>)> = thread::scope(|scope| {
+            let asks: Vec<_> = others
+                .iter()
+                .map(|(host, agent)| {
+                    let ask = || http::ask_at(&agent.api, &self.token, ("GET", VIEW), &Value::Null, VIEW_PATIENCE);
+                    (host.clone(), scope.spawn(ask))
+                })
+                .collect();
+            let gone = || Err(AgentError::Other("it was not asked".into()));
+            asks.into_iter().map(|(host, ask)| (host, ask.join().unwrap_or_else(|_| gone()))).collect()
+        });
+        let mut found = vec![self.found(kept, clock)];
+        let mut quiet_ms = self.since.elapsed().as_millis() as u64;
+        for (host, answer) in asked {
+            let Ok(answer) = answer else { continue };
+            let view = answer.get("host").cloned().unwrap_or_default();
+            let Ok(view) = serde_json::from_value::<HostFound>(view) else {
+                return Err(AgentError::Other(format!(
+                    "the agent of host {host} runs on this coordinator, and is not waiting for a rescue: `tidegate cluster down` there first"
+                )));
+            };
+            quiet_ms = quiet_ms.min(answer.get("quiet_ms").and_then(Value::as_u64).unwrap_or(0));
+            found.push(view);
+        }
+        // What a process before this one has voted for may serve until then.
+        let patience = self.options.patience;
+        let least = 2 * patience.lease_ms + patience.margin_ms;
+        thread::sleep(Duration::from_millis(least.saturating_sub(quiet_ms)));
+        Ok(found)
+    }
+
+    fn rescue(&mut self, body: &Value, clock: Clock) -> Result<Value, AgentError> {
+        let kept = body.get("record").and_then(Value::as_str);
+        let kept = kept.map(|kept| crate::copies::parsed(kept, "--record")).transpose()?;
+        let found = self.all(kept.as_ref(), clock)?;
+        let rescue = rescue::rescue(&found, kept.as_ref()).map_err(|error| AgentError::Other(error.to_string()))?;
+        let words = rescue.words();
+        let mut shown = serde_json::to_value(&rescue).unwrap_or_default();
+        if let Some(fields) = shown.as_object_mut() {
+            fields.insert("words".into(), words.clone().into());
+            fields.remove("cluster");
+        }
+        let said = body.get("words").and_then(Value::as_str);
+        match said {
+            None => return Ok(shown),
+            Some(said) if said.trim() != words => {
+                return Err(AgentError::Other(format!("nothing is done: the words are '{words}', not '{said}'")));
+            }
+            Some(_) => {}
+        }
+        self.write(&rescue)?;
+        Ok(shown)
+    }
+
+    fn write(&self, rescue: &Rescue) -> Result<(), AgentError> {
+        let known = self.known()?;
+        let (seen, before) = known.map_or((0, 0), |(cluster, version)| (version, cluster.epoch));
+        if before >= rescue.cluster.epoch {
+            return Err(AgentError::Other("somebody else has rescued the cluster meanwhile".into()));
+        }
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let lost = |(host, address): &(String, String)| format!("{host} ({address})");
+        let without: Vec<String> = rescue.missing.iter().map(lost).collect();
+        let without = if without.is_empty() { String::new() } else { format!(", without {}", without.join(", ")) };
+        let what = format!("the cluster is made anew of what folders know (epoch {}){without}", rescue.epoch);
+        let cluster = rescue.cluster.clone();
+        let change = Change { epoch: cluster.epoch, at, by: "rescue".into(), what, cluster };
+        let leader = Leader { host: self.options.host_name().to_owned(), term: rescue.term, api: String::new() };
+        let led = self.coordinator.read(&self.keys.leader())?.map_or(0, |led| led.version);
+        let transaction = Transaction::new()
+            .if_version(self.keys.state(), seen)
+            .if_version(self.keys.leader(), led)
+            .put(self.keys.state(), bytes(&change.cluster))
+            .put(self.keys.change(change.epoch), bytes(&change))
+            .put(self.keys.leader(), bytes(&leader));
+        self.coordinator.commit(transaction)?;
+        Ok(())
+    }
+}
+
+fn bytes(value: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+/// What a store says that it has.
+fn asked(server: &Address, login: &Login) -> Option<ServerFound> {
+    let mut connection = Connection::open_as(server, ASK_PATIENCE, login).ok()?;
+    let replies = connection.ask(&[command(&["INFO", "replication"]), command(&["INFO", "keyspace"])]).ok()?;
+    let [replication, keyspace] = replies.as_slice() else { return None };
+    let offset = field(&text(replication), "master_repl_offset")?.parse().ok()?;
+    let keyspace = text(keyspace);
+    let keys = keyspace.lines().filter_map(|line| line.split_once(":keys=")?.1.split(',').next()?.parse::<u64>().ok());
+    Some(ServerFound { offset, keys: keys.sum() })
+}
