@@ -280,6 +280,14 @@ impl Controller {
             }
             is_there
         });
+        // NOTE: those of which nobody has heard that their switch was written. Their turn to be cleared may come only when their group serves.
+        for (what, _) in moving.iter().filter(|(_, phase)| *phase == Phase::Clearing) {
+            if let Some(one) = all.get_mut(&what.slots.first).filter(|one| one.machine.is_pausing()) {
+                one.machine.handle_switched();
+                one.end_copy(to_stop);
+                self.fence.release(Cause::Move(what.slots.first));
+            }
+        }
         let mut actions = Vec::new();
         self.look_at_pauses(cluster, now, &mut actions);
         for (what, phase) in due(moving, usize::from(cluster.moves.parallel.max(1))) {

@@ -317,6 +317,14 @@ impl World {
         }
     }
 
+    /// What was lost on the way to an agent is told again once nothing is lost any more.
+    fn tell_agents_of_the_record(&mut self) {
+        for host in 0..HOSTS {
+            let watch = Message::Watch { record: Box::new(self.record.clone()) };
+            self.network.put(self.now + 5, COORDINATOR, host, watch);
+        }
+    }
+
     fn receive(&mut self, from: usize, to: usize, message: Message) {
         let now = self.now;
         let clock = self.hosts[to].clock(now);
@@ -658,6 +666,9 @@ impl World {
             self.proxies();
             self.clients();
             self.look_what_is_solid();
+            if !self.wants_faults && self.now.is_multiple_of(1_000) {
+                self.tell_agents_of_the_record();
+            }
             if number("TELL").is_some() && self.now.is_multiple_of(1_000) {
                 self.tell();
             }
