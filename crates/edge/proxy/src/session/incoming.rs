@@ -11,6 +11,8 @@ pub struct Incoming {
     data: usize,
     is_chunked: bool,
     has_ended: bool,
+    /// Trailers behind a body whose length was announced.
+    trailers: Vec<u8>,
 }
 
 impl Incoming {
@@ -24,7 +26,8 @@ impl Incoming {
         self.data += data.len();
         self.has_ended |= end.is_some();
         if !self.is_chunked {
-            return self.bytes.extend_from_slice(data);
+            self.bytes.extend_from_slice(data);
+            return self.trailers.extend_from_slice(end.unwrap_or_default());
         }
         if let Some(length) = NonZeroUsize::new(data.len()) {
             self.bytes.reserve(data.len() + 16);
@@ -50,6 +53,17 @@ impl Incoming {
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// Whether trailers may stand behind a body whose length was announced: they do, or its end has not come.
+    #[must_use]
+    pub fn may_trail(&self) -> bool {
+        !self.has_ended || !self.trailers.is_empty()
+    }
+
+    /// Those trailers, once the end has come.
+    pub fn take_trailers(&mut self) -> Option<Vec<u8>> {
+        self.has_ended.then(|| std::mem::take(&mut self.trailers))
     }
 
     /// Whether nothing waits to be asked for.

@@ -67,6 +67,8 @@ pub struct Outgoing {
     is_whole: bool,
     /// The last chunk ends it.
     ends_with_chunks: bool,
+    /// Trailers may follow a body whose length is known.
+    awaits_trailers: bool,
 }
 
 impl Outgoing {
@@ -92,6 +94,20 @@ impl Outgoing {
         self.coming = Coming::Exact(length);
     }
 
+    /// The last byte of a body whose length is known does not end the message: trailers may follow.
+    pub fn await_trailers(&mut self) {
+        self.awaits_trailers = true;
+    }
+
+    /// Those trailers, or none, where nothing waits.
+    pub fn put_trailers<F: Framer>(&mut self, machine: &mut F, key: F::Key, lines: &[u8]) {
+        if !lines.is_empty() {
+            machine.send_trailers(key, lines);
+        } else if matches!(self.coming, Coming::Exact(_)) {
+            machine.end(key);
+        }
+    }
+
     /// Whether the message has been put here whole, or has not.
     pub fn set_whole(&mut self, is_whole: bool) {
         self.is_whole = is_whole;
@@ -105,7 +121,8 @@ impl Outgoing {
         let (decoder, trailers) = match &mut self.coming {
             Coming::Plain => return Ok(machine.send_data(key, bytes, false)),
             Coming::Exact(left) => {
-                let sent = machine.send_data(key, bytes, bytes.len() as u64 == *left);
+                let ends = bytes.len() as u64 == *left && !self.awaits_trailers;
+                let sent = machine.send_data(key, bytes, ends);
                 *left = left.saturating_sub(sent as u64);
                 return Ok(sent);
             }

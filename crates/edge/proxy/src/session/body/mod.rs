@@ -7,6 +7,8 @@
 mod duplex;
 mod sink;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use std::{
     io,
@@ -42,6 +44,20 @@ pub struct BodyPump {
     pipe: Option<Splice>,
     splice_min: u64,
     pipe_size: usize,
+    trailing: Trailing,
+}
+
+/// Trailers behind a body whose length was announced, which pass where both ends frame their messages.
+#[derive(Debug, PartialEq, Eq)]
+enum Trailing {
+    /// There are none.
+    No,
+    /// Nobody has asked the ends.
+    Possible,
+    /// Both ends can.
+    Awaited,
+    /// These, as lines of HTTP/1.
+    Known(Vec<u8>),
 }
 
 /// Why a body did not arrive whole.
@@ -72,6 +88,7 @@ impl BodyPump {
             pipe: None,
             splice_min: 0,
             pipe_size: 0,
+            trailing: if matches!(length, BodyLength::Exact(_)) { Trailing::Possible } else { Trailing::No },
         }
     }
 
@@ -157,11 +174,46 @@ impl BodyPump {
     /// system call.
     #[inline]
     pub fn append_small(&mut self, from: &mut impl Source, to: &mut impl Sink, most: usize) {
+        self.expect_trailers(from, to);
         let count = self.intake.approved();
         if self.stages.is_none() && count > 0 && count <= most {
             to.waiting().extend_from_slice(self.intake.bytes(from));
             self.intake.consume(from, count);
         }
+    }
+
+    /// Begins anew to another receiver, which is given the bytes in another way.
+    pub fn begin_again(&mut self, from: &impl Source, to: &mut impl Sink) {
+        match self.trailing {
+            Trailing::No => {}
+            Trailing::Possible => self.expect_trailers(from, to),
+            Trailing::Awaited | Trailing::Known(_) => {
+                to.await_trailers();
+            }
+        }
+    }
+
+    /// Asks both ends whether trailers may follow, before the last byte has gone.
+    #[inline]
+    fn expect_trailers(&mut self, from: &impl Source, to: &mut impl Sink) {
+        if self.trailing == Trailing::Possible {
+            if !from.may_trail() {
+                self.trailing = Trailing::No;
+            } else if to.await_trailers() {
+                self.trailing = Trailing::Awaited;
+            }
+        }
+    }
+
+    /// Moves trailers, once it is known whether there are any.
+    fn poll_trailers(&mut self, from: &mut impl Source, to: &mut impl Sink, context: &mut Context<'_>) -> Poll<()> {
+        if self.trailing == Trailing::Awaited {
+            self.trailing = Trailing::Known(ready!(from.poll_trailers(context)));
+        }
+        if let Trailing::Known(lines) = &self.trailing {
+            to.put_trailers(lines);
+        }
+        Poll::Ready(())
     }
 
     /// Drops what was approved: it goes out in another way.
@@ -172,7 +224,19 @@ impl BodyPump {
     }
 
     /// Moves what can be moved; ready once the whole message has been sent.
+    #[inline]
     pub fn poll(
+        &mut self,
+        from: &mut impl Source,
+        to: &mut impl Sink,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), PumpFailure>> {
+        self.expect_trailers(from, to);
+        ready!(self.poll_body(from, to, context))?;
+        self.poll_trailers(from, to, context).map(Ok)
+    }
+
+    fn poll_body(
         &mut self,
         from: &mut impl Source,
         to: &mut impl Sink,

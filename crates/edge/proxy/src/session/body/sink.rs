@@ -27,6 +27,15 @@ pub trait Sink {
     /// asked only while nothing waits.
     fn plain_socket(&self) -> Option<PlainSocket<'_>>;
 
+    /// Trailers may follow a body whose length was announced, so that its last byte does not end the message; whether that is
+    /// possible here.
+    fn await_trailers(&mut self) -> bool {
+        false
+    }
+
+    /// Those trailers, or none: there are no more bytes of the body, and none of them waits.
+    fn put_trailers(&mut self, _lines: &[u8]) {}
+
     /// The system could not move bytes to that socket.
     fn note_failure(&mut self, error: io::Error) -> io::Error {
         error

@@ -25,6 +25,16 @@ pub trait Source {
     /// The socket from which the system may move bytes without the process seeing them; `None` where they must be copied.
     /// To be asked only while nothing that has come waits.
     fn plain_socket(&mut self) -> Option<PlainSocket<'_>>;
+
+    /// Whether trailers may stand behind a body whose length was announced: where messages are framed, as in HTTP/2.
+    fn may_trail(&self) -> bool {
+        false
+    }
+
+    /// Those trailers, as lines of HTTP/1, once it is known whether there are any: behind the last byte of the body.
+    fn poll_trailers(&mut self, _: &mut Context<'_>) -> Poll<Vec<u8>> {
+        Poll::Ready(Vec::new())
+    }
 }
 
 impl Source for Wire {

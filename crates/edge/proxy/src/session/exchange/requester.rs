@@ -126,6 +126,7 @@ impl<C: ClientStream> HttpRequester for WaitingRequest<'_, C> {
     fn begin_body(&mut self, to: &mut impl Sink, is_resent: bool) {
         if is_resent {
             self.body.discard(self.client.stream);
+            self.body.begin_again(self.client.stream, to);
             to.waiting().extend_from_slice(self.replay.as_deref().unwrap_or_default());
         } else {
             self.body.append_small(self.client.stream, to, COPY_MAX);

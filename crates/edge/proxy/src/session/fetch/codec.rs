@@ -194,6 +194,15 @@ impl Source for Codec {
     fn plain_socket(&mut self) -> Option<PlainSocket<'_>> {
         each!(self, codec => Source::plain_socket(codec))
     }
+
+    #[inline]
+    fn may_trail(&self) -> bool {
+        each!(self, codec => codec.may_trail())
+    }
+
+    fn poll_trailers(&mut self, context: &mut Context<'_>) -> Poll<Vec<u8>> {
+        each!(self, codec => codec.poll_trailers(context))
+    }
 }
 
 impl Sink for Codec {
@@ -220,6 +229,15 @@ impl Sink for Codec {
     #[inline]
     fn plain_socket(&self) -> Option<PlainSocket<'_>> {
         each!(self, codec => Sink::plain_socket(codec))
+    }
+
+    #[inline]
+    fn await_trailers(&mut self) -> bool {
+        each!(self, codec => codec.await_trailers())
+    }
+
+    fn put_trailers(&mut self, lines: &[u8]) {
+        each!(self, codec => codec.put_trailers(lines));
     }
 
     fn note_failure(&mut self, error: io::Error) -> io::Error {

@@ -1,5 +1,7 @@
 //! Connections of HTTP/2 in virtual time, with a scripted client and scripted servers.
 
+mod trailers;
+
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 use h2::{

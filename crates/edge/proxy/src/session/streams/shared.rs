@@ -139,6 +139,16 @@ impl<M: Machine> Shared<M> {
         incoming.take(into)
     }
 
+    /// Whether trailers may stand behind a body whose length was announced.
+    pub fn may_trail(&self, key: M::Key) -> bool {
+        self.incoming.borrow().get(M::slot(key)).is_some_and(Incoming::may_trail)
+    }
+
+    /// Those trailers, once the end has come.
+    pub fn take_trailers(&self, key: M::Key) -> Option<Vec<u8>> {
+        self.incoming.borrow_mut().get_mut(M::slot(key)).and_then(Incoming::take_trailers)
+    }
+
     /// How much of a body may come before somebody asks for it.
     pub fn room(&self, key: M::Key) -> usize {
         let all = self.incoming.borrow();

@@ -112,6 +112,20 @@ impl<M: Machine> Source for Stream<M> {
     fn plain_socket(&mut self) -> Option<PlainSocket<'_>> {
         None
     }
+
+    fn may_trail(&self) -> bool {
+        self.connection.may_trail(self.key)
+    }
+
+    fn poll_trailers(&mut self, _: &mut Context<'_>) -> Poll<Vec<u8>> {
+        M::receive(&self.connection, self.key, 1);
+        match self.connection.take_trailers(self.key) {
+            Some(lines) => Poll::Ready(lines),
+            None if self.is_gone() || self.connection.has_ended() => Poll::Ready(Vec::new()),
+            // It is polled when something comes.
+            None => Poll::Pending,
+        }
+    }
 }
 
 impl<M: Machine> Sink for Stream<M> {
@@ -141,6 +155,15 @@ impl<M: Machine> Sink for Stream<M> {
 
     fn plain_socket(&self) -> Option<PlainSocket<'_>> {
         None
+    }
+
+    fn await_trailers(&mut self) -> bool {
+        self.outgoing.await_trailers();
+        true
+    }
+
+    fn put_trailers(&mut self, lines: &[u8]) {
+        self.outgoing.put_trailers(&mut *self.connection.machine.borrow_mut(), self.key, lines);
     }
 }
 

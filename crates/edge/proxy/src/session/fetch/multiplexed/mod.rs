@@ -14,7 +14,7 @@ mod shared;
 mod stream;
 mod task;
 #[cfg(test)]
-mod tests;
+pub(in crate::session) mod tests;
 
 use std::rc::Rc;
 

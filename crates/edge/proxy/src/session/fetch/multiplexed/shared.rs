@@ -359,6 +359,16 @@ impl Shared {
         self.with_part(key, |part| part.incoming.take(into)).unwrap_or_default()
     }
 
+    /// Whether trailers may stand behind a body whose length was announced.
+    pub fn may_trail(&self, key: StreamKey) -> bool {
+        self.with_part(key, |part| part.incoming.may_trail()).unwrap_or(false)
+    }
+
+    /// Those trailers, once the end has come.
+    pub fn take_trailers(&self, key: StreamKey) -> Option<Vec<u8>> {
+        self.with_part(key, |part| part.incoming.take_trailers()).flatten()
+    }
+
     /// Whether the server has sent its last byte on a stream, and whether all of that was taken.
     pub fn has_ended(&self, key: StreamKey) -> (bool, bool) {
         let ended = |part: &mut Part| (part.incoming.has_ended(), part.incoming.is_empty() && part.heads.is_empty());

@@ -163,6 +163,23 @@ impl Source for Stream {
     fn plain_socket(&mut self) -> Option<PlainSocket<'_>> {
         None
     }
+
+    fn may_trail(&self) -> bool {
+        self.key.is_some_and(|key| self.connection.may_trail(key))
+    }
+
+    fn poll_trailers(&mut self, context: &mut Context<'_>) -> Poll<Vec<u8>> {
+        let Some(key) = self.key else { return Poll::Ready(Vec::new()) };
+        match self.connection.take_trailers(key) {
+            Some(lines) => Poll::Ready(lines),
+            // NOTE: the body is whole all the same.
+            None if self.connection.broken(key).is_some() => Poll::Ready(Vec::new()),
+            None => {
+                self.connection.listen(key, context);
+                Poll::Pending
+            }
+        }
+    }
 }
 
 impl Sink for Stream {
@@ -196,6 +213,18 @@ impl Sink for Stream {
 
     fn plain_socket(&self) -> Option<PlainSocket<'_>> {
         None
+    }
+
+    fn await_trailers(&mut self) -> bool {
+        self.outgoing.await_trailers();
+        true
+    }
+
+    fn put_trailers(&mut self, lines: &[u8]) {
+        if let Some(key) = self.key {
+            let outgoing = &mut self.outgoing;
+            self.connection.with_machine(|machine| outgoing.put_trailers(machine, key, lines));
+        }
     }
 }
 

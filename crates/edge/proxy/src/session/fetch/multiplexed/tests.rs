@@ -20,23 +20,23 @@ use crate::session::{
 };
 
 /// A server that is told what to do.
-struct Server {
+pub(in crate::session) struct Server {
     stream: Stream,
-    machine: ServerConnection,
+    pub(in crate::session) machine: ServerConnection,
     received: Vec<u8>,
     heads: RequestHead,
     keys: Vec<StreamKey>,
 }
 
 impl Server {
-    async fn accept(scene: &Scene) -> Self {
+    pub(in crate::session) async fn accept(scene: &Scene) -> Self {
         let (_, stream) = scene.accept().await;
         let machine = ServerConnection::new(Settings::default(), Limits::default());
         Self { stream, machine, received: Vec::new(), heads: RequestHead::new(), keys: Vec::new() }
     }
 
     /// What comes next: `GET /a`, `DATA 1 abc`, `TRAILERS 1 a: b`, `RESET 1 CANCEL`, or `CLOSED`.
-    async fn hear(&mut self) -> String {
+    pub(in crate::session) async fn hear(&mut self) -> String {
         loop {
             let mut used = 0;
             let event = self.machine.next(&self.received, &mut used, &mut self.heads).unwrap();
@@ -72,18 +72,18 @@ impl Server {
         }
     }
 
-    async fn flush(&mut self) {
+    pub(in crate::session) async fn flush(&mut self) {
         let mut out = Vec::new();
         self.machine.take_output(&mut out);
         self.machine.note_unsent(0);
         let _ = self.stream.write_all(&out).await;
     }
 
-    fn key(&self, stream: u32) -> StreamKey {
+    pub(in crate::session) fn key(&self, stream: u32) -> StreamKey {
         *self.keys.iter().find(|key| key.id() == stream).unwrap()
     }
 
-    async fn head(&mut self, stream: u32, status: u16, fields: &[(&str, &str)]) {
+    pub(in crate::session) async fn head(&mut self, stream: u32, status: u16, fields: &[(&str, &str)]) {
         let mut head = ResponseHead::new();
         head.start(Version::Http11, status);
         for (name, value) in fields {
@@ -93,26 +93,26 @@ impl Server {
         self.flush().await;
     }
 
-    async fn data(&mut self, stream: u32, data: &[u8]) -> usize {
+    pub(in crate::session) async fn data(&mut self, stream: u32, data: &[u8]) -> usize {
         self.machine.next_sendable();
         let sent = self.machine.send_data(self.key(stream), data, false);
         self.flush().await;
         sent
     }
 
-    async fn end(&mut self, stream: u32) {
+    pub(in crate::session) async fn end(&mut self, stream: u32) {
         self.machine.end(self.key(stream));
         self.machine.release(self.key(stream), ErrorCode::CANCEL);
         self.flush().await;
     }
 
-    async fn answer(&mut self, stream: u32, body: &str) {
+    pub(in crate::session) async fn answer(&mut self, stream: u32, body: &str) {
         self.head(stream, 200, &[("content-length", &body.len().to_string())]).await;
         self.data(stream, body.as_bytes()).await;
         self.end(stream).await;
     }
 
-    async fn refuse(&mut self, stream: u32, code: ErrorCode) {
+    pub(in crate::session) async fn refuse(&mut self, stream: u32, code: ErrorCode) {
         self.machine.release(self.key(stream), code);
         self.flush().await;
     }
