@@ -6,9 +6,11 @@ mod support;
 
 use std::{path::Path, process::Command};
 
+use rustix::process::Signal;
 use support::{
     RedisClient,
-    cluster::{Cluster, Writer, nothing_is_lost},
+    cluster::{Cluster, PATIENCE, Writer, nothing_is_lost},
+    signal_process, wait_within,
 };
 
 #[test]
@@ -20,7 +22,7 @@ fn a_killed_master_is_replaced_and_comes_back_as_a_replica() {
     let (former, pid) = cluster.master(0);
     let writer = Writer::start(cluster.address, "b");
     writer.wait_more(50);
-    support::signal_process(pid, rustix::process::Signal::KILL);
+    signal_process(pid, Signal::KILL);
     writer.wait_more(50);
     cluster.wait_well();
     let (successor, _) = cluster.master(0);
@@ -31,7 +33,7 @@ fn a_killed_master_is_replaced_and_comes_back_as_a_replica() {
     // And the other way round, with what is there now.
     let writer = Writer::start(cluster.address, "b");
     writer.wait_more(50);
-    support::signal_process(cluster.master(0).1, rustix::process::Signal::KILL);
+    signal_process(cluster.master(0).1, Signal::KILL);
     writer.wait_more(50);
     let (again, _) = writer.end();
     cluster.wait_well();
@@ -45,13 +47,13 @@ fn a_stopped_master_is_replaced_and_serves_nothing_when_it_goes_on() {
     let mut direct = RedisClient::connect(former.parse().unwrap());
     let writer = Writer::start(cluster.address, "b");
     writer.wait_more(50);
-    support::signal_process(pid, rustix::process::Signal::STOP);
+    signal_process(pid, Signal::STOP);
     // This lies in its socket when it goes on.
     let mut bytes = Vec::new();
     resp::encode_command(&mut bytes, &["SET", "{b}0", "what nobody may hear of"]);
     direct.send(&bytes);
     writer.wait_more(50);
-    support::signal_process(pid, rustix::process::Signal::CONT);
+    signal_process(pid, Signal::CONT);
     let reply = direct.reply();
     let text = format!("{reply:?}");
     assert!(reply.is_none_or(|reply| reply.as_error().is_some()), "a master of the past has acknowledged: {text}");
@@ -197,4 +199,36 @@ fn slots_move_while_they_are_written_and_read() {
         assert!(!output.status.success());
         assert!(String::from_utf8_lossy(&output.stderr).contains(expected), "{output:?}");
     }
+}
+
+/// A replica dies while nobody is there to say that it is not waited for any more: what the master refuses meanwhile is tried again.
+#[test]
+fn the_death_of_a_replica_costs_clients_of_a_proxy_no_error() {
+    let cluster = Cluster::up(&["--groups", "1", "--replicas", "1", "--ack", "1"]);
+    let writer = Writer::start(cluster.address, "b");
+    writer.wait_more(50);
+    let status = cluster.status();
+    let servers = status["groups"][0]["servers"].as_array().unwrap();
+    let replica = servers.iter().find(|server| server["role"] == "replica").unwrap()["pid"].as_u64().unwrap();
+    signal_process(cluster.agent.id(), Signal::STOP);
+    signal_process(u32::try_from(replica).unwrap(), Signal::KILL);
+    // The master refuses writes from now on.
+    let master = servers.iter().find(|server| server["role"] == "master").unwrap()["address"].as_str().unwrap();
+    let mut direct = RedisClient::connect(master.parse().unwrap());
+    wait_within(PATIENCE, "the master misses its replica", || {
+        direct.text(&["INFO", "replication"]).contains("connected_slaves:0")
+    });
+    let mut late = RedisClient::connect(cluster.address);
+    late.send_command(&["SET", "{b}late", "1"]);
+    for _ in 0..100 {
+        assert!(direct.text(&["SET", "{b}x", "1"]).starts_with("NOREPLICAS"));
+    }
+    signal_process(cluster.agent.id(), Signal::CONT);
+    let reply = late.reply();
+    assert!(reply.as_ref().is_some_and(|reply| reply.as_error().is_none()), "{reply:?}");
+    writer.wait_more(50);
+    cluster.wait_well();
+    let (done, errors) = writer.end();
+    assert!(errors.is_empty(), "{} errors, the first: {}", errors.len(), errors[0]);
+    nothing_is_lost(cluster.address, "b", &done);
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! MOVED, ASK            -> to the other server
-//! TRYAGAIN, READONLY, ... -> again in a moment
+//! TRYAGAIN, READONLY, NOREPLICAS, ... -> again in a moment
 //! connection lost       -> again, if the request was not sent, or only reads
 //! ```
 //!
@@ -50,7 +50,7 @@ fn refusal(reply: &[u8]) -> Option<Refusal<'_>> {
         "MOVED" => place().map(|(slot, host, port)| Refusal::Moved(slot, host, port)),
         "ASK" => place().map(|(_, host, port)| Refusal::Ask(host, port)),
         "UNBLOCKED" => Some(Refusal::Unblocked),
-        "TRYAGAIN" | "CLUSTERDOWN" | "READONLY" | "LOADING" | "MASTERDOWN" => Some(Refusal::NotNow),
+        "TRYAGAIN" | "CLUSTERDOWN" | "READONLY" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" => Some(Refusal::NotNow),
         _ => None,
     }
 }
