@@ -14,8 +14,8 @@ use crate::{
     line::Line,
     missing,
     model::{
-        CheckAction, CheckPort, CheckProtocol, Config, HttpReuse, InitAddr, LoadServerState, Mode, Proxy, ProxyIndex,
-        ProxyKind, Server, ServerAddress, ServerIndex, ServerPort, ServerProtocol,
+        BindAddress, CheckAction, CheckPort, CheckProtocol, Config, HttpReuse, InitAddr, LoadServerState, Mode, Proxy,
+        ProxyIndex, ProxyKind, Server, ServerAddress, ServerIndex, ServerPort, ServerProtocol,
     },
     rules,
     scope::{NamedReference, Scope, Section},
@@ -517,6 +517,13 @@ fn push_about(scope: &mut Scope<'_>, severity: Severity, line: Option<&Line>, me
 
 fn check_tcp(proxy: &mut Proxy, kind: &str, warnings: &mut Vec<String>, alerts: &mut Vec<String>) {
     let name = Arc::clone(&proxy.name);
+    for bind in proxy.binds.iter().filter(|bind| matches!(bind.address, BindAddress::Quic(_))) {
+        let (place, written) = (&bind.location, bind.address.written());
+        alerts.push(format!(
+            "{kind} '{name}' : 'bind {written}' at [{}:{}] needs 'mode http', as HTTP/3 is spoken over QUIC.",
+            place.file, place.line
+        ));
+    }
     for server in &mut proxy.servers {
         if server.redir.is_some() {
             alerts.push(format!("{kind} '{name}' : server cannot have cookie or redirect prefix in non-HTTP mode."));

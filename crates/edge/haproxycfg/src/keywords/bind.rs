@@ -78,7 +78,7 @@ pub fn parse(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<ParsedB
     words(scope, line, index + 1, &mut draft)?;
     let tls = tls::bind::finish(scope, line, &draft.tls).map_err(|problem| in_bind(scope, line, problem))?;
     let over_quic = if addresses.iter().any(is_quic) {
-        quic::check(&draft)
+        quic::check(scope, line, &draft)
             .and_then(|()| quic::tls(tls.as_deref()))
             .map_err(|problem| in_bind(scope, line, problem.at(index)))?
     } else {

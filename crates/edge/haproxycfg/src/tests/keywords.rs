@@ -52,6 +52,9 @@ fn around(keyword: &Keyword) -> Option<String> {
         },
         Group::Global | Group::GlobalStats => format!("global\n  {example}\n"),
         Group::Bind if example.starts_with("stats socket") => format!("global\n  {example}\n"),
+        Group::Bind if example.contains("quic4@") => {
+            format!("listen l\n  mode http\n  timeout client 1s\n  {example}\n")
+        }
         Group::Bind => format!("listen l\n  timeout client 1s\n  {example}\n"),
         Group::Server => format!("{backend}  mode http\n  {example}\nbackend web\n  server web1 192.0.2.1:80 check\n"),
         Group::Userlist => format!("userlist u\n  {example}\n"),

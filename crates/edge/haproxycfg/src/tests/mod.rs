@@ -4,6 +4,7 @@ mod configurations;
 mod dynamic;
 mod facts;
 mod keywords;
+mod quic;
 mod rendering;
 mod settings;
 mod tls;

@@ -3,14 +3,19 @@
 use std::sync::Arc;
 
 use super::BindDraft;
-use crate::{diagnostics::Problem, model::BindTls};
+use crate::{
+    diagnostics::Problem,
+    line::Line,
+    model::{AcceptMode, BindTls},
+    scope::Scope,
+};
 use ::tls::{Entry, ServerOptions};
 
 /// What is spoken over QUIC.
 const HTTP_3: &[u8] = b"h3";
 
-/// Whether the words of a line go together with QUIC.
-pub fn check(draft: &BindDraft) -> Result<(), Problem> {
+/// Whether the words of a line go together with QUIC. Those about TCP have no effect.
+pub fn check(scope: &mut Scope<'_>, line: &Line, draft: &BindDraft) -> Result<(), Problem> {
     let bind = &draft.bind;
     let problem = |message: &str| Err(Problem::new(message));
     if bind.accept_proxy || bind.netscaler_magic.is_some() {
@@ -18,6 +23,21 @@ pub fn check(draft: &BindDraft) -> Result<(), Problem> {
     }
     if bind.protocol.is_some() {
         return problem("'proto' is not possible with QUIC, over which HTTP/3 is spoken");
+    }
+    let about_tcp = [
+        ("backlog", bind.backlog.is_some()),
+        ("defer-accept", bind.defer_accept),
+        ("mss", bind.mss.is_some()),
+        ("tcp-ut", bind.tcp_user_timeout.is_some()),
+        ("tfo", bind.tfo),
+    ];
+    for (word, _) in about_tcp.iter().filter(|(_, is_there)| *is_there) {
+        let at = (2..line.len()).find(|index| line.word(*index) == *word).unwrap_or(1);
+        scope.warn(line, Problem::new(format!("'{word}' has no effect on QUIC, which is UDP.")).at(at));
+    }
+    if draft.is_accept_chosen && bind.accept != AcceptMode::Reuseport {
+        let at = (2..line.len()).find(|index| matches!(line.word(*index), "accept" | "shards")).unwrap_or(1);
+        scope.warn(line, Problem::new("QUIC has a socket for each worker, whatever this says.").at(at));
     }
     Ok(())
 }
