@@ -26,7 +26,7 @@ use crate::{
     possession::verify_handshake,
     revocation::RevocationLists,
     secrets::Told,
-    sessions::{CachedSessions, Sessions, TicketKey, Tickets, context},
+    sessions::{CachedSessions, NoTickets, Sessions, TicketKey, Tickets, context},
     verify::Verification,
 };
 
@@ -96,7 +96,9 @@ pub struct ServerOptions {
     pub protocols: Vec<Vec<u8>>,
     /// Certificates of clients.
     pub clients: ClientVerification,
-    /// Whether sessions are resumed by tickets.
+    /// Whether sessions are resumed.
+    pub resumes: bool,
+    /// Whether that is by tickets.
     pub tickets: bool,
     /// `tls-ticket-keys`.
     pub ticket_keys: Vec<TicketKey>,
@@ -113,6 +115,7 @@ impl Default for ServerOptions {
             curves: Curves::all(),
             protocols: Vec::new(),
             clients: ClientVerification::default(),
+            resumes: true,
             tickets: true,
             ticket_keys: Vec::new(),
             prefers_client_order: false,
@@ -395,6 +398,11 @@ impl Shared {
             if options.versions.tls12 {
                 config.session_storage = Arc::clone(&self.cache) as Arc<_>;
             }
+        }
+        if !options.resumes {
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.ticketer = Arc::new(NoTickets);
+            config.send_tls13_tickets = 0;
         }
         let mut without_protocols = config.clone();
         config.alpn_protocols.clone_from(&options.protocols);

@@ -11,6 +11,7 @@
 mod acceptor;
 mod anchors;
 mod blocks;
+mod channel;
 mod ciphers;
 mod connection;
 mod connector;
@@ -20,6 +21,7 @@ mod identity;
 mod keys;
 mod made;
 mod names;
+mod passphrase;
 mod path;
 mod pem;
 mod possession;
@@ -37,6 +39,7 @@ pub use acceptor::{
     Verify,
 };
 pub use anchors::{TrustAnchors, TrustError};
+pub use channel::{Channel, Progress};
 pub use ciphers::{CipherList, Curves, OptionsError, Suites, UnknownNames, Version, Versions};
 pub use connection::{Connection, Handshaken, Peer, ReadOutcome};
 pub use connector::{ClientOptions, Connector, ServerVerification};
@@ -45,6 +48,7 @@ pub use hello::Offered;
 pub use identity::{Identity, IdentityError, KeyKind};
 pub use keys::{Curve, KeyError, KeyType, PrivateKey, PublicKey};
 pub use made::{certificate_request, temporary};
+pub use passphrase::PassphraseError;
 pub use pem::{Pem, PemError, from_base64, write as pem_block};
 pub use revocation::RevocationLists;
 pub use secrets::{Randoms, Secrets};

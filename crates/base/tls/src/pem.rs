@@ -7,6 +7,8 @@ use rustls::pki_types::{
 };
 use thiserror::Error;
 
+use crate::passphrase::{PassphraseError, decrypt};
+
 /// What a file holds.
 #[derive(Debug, Default)]
 pub struct Pem {
@@ -15,6 +17,8 @@ pub struct Pem {
     pub(crate) revocation_lists: Vec<CertificateRevocationListDer<'static>>,
     /// A key is there, under a passphrase.
     pub(crate) has_encrypted_key: bool,
+    /// That key, if it is one of PKCS #8.
+    pub(crate) encrypted: Option<Vec<u8>>,
     /// `DH PARAMETERS` are there.
     pub has_dh_parameters: bool,
 }
@@ -34,6 +38,7 @@ impl Clone for Pem {
             key: self.key.as_ref().map(PrivateKeyDer::clone_key),
             revocation_lists: self.revocation_lists.clone(),
             has_encrypted_key: self.has_encrypted_key,
+            encrypted: self.encrypted.clone(),
             has_dh_parameters: self.has_dh_parameters,
         }
     }
@@ -48,6 +53,7 @@ impl Pem {
         let mut read = Self {
             has_encrypted_key: contains(bytes, b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
                 || contains(bytes, b"Proc-Type: 4,ENCRYPTED"),
+            encrypted: encrypted_key(bytes),
             has_dh_parameters: contains(bytes, b"-----BEGIN DH PARAMETERS-----"),
             ..Self::default()
         };
@@ -116,17 +122,32 @@ impl Pem {
         self.key.is_some() || self.has_encrypted_key
     }
 
+    /// Decrypts the key, if it is under a password.
+    ///
+    /// # Errors
+    /// When the password is wrong, or the key is encrypted in another way than that of PKCS #8 with AES.
+    pub fn decrypt(&mut self, password: &[u8]) -> Result<(), PassphraseError> {
+        if self.key.is_some() || !self.has_encrypted_key {
+            return Ok(());
+        }
+        let sealed = self.encrypted.as_ref().ok_or(PassphraseError::Unknown)?;
+        self.key = Some(decrypt(sealed, password)?);
+        (self.has_encrypted_key, self.encrypted) = (false, None);
+        Ok(())
+    }
+
     /// Takes the key of another file, if this one has none.
     pub fn add_key(&mut self, other: Self) {
         if self.key.is_none() {
             self.key = other.key;
             self.has_encrypted_key |= other.has_encrypted_key;
+            self.encrypted = other.encrypted.or(self.encrypted.take());
         }
     }
 
     /// Takes the key of another file, whatever this one has.
     pub fn replace_key(&mut self, other: Self) {
-        (self.key, self.has_encrypted_key) = (None, false);
+        (self.key, self.has_encrypted_key, self.encrypted) = (None, false, None);
         self.add_key(other);
     }
 
@@ -163,6 +184,13 @@ pub fn from_base64(text: &str) -> Option<Vec<u8>> {
     use base64::{Engine as _, engine::general_purpose::STANDARD};
     let text: String = text.split_ascii_whitespace().collect();
     STANDARD.decode(text).ok()
+}
+
+/// The bytes of the first encrypted key of PKCS #8.
+fn encrypted_key(bytes: &[u8]) -> Option<Vec<u8>> {
+    let text = String::from_utf8_lossy(bytes);
+    let (_, rest) = text.split_once("-----BEGIN ENCRYPTED PRIVATE KEY-----")?;
+    from_base64(rest.split_once("-----END ENCRYPTED PRIVATE KEY-----")?.0)
 }
 
 fn contains(bytes: &[u8], wanted: &[u8]) -> bool {

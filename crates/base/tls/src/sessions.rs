@@ -149,6 +149,28 @@ impl Tickets {
     }
 }
 
+/// Nothing is resumed.
+#[derive(Debug)]
+pub struct NoTickets;
+
+impl ProducesTickets for NoTickets {
+    fn enabled(&self) -> bool {
+        false
+    }
+
+    fn lifetime(&self) -> u32 {
+        0
+    }
+
+    fn encrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn decrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+}
+
 fn name_of(key: &Key) -> [u8; NAME] {
     let [a, b, c, d, e, f, g, h, ..] = digest(key, b"name");
     [a, b, c, d, e, f, g, h]

@@ -166,6 +166,7 @@ fn options(words: &TlsWords, defaults: &Defaults) -> Result<ServerOptions, Probl
             ignored: words.ignored.clone(),
             ignored_of_issuers: words.ignored_of_issuers.clone(),
         },
+        resumes: true,
         tickets: words.tickets.or(base.tickets).unwrap_or(true),
         ticket_keys: words.ticket_keys.clone(),
         prefers_client_order: words.prefers_client_order || base.prefers_client_order,
