@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: test-power structure help demo build package install install-debug deb http-cache test test-install test-model test-restart test-consistency test-redis-groups test-valkey compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients acme h2spec h3-interop grpc vtc vtc-varnish test-redis test-redis-cluster redis-quick clean
+.PHONY: test-power structure help demo build package install install-debug deb http-cache test test-install test-model test-restart test-consistency test-redis-groups test-valkey compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients test-clients-tls test-store-tls acme h2spec h3-interop grpc vtc vtc-varnish test-redis test-redis-cluster redis-quick clean
 
 help:
 	@echo 'make demo       build a binary for a first look and try it: two web sites, a load balancer, a store'
@@ -28,6 +28,7 @@ help:
 	@echo 'make bench      compare the packaged binary, or else the release binary, with haproxy and nginx (CASES="..." for some cases)'
 	@echo 'make configurations  play real configurations with tidegate and haproxy and compare (NAMES="..." for some)'
 	@echo 'make test-clients  have real clients of Redis and job queues work with a store (NAMES="..." for some)'
+	@echo 'make test-clients-tls  the same over TLS; make test-store-tls  all scenarios of it'
 	@echo "make test-redis  run Redis' own test suite against the store (UNITS=\"unit/type/list ...\" for some of it)"
 	@echo 'make acme       get certificates from a real test authority with all of its whims (NAMES="..." for some tests)'
 	@echo 'make h2spec     check HTTP/2 by h2spec (ARGUMENTS="http2/6.5" for some of it)'
@@ -175,6 +176,15 @@ test-clients:
 	$(CARGO) build --locked -p store --example store
 	$(CARGO) build --locked -p tidegate
 	TIDEGATE=$(TARGET)/debug/tidegate scenarios/clients/run $(TARGET)/debug/examples/store $(NAMES)
+
+# The same over TLS, as far as it costs little.
+test-clients-tls:
+	$(CARGO) build --locked -p store --example store
+	REDIS_TLS=1 scenarios/clients/run $(TARGET)/debug/examples/store $(NAMES)
+
+# Scenarios of TLS in the store, those too that take as long as a client may.
+test-store-tls:
+	$(CARGO) test --locked -p tidegate --test store_tls -- --include-ignored
 
 vtc:
 	$(CARGO) build --locked -p tidegate

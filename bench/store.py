@@ -10,6 +10,8 @@ core that it is to use, 0.4 unless --share says otherwise. Without root there is
 whole cores could do follows from the CPU time of a command on all threads and on the busiest. Redis' threads wait in a circle, and
 would use up such a bound by waiting: with two threads Redis has none, and its rate is left out.
 
+`--tls` has the load speak TLS with both, certificates of P-256. `idle` compares the memory that a connection takes which is idle, with TLS and without.
+
 `always` compares SETs with `appendfsync always`, 1 to 64 clients, by the store's example `load` (--load PATH), which takes less than
 redis-benchmark: --flush-ms or --write-ms has all of them on a disk whose flush takes so long (root).
 """
@@ -21,6 +23,7 @@ import os
 import pathlib
 import shutil
 import socket
+import ssl
 import statistics
 import subprocess
 import tempfile
@@ -71,10 +74,39 @@ THREAD_CASES = [("get", 1, 300_000), ("set", 1, 300_000), ("get", 16, 1_500_000)
 def command(peer, arguments, port, fsync, folder):
     if peer == "floor":
         return [arguments.floor, "resp", str(port)]
-    common = ["--port", str(port), "--dir", folder, "--appendfsync", fsync]
+    common = ["--port", str(port), "--dir", folder, "--appendfsync", fsync, *secure(arguments, port)]
     if peer == "redis":
         return ["redis-server", *common, "--save", "", "--appendonly", "yes"]
     return [arguments.ours, "store", *common]
+
+
+def secure(arguments, port):
+    """The settings of TLS, at the port behind the plain one."""
+    if not arguments.certificates:
+        return []
+    at = arguments.certificates
+    names = ["--tls-cert-file", f"{at}/server.crt", "--tls-key-file", f"{at}/server.key", "--tls-ca-cert-file", f"{at}/ca.crt"]
+    return ["--tls-port", str(port + 1), *names, "--tls-auth-clients", "no"]
+
+
+def certify(folder):
+    """An authority, and a certificate of a server."""
+    new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
+    for line in (
+        ["req", "-x509", *new, "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=Authority"],
+        ["req", *new, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=server"],
+        ["x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2"]
+        + ["-out", "server.crt", "-extfile", "names"],
+    ):
+        subprocess.run(["openssl", *line], cwd=folder, check=True, capture_output=True)
+
+
+def load_at(arguments):
+    """How redis-benchmark reaches the server."""
+    if not arguments.tls:
+        return ["-p", str(arguments.port)]
+    return ["-p", str(arguments.port + 1), "--tls", "--cacert", f"{arguments.certificates}/ca.crt"]
 
 
 def cpu_ticks(process):
@@ -111,7 +143,7 @@ def run(peer, arguments, fsync, test, pipeline, count):
     )
     try:
         wait_until_ready(server, arguments.port)
-        load = ["taskset", "-c", "1", "redis-benchmark", "-p", str(arguments.port), "-c", str(CONNECTIONS)]
+        load = ["taskset", "-c", "1", "redis-benchmark", *load_at(arguments), "-c", str(CONNECTIONS)]
         load += ["-P", str(pipeline), "-r", str(KEYS), "-q", "--csv"]
         if before := BEFORE.get(test):
             subprocess.run([*load, "-n", str(count * 2), *before], capture_output=True, check=True)
@@ -170,7 +202,7 @@ def run_threads(peer, words, share, arguments, test, pipeline, count):
         )
         try:
             wait_until_ready(server, arguments.port)
-            load = ["redis-benchmark", "-p", str(arguments.port), "-c", str(CONNECTIONS), "--threads", "2"]
+            load = ["redis-benchmark", *load_at(arguments), "-c", str(CONNECTIONS), "--threads", "2"]
             load += ["-P", str(pipeline), "-r", str(KEYS), "-q", "--csv", "-t", test]
             subprocess.run([*load, "-n", str(count // 4)], capture_output=True, check=True)
             before = thread_times(server)
@@ -204,6 +236,60 @@ def compare_threads(arguments):
                 f" {could:29.0f} {could / first[1]:6.2f}",
                 flush=True,
             )
+
+
+IDLE = 2_000
+
+
+def resident_bytes(process):
+    lines = pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) * 1024
+
+
+def run_idle(peer, arguments, is_secure):
+    """Bytes of memory that a connection takes which has asked once and is idle."""
+    folder = tempfile.mkdtemp(prefix="tidegate-bench-")
+    server = subprocess.Popen(
+        command(peer, arguments, arguments.port, "everysec", folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    context = ssl.create_default_context(cafile=f"{arguments.certificates}/ca.crt")
+
+    def connect():
+        client = socket.create_connection(("127.0.0.1", arguments.port + is_secure))
+        if is_secure:
+            client = context.wrap_socket(client, server_hostname="localhost")
+        client.sendall(b"PING\r\n")
+        client.recv(16)
+        return client
+
+    def settled():
+        last = -1
+        while (now := resident_bytes(server)) != last:
+            last = now
+            time.sleep(1.5)
+        return now
+
+    clients = []
+    try:
+        wait_until_ready(server, arguments.port)
+        clients += [connect() for _ in range(50)]
+        before = settled()
+        clients += [connect() for _ in range(IDLE)]
+        return (settled() - before) / IDLE
+    finally:
+        for client in clients:
+            client.close()
+        server.terminate()
+        server.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def compare_idle(arguments):
+    print(f"bytes of resident memory for each of {IDLE} idle connections")
+    for is_secure in (False, True):
+        turns = [[run_idle(peer, arguments, is_secure) for peer in ("ours", "redis")] for _ in range(arguments.turns)]
+        ours, redis = (statistics.median(turn[part] for turn in turns) for part in range(2))
+        print(f"{'TLS' if is_secure else 'plain':6} ours {ours:8.0f}   redis {redis:8.0f}   ratio {ours / redis:.2f}", flush=True)
 
 
 ALWAYS_CLIENTS = (1, 8, 64)
@@ -256,9 +342,16 @@ def main():
     parser.add_argument("--floor", help="runtime's example of that name, to be measured beside them where a reply ends a message")
     parser.add_argument("--load", default="target/release/examples/load", help="with `always`: the store's example of that name")
     parser.add_argument("--flush-ms", type=float, help="data is on a disk whose flush takes so long (root)")
-    parser.add_argument("cases", nargs="*", help="tests, `threads` or `always`; without them, all tests")
+    parser.add_argument("--tls", action="store_true", help="the load speaks TLS")
+    parser.add_argument("cases", nargs="*", help="tests, `threads`, `idle` or `always`; without them, all tests")
     parser.add_argument("--write-ms", type=float, help="the same, of a disk without a cache, whose writes take so long (root)")
     arguments = parser.parse_args()
+    arguments.certificates = None
+    if arguments.tls or "idle" in arguments.cases:
+        # Both servers make the folder of their data the current one.
+        made = tempfile.TemporaryDirectory(prefix="tidegate-bench-tls-")
+        arguments.certificates = made.name
+        certify(pathlib.Path(made.name))
     is_slow = arguments.flush_ms or arguments.write_ms
     with slow_disk(arguments.flush_ms or 0, arguments.write_ms or 0) if is_slow else contextlib.nullcontext() as folder:
         tempfile.tempdir = folder
@@ -268,6 +361,9 @@ def main():
 def compare(arguments):
     if "threads" in arguments.cases:
         compare_threads(arguments)
+        return
+    if "idle" in arguments.cases:
+        compare_idle(arguments)
         return
     if "always" in arguments.cases:
         compare_always(arguments)

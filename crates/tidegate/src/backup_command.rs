@@ -11,6 +11,8 @@ use store::{
     point::Point,
 };
 
+use crate::access::AccessArguments;
+
 /// Options of `tidegate backup`.
 #[derive(Args, Debug)]
 pub struct BackupArguments {
@@ -20,6 +22,8 @@ pub struct BackupArguments {
     /// A store that runs on this machine, as HOST:PORT: the command asks it for its folder (with the password in REDISCLI_AUTH).
     #[arg(long, conflicts_with = "dir")]
     from: Option<String>,
+    #[command(flatten)]
+    access: AccessArguments,
     /// The archive: a folder, or s3://bucket/prefix (keys and endpoint from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
     /// AWS_REGION, AWS_ENDPOINT_URL).
     #[arg(long)]
@@ -84,7 +88,7 @@ fn make(arguments: &BackupArguments) -> Result<(), Box<dyn Error>> {
     }
     let dir = match (&arguments.dir, &arguments.from) {
         (Some(dir), _) => dir.clone(),
-        (None, Some(address)) => backup::folder_of(address, std::env::var("REDISCLI_AUTH").ok().as_deref())?,
+        (None, Some(address)) => backup::folder_of(address, arguments.access.access()?.as_ref())?,
         (None, None) => return Err("name the store's folder (--dir)".into()),
     };
     let made = backup::backup_and_keep(&dir, &*archive, arguments.keep)?;

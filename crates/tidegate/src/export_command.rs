@@ -12,7 +12,7 @@ use store::{
     export::{self, Exported, FileOptions, FileVersion, RdbOptions},
 };
 
-use crate::backup_command::with_causes;
+use crate::{access::AccessArguments, backup_command::with_causes};
 
 /// Options of `tidegate export`.
 #[derive(Args, Debug)]
@@ -26,6 +26,8 @@ pub struct ExportArguments {
     /// password in REDISCLI_AUTH).
     #[arg(long, conflicts_with = "dir", default_value = "127.0.0.1:6379")]
     from: String,
+    #[command(flatten)]
+    access: AccessArguments,
     /// The version of the file: 10 for Redis 7 and Valkey, 9 for Redis 5 and 6.
     #[arg(long, value_enum, default_value = "10")]
     rdb_version: Version,
@@ -70,8 +72,8 @@ fn export(arguments: &ExportArguments) -> Result<Exported, String> {
     let dir = match &arguments.dir {
         Some(dir) => dir.clone(),
         None => {
-            let password = std::env::var("REDISCLI_AUTH").ok();
-            let found = backup::folder_of(&arguments.from, password.as_deref());
+            let access = arguments.access.access().map_err(|error| with_causes(&error))?;
+            let found = backup::folder_of(&arguments.from, access.as_ref());
             found.map_err(|error| format!("{}; --from names another store, --dir its folder", text(error)))?
         }
     };

@@ -5,6 +5,8 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Args;
 use store::import::{self, Import};
 
+use crate::{access::AccessArguments, backup_command::with_causes};
+
 /// Options of `tidegate import`.
 #[derive(Args, Debug)]
 pub struct ImportArguments {
@@ -17,13 +19,21 @@ pub struct ImportArguments {
     /// Import into a store that has keys already, and replace keys of the same names.
     #[arg(long)]
     replace: bool,
+    #[command(flatten)]
+    access: AccessArguments,
 }
 
 /// Imports, and tells what came of it.
 pub fn run(arguments: &ImportArguments) -> ExitCode {
-    let password = std::env::var("REDISCLI_AUTH").ok();
+    let access = match arguments.access.access() {
+        Ok(access) => access,
+        Err(error) => {
+            eprintln!("tidegate import: {}", with_causes(&error));
+            return ExitCode::FAILURE;
+        }
+    };
     let import =
-        Import { path: &arguments.path, to: &arguments.to, password: password.as_deref(), replace: arguments.replace };
+        Import { path: &arguments.path, to: &arguments.to, access: access.as_ref(), replace: arguments.replace };
     match import::import(&import) {
         Ok(imported) => {
             for note in &imported.notes {

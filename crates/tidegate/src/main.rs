@@ -1,5 +1,6 @@
 //! The `tidegate` binary: subcommands and wiring, nothing else.
 
+mod access;
 mod backup_command;
 mod cluster_command;
 mod control_command;

@@ -5,7 +5,13 @@ use std::{io::Write as _, path::PathBuf, process::ExitCode};
 use clap::{Args, Parser, Subcommand};
 use store::{
     command::{self, Manner},
+    secure::TlsTrouble,
     status::{self, Status, StatusError, Which},
+};
+
+use crate::{
+    access::{AccessArguments, OwnedAccess},
+    backup_command::with_causes,
 };
 
 /// The code when no store runs: that of `systemctl status`.
@@ -49,6 +55,8 @@ struct WhichArguments {
     /// The path of the store's socket.
     #[arg(long, short, conflicts_with_all = ["port", "host"])]
     socket: Option<PathBuf>,
+    #[command(flatten)]
+    access: AccessArguments,
 }
 
 #[derive(Args, Debug)]
@@ -81,20 +89,27 @@ pub fn run(arguments: &StoreArguments) -> ExitCode {
         Some("status" | "stop") => {
             let words = ["tidegate store".to_owned()].into_iter().chain(arguments.words.iter().cloned());
             match Line::parse_from(words).control {
-                Control::Status(arguments) => ended("status", show(&arguments)),
-                Control::Stop(which) => ended("stop", status::stop(&which.which(), password().as_deref())),
+                Control::Status(arguments) => match arguments.which.access.access() {
+                    Ok(access) => ended("status", show(&arguments, &access)),
+                    Err(error) => refused("status", &error),
+                },
+                Control::Stop(which) => match which.access.access() {
+                    Ok(access) => ended("stop", status::stop(&which.which(), access.as_ref())),
+                    Err(error) => refused("stop", &error),
+                },
             }
         }
         _ => command::run(&arguments.words, Manner::Tidegate),
     }
 }
 
-fn password() -> Option<String> {
-    std::env::var("REDISCLI_AUTH").ok()
+fn refused(command: &str, error: &TlsTrouble) -> ExitCode {
+    eprintln!("tidegate store {command}: {}", with_causes(error));
+    ExitCode::FAILURE
 }
 
-fn show(arguments: &StatusArguments) -> Result<String, StatusError> {
-    let status = Status::of(&arguments.which.which(), password().as_deref())?;
+fn show(arguments: &StatusArguments, access: &OwnedAccess) -> Result<String, StatusError> {
+    let status = Status::of(&arguments.which.which(), access.as_ref())?;
     Ok(if arguments.json { status.json().to_string() } else { status::table(&status) })
 }
 

@@ -3,6 +3,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -29,8 +31,23 @@ func must[T any](value T, err error) T {
 	return value
 }
 
+// What TLS is spoken with: REDIS_CA is the authority of the store's certificate, if it speaks TLS.
+func secure() *tls.Config {
+	file := os.Getenv("REDIS_CA")
+	if file == "" {
+		return nil
+	}
+	authorities := x509.NewCertPool()
+	check("authority", authorities.AppendCertsFromPEM(must(os.ReadFile(file))), true)
+	return &tls.Config{RootCAs: authorities}
+}
+
 func run(protocol int) {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + os.Getenv("REDIS_PORT"), Protocol: protocol})
+	client := redis.NewClient(&redis.Options{
+		Addr:      "127.0.0.1:" + os.Getenv("REDIS_PORT"),
+		Protocol:  protocol,
+		TLSConfig: secure(),
+	})
 	defer client.Close()
 	must(client.FlushAll(ctx).Result())
 

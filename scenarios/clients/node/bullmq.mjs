@@ -1,9 +1,17 @@
 // BullMQ: a thousand jobs, with priorities, delays, retries, a flow of parents and children, and events.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { FlowProducer, Queue, QueueEvents, Worker } from "bullmq";
 
-const connection = { host: "127.0.0.1", port: Number(process.env.REDIS_PORT), maxRetriesPerRequest: null };
+// The authority of the store's certificate, if it speaks TLS.
+const ca = process.env.REDIS_CA && readFileSync(process.env.REDIS_CA);
+const connection = {
+  host: "127.0.0.1",
+  port: Number(process.env.REDIS_PORT),
+  maxRetriesPerRequest: null,
+  ...(ca && { tls: { ca } }),
+};
 const version = createRequire(import.meta.url)("bullmq/package.json").version;
 const COUNT = 1000;
 

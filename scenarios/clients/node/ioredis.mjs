@@ -1,11 +1,14 @@
 // ioredis: pipelines, transactions, scripts, streams, subscriptions, waiting.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import Redis from "ioredis";
 
-const port = Number(process.env.REDIS_PORT);
+// The authority of the store's certificate, if it speaks TLS.
+const ca = process.env.REDIS_CA && readFileSync(process.env.REDIS_CA);
+const place = { port: Number(process.env.REDIS_PORT), ...(ca && { tls: { ca } }) };
 const version = createRequire(import.meta.url)("ioredis/package.json").version;
-const redis = new Redis(port);
+const redis = new Redis(place);
 await redis.flushall();
 
 assert.equal(await redis.set("k", "v", "EX", 100, "NX"), "OK");
@@ -35,7 +38,7 @@ assert.equal(await redis.addTo("n", 5), 20);
 const first = await redis.xadd("stream", "*", "a", "1");
 assert.deepEqual(await redis.xrange("stream", "-", "+"), [[first, ["a", "1"]]]);
 
-const listener = new Redis(port);
+const listener = new Redis(place);
 const messages = [];
 listener.on("message", (channel, message) => messages.push([channel, message]));
 listener.on("pmessage", (pattern, channel, message) => messages.push([pattern, channel, message]));

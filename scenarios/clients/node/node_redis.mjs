@@ -1,5 +1,6 @@
 // node-redis: RESP3, a cache beside the program, a pool, sets of commands, subscriptions, waiting; and limits of rates.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import Redis from "ioredis";
 import { RateLimiterRedis } from "rate-limiter-flexible";
@@ -7,7 +8,9 @@ import { BasicClientSideCache, createClient, createClientPool } from "redis";
 
 const require = createRequire(import.meta.url);
 const version = (name) => require(`${name}/package.json`).version;
-const socket = { host: "127.0.0.1", port: Number(process.env.REDIS_PORT) };
+// The authority of the store's certificate, if it speaks TLS.
+const ca = process.env.REDIS_CA && readFileSync(process.env.REDIS_CA);
+const socket = { host: "127.0.0.1", port: Number(process.env.REDIS_PORT), ...(ca && { tls: true, ca }) };
 
 async function until(what, isSo) {
   for (let turn = 0; turn < 500; turn++) {
@@ -71,7 +74,7 @@ await other.close();
 console.log(`node-redis ${version("redis")}, its cache and its pool: ok`);
 
 // Of 50 at once, the limit's number is let through, whoever they are; it is lifted in time.
-const storeClient = new Redis(socket.port);
+const storeClient = new Redis({ port: socket.port, ...(ca && { tls: { ca } }) });
 const limiter = new RateLimiterRedis({ storeClient, points: 10, duration: 1, keyPrefix: "limit" });
 const tries = await Promise.allSettled(Array.from({ length: 50 }, () => limiter.consume("somebody")));
 assert.equal(tries.filter((one) => one.status === "fulfilled").length, 10);

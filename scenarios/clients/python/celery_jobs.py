@@ -7,7 +7,9 @@ import tempfile
 
 import celery
 
-URL = f"redis://127.0.0.1:{os.environ['REDIS_PORT']}/0"
+from where import url
+
+URL = url(0)
 app = celery.Celery("celery_jobs", broker=URL, backend=URL)
 app.conf.update(broker_connection_retry_on_startup=True, result_expires=500, task_acks_late=True)
 

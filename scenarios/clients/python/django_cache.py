@@ -1,13 +1,14 @@
 """Django: its cache in a store, with versions, counters and locks by `add`, and sessions in that cache."""
 
-import os
 import threading
 import time
 
 import django
 from django.conf import settings
 
-URL = f"redis://127.0.0.1:{os.environ['REDIS_PORT']}/1"
+from where import url
+
+URL = url(1)
 settings.configure(
     CACHES={"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": URL, "KEY_PREFIX": "site"}},
     SESSION_ENGINE="django.contrib.sessions.backends.cache",

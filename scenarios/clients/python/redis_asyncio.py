@@ -1,13 +1,14 @@
 """redis-py with asyncio: many at once, locks, a limit of rates in Lua. (Its cache asks for a server of 7.4 and refuses any 7.0.)"""
 
 import asyncio
-import os
 import time
 
 import redis
 import redis.asyncio
 
-PORT = int(os.environ["REDIS_PORT"])
+from where import CA, PORT
+
+TLS = {"connection_class": redis.asyncio.SSLConnection, "ssl_ca_certs": CA} if CA else {}
 
 # A window that slides: one sorted set for each client, times as scores.
 LIMIT = """
@@ -29,7 +30,7 @@ async def until(what, is_so):
 
 
 async def many_at_once(protocol):
-    pool = redis.asyncio.BlockingConnectionPool(port=PORT, protocol=protocol, decode_responses=True, max_connections=16)
+    pool = redis.asyncio.BlockingConnectionPool(port=PORT, protocol=protocol, decode_responses=True, max_connections=16, **TLS)
     r = redis.asyncio.Redis(connection_pool=pool)
     await r.flushall()
     await asyncio.gather(*(r.incr("sum") for _ in range(500)))

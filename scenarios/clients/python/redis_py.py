@@ -1,12 +1,11 @@
 """redis-py, in both protocols: what an application does with it."""
 
-import os
 import threading
 import time
 
 import redis
 
-PORT = int(os.environ["REDIS_PORT"])
+from where import PORT, TLS
 
 
 def check(what, found, expected):
@@ -116,7 +115,7 @@ def waiting(r, connect):
 for protocol in (2, 3):
 
     def connect(protocol=protocol):
-        return redis.Redis(port=PORT, protocol=protocol, decode_responses=True)
+        return redis.Redis(port=PORT, protocol=protocol, decode_responses=True, **TLS)
 
     client = connect()
     client.flushall()

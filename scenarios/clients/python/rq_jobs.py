@@ -1,12 +1,12 @@
 """RQ: a thousand jobs, worked on in this process and by one worker with processes of its own."""
 
-import os
-
 from redis import Redis
 from rq import Queue, SimpleWorker, Worker
 from rq.version import VERSION
 
-connection = Redis(port=int(os.environ["REDIS_PORT"]))
+from where import PORT, TLS
+
+connection = Redis(port=PORT, **TLS)
 
 
 def run(worker_class, count):

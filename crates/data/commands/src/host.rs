@@ -89,6 +89,24 @@ pub struct ProcessFigures {
     pub os: String,
 }
 
+/// Whether settings of TLS are changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsChange {
+    /// None is.
+    None,
+    /// Some are: files are read anew.
+    Some,
+}
+
+/// Why a server cannot listen as settings say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListenTrouble {
+    /// An address cannot be listened on.
+    Address,
+    /// There is something about the settings of TLS.
+    Tls,
+}
+
 /// The process.
 pub trait Host {
     /// What does not change.
@@ -114,14 +132,15 @@ pub trait Host {
         CpuFigures::default()
     }
 
-    /// Opens what other settings listen on, and is not listened on yet. Whoever runs the shard takes it over when the command
-    /// is over ([`Request::Listen`](crate::server::Request::Listen)).
+    /// Opens what other settings listen on, and is not listened on yet; reads the certificates of TLS, if there are none yet or `tls`
+    /// says that these are changed. Whoever runs the shard takes both over when the command is over
+    /// ([`Request::Listen`](crate::server::Request::Listen)).
     ///
     /// # Errors
     ///
-    /// An address cannot be listened on. Then nothing changes.
-    fn listen(&self, settings: &Settings) -> Result<(), String> {
-        let _ = settings;
+    /// What cannot be done; the log has why. Then nothing changes.
+    fn listen(&self, settings: &Settings, tls: TlsChange) -> Result<(), ListenTrouble> {
+        let _ = (settings, tls);
         Ok(())
     }
 

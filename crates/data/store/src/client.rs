@@ -2,13 +2,15 @@
 
 use std::{
     io::{self, Read, Write},
-    net::{TcpStream, ToSocketAddrs as _},
+    net::ToSocketAddrs as _,
     os::unix::net::UnixStream,
     path::Path,
     time::Duration,
 };
 
 use resp::{ReplyLimits, ReplyParser, ReplyProgress, Value};
+
+use crate::secure::{Outgoing, Peer};
 
 /// How long it may take to connect.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
@@ -17,9 +19,10 @@ trait Stream: Read + Write {
     fn set_patience(&self, patience: Option<Duration>) -> io::Result<()>;
 }
 
-impl Stream for TcpStream {
+impl Stream for Outgoing {
     fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
-        self.set_read_timeout(patience).and_then(|()| self.set_write_timeout(patience))
+        let socket = self.socket();
+        socket.set_read_timeout(patience).and_then(|()| socket.set_write_timeout(patience))
     }
 }
 
@@ -27,6 +30,15 @@ impl Stream for UnixStream {
     fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
         self.set_read_timeout(patience).and_then(|()| self.set_write_timeout(patience))
     }
+}
+
+/// How a server lets one in.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Access<'a> {
+    /// USER:PASSWORD, or a password.
+    pub password: Option<&'a str>,
+    /// How TLS is spoken with it, if it is. A path of a socket has none.
+    pub peer: Option<&'a Peer>,
 }
 
 /// A connection.
@@ -37,23 +49,21 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to HOST:PORT, or to the path of a socket, and says the password if there is one: USER:PASSWORD, or a password.
+    /// Connects to HOST:PORT, or to the path of a socket, and says the password if there is one.
     ///
     /// # Errors
     ///
     /// Nobody listens there, or the password is wrong.
-    pub fn connect(address: &str, password: Option<&str>, patience: Duration) -> io::Result<Self> {
+    pub fn connect(address: &str, access: Access<'_>, patience: Duration) -> io::Result<Self> {
         let stream: Box<dyn Stream> = if address.contains('/') {
             Box::new(UnixStream::connect(Path::new(address))?)
         } else {
             let found = address.to_socket_addrs()?.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
-            let stream = TcpStream::connect_timeout(&found, CONNECT_PATIENCE)?;
-            stream.set_nodelay(true)?;
-            Box::new(stream)
+            Box::new(Outgoing::connect(&found, CONNECT_PATIENCE, access.peer)?)
         };
         stream.set_patience(Some(patience))?;
         let mut client = Self { stream, parser: ReplyParser::new(), received: Vec::new() };
-        if let Some(password) = password {
+        if let Some(password) = access.password {
             client.ask(&["AUTH", password])?;
         }
         Ok(client)

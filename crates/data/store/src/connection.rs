@@ -30,6 +30,8 @@ pub struct Connection {
     pub sends_no_more: bool,
     /// All it sent was read: the connection is closed when the replies have been sent.
     pub is_read: bool,
+    /// It has sent something.
+    is_heard: bool,
     /// How many of its last reads brought several commands.
     pipelines: u8,
 }
@@ -79,6 +81,7 @@ impl Connection {
             read_pending: false,
             sends_no_more: false,
             is_read: false,
+            is_heard: false,
             pipelines: 0,
         }
     }
@@ -95,7 +98,8 @@ impl Connection {
 
     /// Whether nothing is known of the socket that whoever has it next would not be told again.
     pub fn is_movable(&self) -> bool {
-        !self.holds.any() && !self.write_blocked && !self.sends_no_more && !self.is_read
+        let is_known_alone = self.write_blocked || self.sends_no_more || self.is_read || self.stream.may_read();
+        !self.holds.any() && !is_known_alone
     }
 
     /// The socket, for another thread.
@@ -108,6 +112,11 @@ impl Connection {
         &mut self.stream
     }
 
+    /// Whether the socket has something to send before more can be read.
+    pub fn has_unsent(&mut self) -> bool {
+        self.stream.has_unsent()
+    }
+
     /// Reads once, at the end of `into`. A read that does not fill `scratch` has taken all there was, so the next event is
     /// waited for without asking the kernel again.
     pub fn read(&mut self, scratch: &mut [u8], into: &mut Vec<u8>) -> ReadOutcome {
@@ -115,8 +124,13 @@ impl Connection {
             match self.stream.read(scratch) {
                 Ok(0) => return ReadOutcome::Closed,
                 Ok(len) => {
+                    let is_first = !std::mem::replace(&mut self.is_heard, true);
+                    if is_first && self.stream.is_strange(scratch.get(..len).unwrap_or_default()) {
+                        return ReadOutcome::Closed;
+                    }
                     into.extend_from_slice(scratch.get(..len).unwrap_or_default());
-                    return if len < scratch.len() { ReadOutcome::Drained } else { ReadOutcome::More };
+                    let is_all = len < scratch.len() && !self.stream.may_read();
+                    return if is_all { ReadOutcome::Drained } else { ReadOutcome::More };
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return ReadOutcome::Drained,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

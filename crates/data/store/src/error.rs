@@ -19,6 +19,9 @@ pub enum StoreError {
     /// Settings are wrong: each problem with its place and remedy.
     #[error("the settings cannot be used:\n  {}", .0.join("\n  "))]
     Settings(Vec<String>),
+    /// TLS is asked for, and cannot be spoken.
+    #[error("the settings cannot be used")]
+    Tls(#[from] crate::secure::TlsTrouble),
     /// An address cannot be listened on.
     #[error("cannot listen on {address}{} (port and bind choose the address)", hint(source))]
     Listen {

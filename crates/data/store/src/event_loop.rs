@@ -9,7 +9,7 @@
 mod clients;
 mod requests;
 
-use std::{cell::RefCell, io, path::Path, rc::Rc, sync::Arc, time::Duration};
+use std::{cell::RefCell, io, net::SocketAddr, path::Path, rc::Rc, sync::Arc, time::Duration};
 
 use commands::{Server, SessionId};
 use mio::{Events, Interest, Poll, Waker};
@@ -24,7 +24,7 @@ use crate::{
     host::{Listening, OomScore, Process},
     lanes::Lanes,
     life::Life,
-    listener::{self, Listener},
+    listener::{self, Listener, Place, Transport},
     messages,
     migrate::Migrations,
     opening::{self, Shard},
@@ -33,6 +33,7 @@ use crate::{
     page::Page,
     replication::{self, Replicator},
     running::Running,
+    secure::CurrentSecurity,
     signals::{Signals, Watch},
     sockets::{SIGNALS, Sockets, WAKER},
     users::Users,
@@ -44,6 +45,7 @@ const EVENTS_MAX: usize = 1024;
 /// A shard with its sockets.
 pub struct EventLoop {
     listening: Rc<RefCell<Listening>>,
+    security: CurrentSecurity,
     /// Shared with what serves clients while a script is busy. Nobody borrows them while a command runs.
     sockets: Rc<RefCell<Sockets>>,
     shard: Shard,
@@ -84,16 +86,18 @@ impl EventLoop {
         let mut signals = Signals::new(life.supervisor().clone())?;
         let watch = signals.watch.clone();
         poll.registry().register(signals.source(), SIGNALS, Interest::READABLE)?;
+        let security = CurrentSecurity::of(&settings)?;
         let listeners = listener::open(&settings)?;
         let page = Page::start(&settings, &waker)?;
         let threads = usize::try_from(settings.io_threads.0).unwrap_or(1);
         let lanes = if threads > 1 { Some(Box::new(Lanes::start(threads - 1, &waker)?)) } else { None };
         let has_lanes = lanes.is_some();
         let listening: Rc<RefCell<Listening>> = Rc::default();
-        listening.borrow_mut().open = listeners.iter().filter_map(Listener::address).collect();
+        listening.borrow_mut().open = listeners.iter().filter_map(Listener::place).collect();
         let mut oom_score = OomScore::new();
         oom_score.apply(&settings);
-        let mut process = Process::new(config_file, memory_used, Rc::clone(&listening), life.supervisor().name())?;
+        let listening_too = (Rc::clone(&listening), security.clone());
+        let mut process = Process::new(config_file, memory_used, listening_too, life.supervisor().name())?;
         let users = Users::of(&settings);
         let has_folder = !settings.dir.0.is_empty();
         let store_folder = has_folder.then(|| StoreFolder::take(Path::new(&settings.dir.0))).transpose()?;
@@ -106,25 +110,23 @@ impl EventLoop {
         life.write_process_file(&settings, &watch);
         let options = ShardOptions {
             settings,
-            key_seed: random_seed()?,
-            seed: random_seed()?,
+            key_seed: u64::from_ne_bytes(random()?),
+            seed: u64::from_ne_bytes(random()?),
             stopwatch: Rc::new(clock::stopwatch()),
             memory: Box::new(Overhead::start(memory_used)?),
             world: ProcessWorld::new(),
         };
         let mut shard = recovered(opened, options)?;
-        let mut replicator = Replicator::new(Arc::clone(&waker));
+        let mut replicator = Replicator::new(Arc::clone(&waker), security.clone());
         if let Some(folder) = &store_folder {
             replicator.begin(&mut shard, folder)?;
         }
         let settled = shard.settled();
         let server = &mut shard.server;
         server.load_users(users).map_err(|reason| StoreError::Settings(vec![reason]))?;
-        let mut secret = [0; 32];
-        rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty()).map_err(io::Error::from)?;
-        server.set_secret(secret);
+        server.set_secret(random()?);
         server.set_host(Box::new(process));
-        let sockets = Sockets::new(poll, listeners, signals, lanes, settled)?;
+        let sockets = Sockets::new(poll, (listeners, security.clone()), signals, lanes, settled)?;
         let sockets = Rc::new(RefCell::new(sockets));
         let others = Rc::clone(&sockets);
         server.set_while_busy(Rc::new(move |server: &mut Server| {
@@ -135,6 +137,7 @@ impl EventLoop {
         let event_loop = Self {
             sockets,
             listening,
+            security,
             shard,
             store_folder,
             memory_used,
@@ -161,7 +164,7 @@ impl EventLoop {
         if let Some(folder) = &self.store_folder {
             let socket = &self.shard.server.settings().unixsocket.0;
             let page = self.page.as_ref().map(Page::address);
-            folder.tell_place(&Running::here(&self.listening.borrow().open, socket, page));
+            folder.tell_place(&Running::here(&addresses(&self.listening.borrow().open), socket, page));
         }
     }
 
@@ -254,6 +257,12 @@ impl EventLoop {
     }
 }
 
+/// Addresses without TLS and with it.
+fn addresses(places: &[Place]) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
+    let of = |transport| places.iter().filter(move |place| place.transport == transport).map(|place| place.address);
+    (of(Transport::Plain).collect(), of(Transport::Secure).collect())
+}
+
 /// A shard that goes on where its log ends, or has everything in memory alone.
 fn recovered(opened: Option<opening::Persistence>, options: ShardOptions) -> Result<Shard, StoreError> {
     let Some(persistence) = opened else {
@@ -267,8 +276,8 @@ fn recovered(opened: Option<opening::Persistence>, options: ShardOptions) -> Res
     Ok(shard)
 }
 
-fn random_seed() -> io::Result<u64> {
-    let mut bytes = [0; 8];
+fn random<const LEN: usize>() -> io::Result<[u8; LEN]> {
+    let mut bytes = [0; LEN];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    Ok(u64::from_ne_bytes(bytes))
+    Ok(bytes)
 }

@@ -4,7 +4,7 @@
 use std::{
     collections::VecDeque,
     io::{self, Read as _, Write as _},
-    net::{Shutdown, TcpStream, ToSocketAddrs as _},
+    net::ToSocketAddrs as _,
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     thread,
     time::Duration,
@@ -13,6 +13,8 @@ use std::{
 use commands::{config::Settings, server::Forward};
 use mio::Waker;
 use resp::{Protocol, ReplyLimits, ReplyParser, ReplyProgress, encode_command};
+
+use crate::secure::{Outgoing, Peer, Shared};
 
 /// Bytes of one read.
 const READ_LEN: usize = 64 * 1024;
@@ -24,11 +26,13 @@ pub struct Upstream {
     port: u16,
     credentials: Option<(Option<String>, String)>,
     patience: Duration,
+    /// How TLS is spoken with it, if it is.
+    peer: Option<Peer>,
 }
 
 impl Upstream {
     /// That of a replica.
-    pub fn new(master: (String, u16), settings: &Settings) -> Self {
+    pub fn new(master: (String, u16), settings: &Settings, peer: Option<Peer>) -> Self {
         let said = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let user = said(&settings.masteruser.0);
         Self {
@@ -36,19 +40,15 @@ impl Upstream {
             port: master.1,
             credentials: said(&settings.masterauth.0).map(|password| (user, password)),
             patience: Duration::from_secs(settings.repl_timeout.0.max(1).unsigned_abs()),
+            peer,
         }
     }
 
-    fn connect(&self) -> io::Result<TcpStream> {
+    fn connect(&self) -> io::Result<Shared> {
         let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in (self.host.as_str(), self.port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, self.patience) {
-                Ok(stream) => {
-                    stream.set_nodelay(true)?;
-                    stream.set_write_timeout(Some(self.patience))?;
-                    stream.set_read_timeout(Some(self.patience))?;
-                    return Ok(stream);
-                }
+            match Outgoing::connect(&address, self.patience, self.peer.as_ref()) {
+                Ok(stream) => return Shared::new(stream, self.patience),
                 Err(error) => failure = error,
             }
         }
@@ -144,7 +144,7 @@ struct Expected {
 
 /// A connection that is open.
 struct Open {
-    stream: TcpStream,
+    stream: Shared,
     db: usize,
     expected: Arc<Mutex<Expected>>,
 }
@@ -209,7 +209,7 @@ impl Writer {
         stream.write_all(&bytes)?;
         let expected = Arc::new(Mutex::new(expected));
         let reader = Reader {
-            stream: stream.try_clone()?,
+            stream: stream.clone(),
             expected: Arc::clone(&expected),
             told: self.told.clone(),
             master: format!("{}:{}", self.upstream.host, self.upstream.port),
@@ -220,7 +220,7 @@ impl Writer {
 
     fn close(&mut self) {
         if let Some(open) = self.open.take() {
-            let _ = open.stream.shutdown(Shutdown::Both);
+            open.stream.shutdown();
         }
     }
 
@@ -230,7 +230,7 @@ impl Writer {
             let mut expected = locked(&open.expected);
             expected.is_ending = true;
             if expected.numbers.is_empty() {
-                let _ = open.stream.shutdown(Shutdown::Both);
+                open.stream.shutdown();
             }
         }
     }
@@ -238,7 +238,7 @@ impl Writer {
 
 /// The thread that reads.
 struct Reader {
-    stream: TcpStream,
+    stream: Shared,
     expected: Arc<Mutex<Expected>>,
     told: Told,
     master: String,
@@ -256,7 +256,7 @@ impl Reader {
             );
             self.told.tell(number, Err(text));
         }
-        let _ = self.stream.shutdown(Shutdown::Both);
+        self.stream.shutdown();
     }
 
     /// Reads answers until the connection is lost; why it is.

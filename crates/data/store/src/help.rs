@@ -74,6 +74,30 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Cluster", &["cluster-enabled", "cluster-agent-socket", "cluster-proxy"]),
     (
+        "TLS",
+        &[
+            "tls-port",
+            "tls-cert-file",
+            "tls-key-file",
+            "tls-key-file-pass",
+            "tls-ca-cert-file",
+            "tls-ca-cert-dir",
+            "tls-auth-clients",
+            "tls-replication",
+            "tls-client-cert-file",
+            "tls-client-key-file",
+            "tls-client-key-file-pass",
+            "tls-cluster",
+            "tls-protocols",
+            "tls-ciphers",
+            "tls-ciphersuites",
+            "tls-prefer-server-ciphers",
+            "tls-session-caching",
+            "tls-session-cache-size",
+            "tls-session-cache-timeout",
+        ],
+    ),
+    (
         "Memory",
         &[
             "maxmemory",
@@ -231,7 +255,7 @@ mod tests {
         ] {
             assert!(text.contains(wanted), "{wanted}");
         }
-        assert!(!text.contains("--tls-port"), "what is not there is not offered");
+        assert!(!text.contains("--cluster-port"), "what is not there is not offered");
         let redis = help(Manner::Redis);
         assert!(redis.contains("Usage: redis-server [FILE]") && !redis.contains("status|stop"));
         for line in text.lines().chain(redis.lines()) {

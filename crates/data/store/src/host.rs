@@ -3,22 +3,23 @@
 use std::{
     cell::RefCell,
     fs, io,
-    net::SocketAddr,
     path::{Path, PathBuf},
     rc::Rc,
+    sync::Arc,
 };
 
 use commands::{
     config::{OomScoreAdjust, Settings},
-    host::{CpuFigures, Host, MemoryFigures, ProcessFigures},
+    host::{CpuFigures, Host, ListenTrouble, MemoryFigures, ProcessFigures, TlsChange},
 };
 
 use crate::{
     allocator, clock, descriptors,
     error::chain,
-    listener::{self, Listener},
+    listener::{self, Listener, Place},
     messages,
     replace::replace,
+    secure::{CurrentSecurity, Security},
     terms::Terms,
 };
 
@@ -31,6 +32,7 @@ pub struct Process {
     memory_at_start: u64,
     resident_at_start: u64,
     listening: Rc<RefCell<Listening>>,
+    security: CurrentSecurity,
     /// Who supervises it.
     supervised: &'static str,
     terms: Option<Terms>,
@@ -40,10 +42,16 @@ pub struct Process {
 #[derive(Debug, Default)]
 pub struct Listening {
     /// The addresses that are listened on.
-    pub open: Vec<SocketAddr>,
+    pub open: Vec<Place>,
     /// New listeners, with all addresses that are to be listened on from then on.
-    pub next: Option<(Vec<Listener>, Vec<SocketAddr>)>,
+    pub next: Option<(Vec<Listener>, Vec<Place>)>,
+    /// What connections with TLS are to begin with from then on.
+    pub next_security: Option<NextSecurity>,
 }
+
+/// What connections with TLS are to begin with, if there are to be any.
+#[derive(Debug)]
+pub struct NextSecurity(pub Option<Arc<Security>>);
 
 impl Process {
     /// This one, with what has been allocated so far as what it takes without data.
@@ -54,7 +62,7 @@ impl Process {
     pub fn new(
         config_file: Option<PathBuf>,
         memory_used: fn() -> usize,
-        listening: Rc<RefCell<Listening>>,
+        (listening, security): (Rc<RefCell<Listening>>, CurrentSecurity),
         supervised: &'static str,
     ) -> io::Result<Self> {
         let mut random = [0; 20];
@@ -69,6 +77,7 @@ impl Process {
             memory_at_start,
             resident_at_start,
             listening,
+            security,
             supervised,
             terms: None,
         })
@@ -130,19 +139,21 @@ impl Host for Process {
         CpuFigures { system, user, thread_system, thread_user }
     }
 
-    fn listen(&self, settings: &Settings) -> Result<(), String> {
-        let mut listening = self.listening.borrow_mut();
-        match listener::open_addresses(settings, &listening.open) {
-            Ok(next) => {
-                listening.next = Some(next);
-                Ok(())
-            }
-            Err(error) => {
-                let reason = chain(&error);
-                messages::warn(&reason);
-                Err(reason)
-            }
+    fn listen(&self, settings: &Settings, tls: TlsChange) -> Result<(), ListenTrouble> {
+        let told = |trouble, error: &dyn std::error::Error| {
+            messages::warn(&chain(error));
+            trouble
+        };
+        let mut security = None;
+        if tls == TlsChange::Some || self.security.get().is_none() {
+            let next = Security::of(settings).map_err(|error| told(ListenTrouble::Tls, &error))?;
+            security = Some(NextSecurity(next));
         }
+        let mut listening = self.listening.borrow_mut();
+        let next = listener::open_addresses(settings, &listening.open);
+        listening.next = Some(next.map_err(|error| told(ListenTrouble::Address, &error))?);
+        listening.next_security = security;
+        Ok(())
     }
 
     fn make_room_for_clients(&self, count: i64) -> Result<(), i64> {
@@ -260,7 +271,7 @@ mod tests {
 
     #[test]
     fn figures_are_there() {
-        let process = Process::new(None, || 1000, Rc::default(), "no").unwrap();
+        let process = Process::new(None, || 1000, Default::default(), "no").unwrap();
         let memory = process.memory();
         assert!(memory.resident > 100_000 && memory.total > memory.resident, "{memory:?}");
         assert_eq!((memory.used, memory.at_start), (1000, 1000));
@@ -280,12 +291,12 @@ mod tests {
     fn a_file_of_settings_is_replaced_as_a_whole() {
         let path = std::env::temp_dir().join(format!("tidegate-rewrite-{}.conf", std::process::id()));
         fs::write(&path, "port 1\n").unwrap();
-        let process = Process::new(Some(path.clone()), || 0, Rc::default(), "no").unwrap();
+        let process = Process::new(Some(path.clone()), || 0, Default::default(), "no").unwrap();
         assert_eq!(process.read_config(), Ok(Some(b"port 1\n".to_vec())));
         process.write_config(b"port 2\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "port 2\n");
         fs::remove_file(&path).unwrap();
-        let nowhere = Process::new(Some("/nowhere/at/all.conf".into()), || 0, Rc::default(), "no").unwrap();
+        let nowhere = Process::new(Some("/nowhere/at/all.conf".into()), || 0, Default::default(), "no").unwrap();
         assert!(nowhere.write_config(b"").is_err());
     }
 }

@@ -43,6 +43,7 @@ mod replace;
 mod replication;
 mod role;
 pub mod running;
+pub mod secure;
 pub mod setting_help;
 mod signals;
 pub mod slotmove;
@@ -81,7 +82,8 @@ pub fn run(mut start: Start, life: Life, memory_used: fn() -> usize) -> Result<(
     for note in &start.notes {
         messages::notice(note);
     }
-    let (version, port) = (env!("CARGO_PKG_VERSION"), settings.port.0);
+    let port = if settings.port.0 == 0 { settings.tls_port.0 } else { settings.port.0 };
+    let version = env!("CARGO_PKG_VERSION");
     messages::notice(&format!("Tidegate's store {version} starts. Port: {port}, PID: {}", std::process::id()));
     let has_folder = !settings.dir.0.is_empty();
     start.settings.maxclients.0 = descriptors::make_room(settings.maxclients.0)?;

@@ -9,6 +9,7 @@ use std::{
         unix::fs::PermissionsExt as _,
     },
     path::PathBuf,
+    sync::Arc,
 };
 
 use mio::{
@@ -21,15 +22,38 @@ use socket2::SockRef;
 
 use commands::config::Settings;
 
-use crate::StoreError;
+use tls::Connection;
+
+use crate::{
+    StoreError, messages,
+    secure::{CurrentSecurity, Handshake, Secure},
+};
 
 /// A socket that clients come through.
 #[derive(Debug)]
 pub enum Listener {
-    /// An address.
-    Tcp(TcpListener),
+    /// An address, and whether TLS is spoken there.
+    Tcp(TcpListener, Transport),
     /// A path, which goes with the listener.
     Unix(UnixListener, PathBuf),
+}
+
+/// What is spoken below Redis' protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// Nothing.
+    Plain,
+    /// TLS.
+    Secure,
+}
+
+/// An address that is listened on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Where.
+    pub address: SocketAddr,
+    /// What is spoken there.
+    pub transport: Transport,
 }
 
 /// A client that has come.
@@ -52,6 +76,56 @@ pub enum Stream {
     Tcp(TcpStream),
     /// Over a unix socket.
     Unix(UnixStream),
+    /// With TLS over TCP.
+    Secure(Box<SecureClient>),
+}
+
+/// A client that speaks TLS, or is to.
+#[derive(Debug)]
+pub struct SecureClient {
+    secure: Secure<TcpStream>,
+    /// What it is told when it can be told something, before it is closed.
+    refusal: Option<&'static str>,
+}
+
+impl SecureClient {
+    /// Has it be told this, and be closed.
+    pub fn refuse(&mut self, text: &'static str) {
+        self.refusal = Some(text);
+    }
+
+    /// Goes on with the handshake, if it is not done.
+    fn negotiate(&mut self) -> io::Result<()> {
+        if !self.secure.is_handshaking() {
+            return Ok(());
+        }
+        match self.secure.handshake() {
+            Ok(Handshake::Pending) => Err(io::ErrorKind::WouldBlock.into()),
+            Ok(Handshake::Done) => match self.refusal {
+                None => Ok(()),
+                Some(text) => {
+                    // What does not fit into the socket's buffer is of no use to anybody.
+                    let _ = self.secure.write(text.as_bytes());
+                    Err(io::ErrorKind::ConnectionRefused.into())
+                }
+            },
+            Err(failure) => {
+                self.tell_failure(&failure);
+                Err(io::ErrorKind::InvalidData.into())
+            }
+        }
+    }
+
+    fn tell_failure(&self, failure: &dyn std::fmt::Display) {
+        tell_failure(self.secure.socket(), failure);
+    }
+}
+
+/// Tells of a client that cannot be spoken with, in Redis' words.
+fn tell_failure(socket: &TcpStream, failure: &dyn std::fmt::Display) {
+    let name = |address: io::Result<SocketAddr>| address.map_or_else(|_| "?".into(), |address| address.to_string());
+    let (peer, own) = (name(socket.peer_addr()), name(socket.local_addr()));
+    messages::warn(&format!("Error accepting a client connection: {failure} (addr={peer} laddr={own})"));
 }
 
 impl Stream {
@@ -60,6 +134,56 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.as_raw_fd(),
             Self::Unix(stream) => stream.as_raw_fd(),
+            Self::Secure(client) => client.secure.socket().as_raw_fd(),
+        }
+    }
+
+    /// The connection of TCP, if it is one.
+    pub fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Tcp(stream) => Some(stream),
+            Self::Unix(_) => None,
+            Self::Secure(client) => Some(client.secure.socket()),
+        }
+    }
+
+    /// Whether a read gets somewhere, though nothing more comes on the socket: nobody tells of that again.
+    #[inline]
+    pub fn may_read(&self) -> bool {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => false,
+            Self::Secure(client) => client.secure.may_read(),
+        }
+    }
+
+    /// Whether there is something to send that nobody writes again: it goes out with the next read.
+    #[inline]
+    pub fn has_unsent(&self) -> bool {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => false,
+            Self::Secure(client) => client.secure.is_handshaking() && client.secure.has_unsent(),
+        }
+    }
+
+    /// Whether the first bytes of a client are a greeting of TLS where none is spoken: it would wait for an answer for ever.
+    pub fn is_strange(&self, first: &[u8]) -> bool {
+        match (self, first) {
+            (Self::Tcp(stream), [22, 3, 0..=4, ..]) => {
+                tell_failure(stream, &"it speaks TLS, and this port does not: `tls-port` is the one that does");
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Gives the client up, if it has not agreed on TLS yet. Whether that is so.
+    pub fn gives_up_handshake(&self) -> bool {
+        match self {
+            Self::Secure(client) if client.secure.is_handshaking() => {
+                client.tell_failure(&"the TLS handshake took too long");
+                true
+            }
+            Self::Tcp(_) | Self::Unix(_) | Self::Secure(_) => false,
         }
     }
 }
@@ -69,6 +193,7 @@ impl AsFd for Stream {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
             Self::Unix(stream) => stream.as_fd(),
+            Self::Secure(client) => client.secure.as_fd(),
         }
     }
 }
@@ -77,6 +202,10 @@ impl AsFd for Stream {
 impl Read for Stream {
     #[inline]
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if let Self::Secure(client) = self {
+            client.negotiate()?;
+            return client.secure.fill(into);
+        }
         Ok(rustix::net::recv(&*self, into, RecvFlags::empty())?.0)
     }
 }
@@ -84,6 +213,9 @@ impl Read for Stream {
 impl Write for Stream {
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Self::Secure(client) = self {
+            return client.secure.write(bytes);
+        }
         Ok(rustix::net::send(&*self, bytes, SendFlags::NOSIGNAL)?)
     }
 
@@ -95,26 +227,46 @@ impl Write for Stream {
 
 impl Listener {
     /// The address, if it is one of TCP.
-    pub fn address(&self) -> Option<SocketAddr> {
+    pub fn place(&self) -> Option<Place> {
         match self {
-            Self::Tcp(listener) => listener.local_addr().ok(),
+            Self::Tcp(listener, transport) => {
+                listener.local_addr().ok().map(|address| Place { address, transport: *transport })
+            }
             Self::Unix(..) => None,
         }
     }
 
-    /// Takes the next client.
+    /// Has clients of an address speak this from now on.
+    pub fn speak(&mut self, wanted: Transport) {
+        if let Self::Tcp(_, transport) = self {
+            *transport = wanted;
+        }
+    }
+
+    /// Takes the next client. One that speaks TLS begins with this; there is none where nobody does.
     ///
     /// # Errors
     ///
     /// There is none, or it cannot be taken.
-    pub fn accept(&self) -> io::Result<Accepted> {
+    pub fn accept(&self, security: &CurrentSecurity) -> io::Result<Accepted> {
         match self {
-            Self::Tcp(listener) => {
+            Self::Tcp(listener, transport) => {
                 let (stream, address) = listener.accept()?;
                 let _ = stream.set_nodelay(true);
+                let local_address = stream.local_addr().map(|local| local.to_string()).unwrap_or_default();
+                let stream = match transport {
+                    Transport::Plain => Stream::Tcp(stream),
+                    Transport::Secure => {
+                        // NOTE: nobody is ever let in without TLS where there is to be some.
+                        let security = security.get().ok_or(io::ErrorKind::Unsupported)?;
+                        let connection = Connection::server(Arc::clone(&security.acceptor));
+                        let secure = Secure::new(stream, connection);
+                        Stream::Secure(Box::new(SecureClient { secure, refusal: None }))
+                    }
+                };
                 Ok(Accepted {
-                    local_address: stream.local_addr().map(|local| local.to_string()).unwrap_or_default(),
-                    stream: Stream::Tcp(stream),
+                    local_address,
+                    stream,
                     address: address.to_string(),
                     is_local: address.ip().to_canonical().is_loopback(),
                 })
@@ -137,7 +289,7 @@ impl Drop for Listener {
 }
 
 macro_rules! sources {
-    ($($kind:ident: $($pattern:pat => $inner:ident),*;)*) => {$(
+    ($($kind:ident: $($pattern:pat => $inner:expr),*;)*) => {$(
         impl Source for $kind {
             fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
                 match self { $($pattern => $inner.register(registry, token, interests),)* }
@@ -153,8 +305,8 @@ macro_rules! sources {
 }
 
 sources! {
-    Listener: Self::Tcp(inner) => inner, Self::Unix(inner, _) => inner;
-    Stream: Self::Tcp(inner) => inner, Self::Unix(inner) => inner;
+    Listener: Self::Tcp(inner, _) => inner, Self::Unix(inner, _) => inner;
+    Stream: Self::Tcp(inner) => inner, Self::Unix(inner) => inner, Self::Secure(client) => client.secure.socket_mut();
 }
 
 /// Opens all addresses of the settings, and the path. An address that begins with `-` may fail, as in Redis.
@@ -175,50 +327,74 @@ pub fn open(settings: &Settings) -> Result<Vec<Listener>, StoreError> {
 /// # Errors
 ///
 /// One cannot be listened on.
-pub fn open_addresses(
-    settings: &Settings,
-    already: &[SocketAddr],
-) -> Result<(Vec<Listener>, Vec<SocketAddr>), StoreError> {
-    let mut listeners = Vec::new();
-    let mut wanted = Vec::new();
-    let port = settings.port.0 as u16;
-    let backlog = i32::try_from(settings.tcp_backlog.0).unwrap_or(i32::MAX);
-    let (mut opened, mut last) = (0, None);
-    for host in settings.bind.0.split_ascii_whitespace().filter(|_| port != 0) {
-        let (host, optional) = host.strip_prefix('-').map_or((host, false), |host| (host, true));
-        let host = match host {
-            "*" => "0.0.0.0",
-            "::*" => "::",
-            host => host,
-        };
-        let failed = |source| StoreError::Listen { address: name(host, port), source };
-        let resolved: Vec<SocketAddr> = match (host, port).to_socket_addrs() {
-            Ok(resolved) => resolved.collect(),
-            Err(_) if optional => continue,
-            Err(error) => return Err(failed(error)),
-        };
-        for address in resolved {
-            if already.contains(&address) {
-                opened += 1;
-                wanted.push(address);
-                continue;
-            }
-            match listen(address, backlog, settings.socket_mark_id.0) {
-                Ok(listener) => {
-                    opened += 1;
-                    wanted.push(address);
-                    listeners.push(Listener::Tcp(listener));
-                }
-                // What the machine does not have is left out; an address that is taken is an error all the same.
-                Err(error) if optional && error.kind() != io::ErrorKind::AddrInUse => last = Some(failed(error)),
-                Err(error) => return Err(failed(error)),
-            }
+pub fn open_addresses(settings: &Settings, already: &[Place]) -> Result<(Vec<Listener>, Vec<Place>), StoreError> {
+    let mut opening = Opening { settings, already, listeners: Vec::new(), wanted: Vec::new() };
+    for (port, transport) in [(settings.port.0, Transport::Plain), (settings.tls_port.0, Transport::Secure)] {
+        if port != 0 {
+            opening.open(port as u16, transport)?;
         }
     }
-    if let (0, Some(error)) = (opened, last) {
-        return Err(error);
+    Ok((opening.listeners, opening.wanted))
+}
+
+/// Addresses that are opened.
+struct Opening<'a> {
+    settings: &'a Settings,
+    already: &'a [Place],
+    listeners: Vec<Listener>,
+    wanted: Vec<Place>,
+}
+
+impl Opening<'_> {
+    /// Opens a port at all hosts.
+    fn open(&mut self, port: u16, transport: Transport) -> Result<(), StoreError> {
+        let before = self.wanted.len();
+        let mut last = None;
+        for host in self.settings.bind.0.split_ascii_whitespace() {
+            let (host, optional) = host.strip_prefix('-').map_or((host, false), |host| (host, true));
+            let host = match host {
+                "*" => "0.0.0.0",
+                "::*" => "::",
+                host => host,
+            };
+            let failed = |source| StoreError::Listen { address: name(host, port), source };
+            let resolved: Vec<SocketAddr> = match (host, port).to_socket_addrs() {
+                Ok(resolved) => resolved.collect(),
+                Err(_) if optional => continue,
+                Err(error) => return Err(failed(error)),
+            };
+            for address in resolved {
+                match self.open_address(address) {
+                    Ok(Some(listener)) => self.listeners.push(Listener::Tcp(listener, transport)),
+                    // It is open, and speaks something else from now on if it is to.
+                    Ok(None) => {}
+                    // What the machine does not have is left out; an address that is taken is an error all the same.
+                    Err(error) if optional && error.kind() != io::ErrorKind::AddrInUse => {
+                        last = Some(failed(error));
+                        continue;
+                    }
+                    Err(error) => return Err(failed(error)),
+                }
+                self.wanted.push(Place { address, transport });
+            }
+        }
+        match last {
+            Some(error) if self.wanted.len() == before => Err(error),
+            _ => Ok(()),
+        }
     }
-    Ok((listeners, wanted))
+
+    fn open_address(&self, address: SocketAddr) -> io::Result<Option<TcpListener>> {
+        if self.wanted.iter().any(|place| place.address == address) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        if self.already.iter().any(|place| place.address == address) {
+            return Ok(None);
+        }
+        let settings = self.settings;
+        let backlog = i32::try_from(settings.tcp_backlog.0).unwrap_or(i32::MAX);
+        listen(address, backlog, settings.socket_mark_id.0).map(Some)
+    }
 }
 
 fn name(host: &str, port: u16) -> String {
@@ -294,7 +470,7 @@ mod tests {
         // All addresses of both kinds, as Redis writes it; a machine may have no IPv6.
         let all = open(&settings("* -::*", port)).unwrap();
         let addresses: Vec<String> =
-            all.iter().filter_map(Listener::address).map(|address| address.ip().to_string()).collect();
+            all.iter().filter_map(Listener::place).map(|place| place.address.ip().to_string()).collect();
         let has_ipv6 = std::net::TcpListener::bind("[::1]:0").is_ok();
         assert_eq!(addresses, if has_ipv6 { &["0.0.0.0", "::"][..] } else { &["0.0.0.0"] });
         drop(all);

@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     io::{self, Read as _, Write as _},
-    net::{TcpStream, ToSocketAddrs as _},
+    net::ToSocketAddrs as _,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -18,6 +18,8 @@ use commands::server::{Migrated, Migration};
 use mio::Waker;
 use resp::{ReplyLimits, ReplyParser, ReplyProgress, Value, encode_command};
 
+use crate::secure::{Outgoing, Peer};
+
 /// How long a connection waits to be used again.
 const IDLE: Duration = Duration::from_secs(10);
 /// How many there are at most.
@@ -28,7 +30,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The thread, seen from the loop.
 #[derive(Debug)]
 pub struct Migrations {
-    jobs: mpsc::Sender<Migration>,
+    jobs: mpsc::Sender<(Migration, Option<Peer>)>,
     outcomes: mpsc::Receiver<Migrated>,
     sockets: Arc<AtomicU64>,
 }
@@ -40,7 +42,7 @@ impl Migrations {
     ///
     /// There are no more threads.
     pub fn start(waker: Arc<Waker>) -> io::Result<Self> {
-        let (jobs, todo) = mpsc::channel::<Migration>();
+        let (jobs, todo) = mpsc::channel::<(Migration, Option<Peer>)>();
         let (done, outcomes) = mpsc::channel();
         let sockets = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&sockets);
@@ -48,8 +50,8 @@ impl Migrations {
             let mut targets = Targets::default();
             loop {
                 match todo.recv_timeout(LOOK) {
-                    Ok(migration) => {
-                        let outcome = targets.send(&migration);
+                    Ok((migration, peer)) => {
+                        let outcome = targets.send(&migration, peer.as_ref());
                         count.store(targets.0.len() as u64, Ordering::Relaxed);
                         if done.send(outcome).is_err() {
                             return;
@@ -68,9 +70,9 @@ impl Migrations {
     }
 
     /// Has keys sent.
-    pub fn send(&self, migration: Migration) {
+    pub fn send(&self, migration: Migration, peer: Option<Peer>) {
         // The thread ends after this alone.
-        let _ = self.jobs.send(migration);
+        let _ = self.jobs.send((migration, peer));
     }
 
     /// What has become of one.
@@ -86,7 +88,9 @@ impl Migrations {
 
 /// A connection, and the database that it is on.
 struct Target {
-    stream: TcpStream,
+    stream: Outgoing,
+    /// How TLS is spoken over it, if it is.
+    peer: Option<Peer>,
     db: i64,
     used: Instant,
 }
@@ -125,14 +129,14 @@ impl MigrationFailure {
 }
 
 impl Targets {
-    fn send(&mut self, migration: &Migration) -> Migrated {
+    fn send(&mut self, migration: &Migration, peer: Option<&Peer>) -> Migrated {
         let address = format!("{}:{}", migration.host, migration.port);
         let mut accepted = vec![false; migration.parcels.len()];
         let mut trouble = None;
         for _ in 0..2 {
-            let kept = self.0.remove(&address);
+            let kept = self.0.remove(&address).filter(|kept| kept.peer.as_ref() == peer);
             let was_kept = kept.is_some();
-            let outcome = match kept.map_or_else(|| connect(migration), Ok) {
+            let outcome = match kept.map_or_else(|| connect(migration, peer), Ok) {
                 Ok(mut target) => {
                     let outcome = exchange(&mut target, migration, &mut accepted);
                     // After an I/O error what comes next belongs to nobody.
@@ -155,17 +159,14 @@ impl Targets {
     }
 }
 
-fn connect(migration: &Migration) -> Result<Target, MigrationFailure> {
+fn connect(migration: &Migration, peer: Option<&Peer>) -> Result<Target, MigrationFailure> {
     let timeout = Duration::from_millis(migration.timeout_ms);
     let port = port(&migration.port).ok_or(MigrationFailure::Connect)?;
     let addresses = (migration.host.as_str(), port).to_socket_addrs().map_err(|_| MigrationFailure::Connect)?;
     let mut trouble = MigrationFailure::Connect;
     for address in addresses {
-        match TcpStream::connect_timeout(&address, timeout) {
-            Ok(stream) => {
-                let _ = stream.set_nodelay(true);
-                return Ok(Target { stream, db: 0, used: Instant::now() });
-            }
+        match Outgoing::connect(&address, timeout, peer) {
+            Ok(stream) => return Ok(Target { stream, peer: peer.cloned(), db: 0, used: Instant::now() }),
             // Redis does not look whether the connection came about before it writes.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => trouble = MigrationFailure::Write,
             Err(_) => {}
@@ -187,10 +188,10 @@ fn port(word: &str) -> Option<u16> {
 /// Sends the keys and reads what the other server says of each.
 fn exchange(target: &mut Target, migration: &Migration, accepted: &mut [bool]) -> Result<(), MigrationFailure> {
     let timeout = Some(Duration::from_millis(migration.timeout_ms));
-    target
-        .stream
+    let socket = target.stream.socket();
+    socket
         .set_read_timeout(timeout)
-        .and_then(|()| target.stream.set_write_timeout(timeout))
+        .and_then(|()| socket.set_write_timeout(timeout))
         .map_err(|_| MigrationFailure::Write)?;
     let mut preludes = 0;
     let mut bytes = Vec::new();
@@ -218,7 +219,7 @@ fn exchange(target: &mut Target, migration: &Migration, accepted: &mut [bool]) -
         encode_command(&mut bytes, &words);
         target.stream.write_all(&bytes).map_err(|_| MigrationFailure::Write)?;
     }
-    let mut replies = Replies { stream: &target.stream, parser: ReplyParser::new(), buffer: Vec::new() };
+    let mut replies = Replies { stream: &mut target.stream, parser: ReplyParser::new(), buffer: Vec::new() };
     let mut refused = None;
     let mut is_ready = true;
     for _ in 0..preludes {
@@ -242,7 +243,7 @@ fn exchange(target: &mut Target, migration: &Migration, accepted: &mut [bool]) -
 }
 
 struct Replies<'a> {
-    stream: &'a TcpStream,
+    stream: &'a mut Outgoing,
     parser: ReplyParser,
     buffer: Vec<u8>,
 }

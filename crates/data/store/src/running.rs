@@ -4,6 +4,7 @@
 //! pid 1234
 //! listens 127.0.0.1:6379
 //! listens /run/tidegate/store.sock
+//! secure 127.0.0.1:6390
 //! page 127.0.0.1:8379
 //! ```
 
@@ -53,6 +54,8 @@ pub struct Running {
     pub pid: u32,
     /// HOST:PORT and paths of sockets.
     pub listens: Vec<String>,
+    /// HOST:PORT where TLS is spoken.
+    pub secure: Vec<String>,
     /// Where its page is, if it has one.
     pub page: Option<String>,
 }
@@ -60,7 +63,11 @@ pub struct Running {
 impl Running {
     /// This process, on these addresses.
     #[must_use]
-    pub fn here(addresses: &[SocketAddr], socket: &str, page: Option<SocketAddr>) -> Self {
+    pub fn here(
+        (addresses, secure): &(Vec<SocketAddr>, Vec<SocketAddr>),
+        socket: &str,
+        page: Option<SocketAddr>,
+    ) -> Self {
         let sockets = Some(socket).filter(|path| !path.is_empty());
         let sockets = sockets.map(|path| match std::path::absolute(path) {
             Ok(path) => path.display().to_string(),
@@ -69,6 +76,7 @@ impl Running {
         Self {
             pid: std::process::id(),
             listens: addresses.iter().map(ToString::to_string).chain(sockets).collect(),
+            secure: secure.iter().map(ToString::to_string).collect(),
             page: page.map(|address| address.to_string()),
         }
     }
@@ -80,8 +88,9 @@ impl Running {
     /// The file cannot be written.
     pub fn write(&self, mut file: &File) -> io::Result<()> {
         let listens: String = self.listens.iter().map(|address| format!("listens {address}\n")).collect();
+        let secure: String = self.secure.iter().map(|address| format!("secure {address}\n")).collect();
         let page = self.page.as_ref().map(|address| format!("page {address}\n")).unwrap_or_default();
-        let text = format!("pid {}\n{listens}{page}", self.pid);
+        let text = format!("pid {}\n{listens}{secure}{page}", self.pid);
         file.seek(SeekFrom::Start(0))?;
         file.write_all(text.as_bytes())?;
         file.set_len(text.len() as u64)
@@ -107,6 +116,7 @@ impl Running {
             match line.split_once(' ')? {
                 ("pid", pid) => running.pid = pid.parse().ok()?,
                 ("listens", address) => running.listens.push(address.to_owned()),
+                ("secure", address) => running.secure.push(address.to_owned()),
                 ("page", address) => running.page = Some(address.to_owned()),
                 // What a later version says besides.
                 _ => {}
@@ -115,9 +125,12 @@ impl Running {
         (running.pid > 0).then_some(running)
     }
 
-    /// Where it can be reached from this machine, sockets first: who may use one needs no network.
+    /// Where it can be reached from this machine, with TLS or without; sockets first: who may use one needs no network.
     #[must_use]
-    pub fn reachable(&self) -> Vec<String> {
+    pub fn reachable(&self, is_secure: bool) -> Vec<String> {
+        if is_secure {
+            return self.secure.iter().map(|text| text.parse().map_or_else(|_| text.clone(), local)).collect();
+        }
         let (sockets, addresses): (Vec<&String>, Vec<&String>) =
             self.listens.iter().partition(|address| address.contains('/'));
         let addresses = addresses.into_iter().map(|text| text.parse().map_or_else(|_| text.clone(), local));
@@ -159,13 +172,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Running::find(dir.path()).unwrap(), None);
         let file = lock(dir.path()).unwrap();
-        let addresses = ["0.0.0.0:6379".parse().unwrap(), "[::]:6379".parse().unwrap()];
+        let addresses = (
+            vec!["0.0.0.0:6379".parse().unwrap(), "[::]:6379".parse().unwrap()],
+            vec!["0.0.0.0:6390".parse().unwrap()],
+        );
         let running = Running::here(&addresses, "/run/a.sock", Some("127.0.0.1:8379".parse().unwrap()));
         running.write(&file).unwrap();
         assert!(lock(dir.path()).is_err(), "it is taken");
         assert_eq!(Running::find(dir.path()).unwrap(), Some(running.clone()), "and nothing of it is lost by that");
-        assert_eq!(running.reachable(), ["/run/a.sock", "127.0.0.1:6379", "[::1]:6379"]);
-        let less = Running { listens: Vec::new(), page: None, ..running };
+        assert_eq!(running.reachable(false), ["/run/a.sock", "127.0.0.1:6379", "[::1]:6379"]);
+        assert_eq!(running.reachable(true), ["127.0.0.1:6390"]);
+        let less = Running { listens: Vec::new(), secure: Vec::new(), page: None, ..running };
         less.write(&file).unwrap();
         assert_eq!(Running::find(dir.path()).unwrap(), Some(less));
         drop(file);

@@ -1,6 +1,6 @@
 //! A shard's sockets, and how other clients are served while a script is busy.
 
-use std::{cell::Cell, io, net::SocketAddr, rc::Rc, time::Duration};
+use std::{cell::Cell, collections::VecDeque, io, rc::Rc, time::Duration};
 
 use commands::{Server, SessionId, session::Close};
 use keyspace::Millis;
@@ -12,8 +12,9 @@ use crate::{
     clock,
     connection::{Connection, Holds, ReadOutcome},
     lanes::{Event as LaneEvent, Lanes},
-    listener::{Listener, Stream},
+    listener::{Listener, Place, Stream},
     messages,
+    secure::CurrentSecurity,
     signals::Signals,
 };
 
@@ -30,11 +31,26 @@ const READS_WHILE_BUSY: usize = 4;
 /// Events of one look while a script is busy.
 const BUSY_EVENTS_MAX: usize = 128;
 
+/// How long a client may take to agree on TLS.
+const HANDSHAKE_MS: Millis = 10_000;
+
+/// Why a client is not let in, and what it is told.
+enum Refusal {
+    /// There are as many as there may be.
+    TooMany(&'static str),
+    /// It is not of this machine, and there is no password.
+    Protected(&'static str),
+}
+
 /// All sockets of a shard.
 pub struct Sockets {
     pub poll: Poll,
     /// By the number in their tokens; closed ones leave their place empty.
     listeners: Vec<Option<Listener>>,
+    /// What clients speak TLS with.
+    security: CurrentSecurity,
+    /// When handshakes are to be done, the first one first.
+    handshakes: VecDeque<(Millis, SessionId)>,
     pub signals: Signals,
     /// Connections that the loop itself reads and writes.
     pub connections: Slab<Connection>,
@@ -62,7 +78,7 @@ impl Sockets {
     /// Those of a shard without clients.
     pub fn new(
         poll: Poll,
-        mut listeners: Vec<Listener>,
+        (mut listeners, security): (Vec<Listener>, CurrentSecurity),
         signals: Signals,
         lanes: Option<Box<Lanes>>,
         is_settled: Rc<Cell<bool>>,
@@ -73,6 +89,8 @@ impl Sockets {
         Ok(Self {
             poll,
             listeners: listeners.into_iter().map(Some).collect(),
+            security,
+            handshakes: VecDeque::new(),
             signals,
             connections: Slab::new(),
             lanes,
@@ -96,13 +114,20 @@ impl Sockets {
     }
 
     /// Takes over new listeners and closes those whose addresses are not wanted any more.
-    pub fn listen_elsewhere(&mut self, opened: Vec<Listener>, wanted: &[SocketAddr]) -> io::Result<()> {
-        for place in &mut self.listeners {
-            let address = place.as_ref().and_then(Listener::address);
-            if address.is_some_and(|address| !wanted.contains(&address))
-                && let Some(mut closed) = place.take()
-            {
-                let _ = self.poll.registry().deregister(&mut closed);
+    pub fn listen_elsewhere(&mut self, opened: Vec<Listener>, wanted: &[Place]) -> io::Result<()> {
+        for listener in &mut self.listeners {
+            let Some(place) = listener.as_ref().and_then(Listener::place) else { continue };
+            match wanted.iter().find(|wanted| wanted.address == place.address) {
+                Some(wanted) => {
+                    if let Some(listener) = listener {
+                        listener.speak(wanted.transport);
+                    }
+                }
+                None => {
+                    if let Some(mut closed) = listener.take() {
+                        let _ = self.poll.registry().deregister(&mut closed);
+                    }
+                }
             }
         }
         for mut listener in opened {
@@ -119,23 +144,32 @@ impl Sockets {
     /// Lets new clients in.
     pub fn accept(&mut self, index: usize, server: &mut Server, now: Millis) {
         while let Some(Some(listener)) = self.listeners.get(index) {
-            match listener.accept() {
+            match listener.accept(&self.security) {
                 Ok(accepted) => {
                     let mut stream = accepted.stream;
                     if let Some(refusal) = self.refusal(server, accepted.is_local) {
                         server.statistics_mut().refused_connections += 1;
-                        // What does not fit into the socket's buffer is of no use to anybody.
-                        let _ = io::Write::write(&mut stream, refusal.as_bytes());
-                        continue;
+                        match (&mut stream, refusal) {
+                            // It can be told so once TLS is agreed on; one too many is not even let come so far, as in Redis.
+                            (Stream::Secure(client), Refusal::Protected(text)) => client.refuse(text),
+                            (Stream::Secure(_), Refusal::TooMany(_)) => continue,
+                            (_, Refusal::Protected(text) | Refusal::TooMany(text)) => {
+                                // What does not fit into the socket's buffer is of no use to anybody.
+                                let _ = io::Write::write(&mut stream, text.as_bytes());
+                                continue;
+                            }
+                        }
                     }
-                    if let Stream::Tcp(stream) = &stream {
+                    if let Some(stream) = stream.tcp() {
                         keep_alive(server, stream);
                     }
+                    let is_secure = matches!(stream, Stream::Secure(_));
                     let own = self.connections.len();
                     if let Some(lanes) = self.lanes.as_mut().filter(|lanes| lanes.takes_next(own)) {
                         let session = server.connect(accepted.address, accepted.local_address, now);
                         server.set_descriptor(session, stream.descriptor());
                         lanes.open(session, stream);
+                        self.await_handshake(is_secure, session, now);
                         continue;
                     }
                     let entry = self.connections.vacant_entry();
@@ -148,9 +182,35 @@ impl Sockets {
                     server.set_descriptor(session, stream.descriptor());
                     self.tokens.insert(session, token.0);
                     entry.insert(Connection::new(stream, session));
+                    self.await_handshake(is_secure, session, now);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return,
+            }
+        }
+    }
+
+    fn await_handshake(&mut self, is_secure: bool, session: SessionId, now: Millis) {
+        if is_secure {
+            self.handshakes.push_back((now + HANDSHAKE_MS, session));
+        }
+    }
+
+    /// Closes clients that have not agreed on TLS in time.
+    pub fn end_late_handshakes(&mut self, server: &mut Server, now: Millis) {
+        while let Some((_, session)) = self.handshakes.pop_front_if(|(due, _)| *due <= now) {
+            match self.tokens.get(&session).copied() {
+                Some(token) => {
+                    let connection = self.connections.get_mut(token);
+                    if connection.is_some_and(|connection| connection.stream().gives_up_handshake()) {
+                        self.close(token, server);
+                    }
+                }
+                None => {
+                    if let Some(lanes) = &mut self.lanes {
+                        lanes.end_handshake(session);
+                    }
+                }
             }
         }
     }
@@ -189,18 +249,18 @@ impl Sockets {
     }
 
     /// Why a client is not let in.
-    fn refusal(&self, server: &Server, is_local: bool) -> Option<&'static str> {
+    fn refusal(&self, server: &Server, is_local: bool) -> Option<Refusal> {
         let settings = server.settings();
         let count = self.connections.len() + self.lanes.as_ref().map_or(0, |lanes| lanes.len());
         if count as i64 >= settings.maxclients.0 {
-            return Some("-ERR max number of clients reached\r\n");
+            return Some(Refusal::TooMany("-ERR max number of clients reached\r\n"));
         }
         let is_open = server.lets_anybody_in() && settings.protected_mode.0;
-        (is_open && !is_local).then_some(
+        (is_open && !is_local).then_some(Refusal::Protected(
             "-DENIED Tidegate is running in protected mode because protected mode is enabled and no password is set for the \
              default user. In this mode connections are only accepted from the loopback interface. Set a password \
              (requirepass), or send CONFIG SET protected-mode no from the loopback interface.\r\n",
-        )
+        ))
     }
 
     /// Sends what there is to send to a session's client.
@@ -304,7 +364,9 @@ impl Sockets {
                             self.writable.push(session);
                         }
                     }
-                    if event.is_readable() || event.is_read_closed() {
+                    let goes_on =
+                        event.is_writable() && self.connections.get_mut(token).is_some_and(Connection::has_unsent);
+                    if event.is_readable() || event.is_read_closed() || goes_on {
                         self.serve_one_while_busy(token, server, now);
                     }
                 }

@@ -20,7 +20,7 @@ use store::{
 };
 
 use super::{CommandError, WhichArguments, ask, at, get, group_backup};
-use crate::backup_command::archive;
+use crate::{access::OwnedAccess, backup_command::archive};
 
 /// The version of the description.
 const VERSION: u32 = 1;
@@ -286,9 +286,8 @@ fn play(
     };
     export::export_to_file(&dir, &options, &file).map_err(CommandError::backup)?;
     fs::remove_dir_all(&dir).map_err(|source| CommandError::WorkFile { path: dir.clone(), source })?;
-    let password = std::env::var("REDISCLI_AUTH").ok();
-    let import =
-        Import { path: &file, to: into, password: password.as_deref(), replace: arguments.replace || !is_first };
+    let access = OwnedAccess::by_password();
+    let import = Import { path: &file, to: into, access: access.as_ref(), replace: arguments.replace || !is_first };
     let imported = import::import(&import).map_err(CommandError::backup)?;
     fs::remove_file(&file).map_err(|source| CommandError::WorkFile { path: file.clone(), source })?;
     if imported.refused > 0 {

@@ -14,6 +14,7 @@ use store::{
 };
 
 use super::{CommandError, WhichArguments, at};
+use crate::access::OwnedAccess;
 
 /// How long an agent may take for a short answer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -61,8 +62,7 @@ pub fn master_folder(which: &WhichArguments, status: &Value, group: &Value) -> R
         return Ok(MasterFolder::Host { server: master.to_owned(), api, token });
     }
     // No agent has started it.
-    let password = std::env::var("REDISCLI_AUTH").ok();
-    let dir = backup::folder_of(master, password.as_deref()).map_err(CommandError::backup)?;
+    let dir = backup::folder_of(master, OwnedAccess::by_password().as_ref()).map_err(CommandError::backup)?;
     if dir.is_dir() {
         return Ok(MasterFolder::Here(dir));
     }

@@ -143,7 +143,7 @@ mod tests {
         let mut settings = Settings::default();
         let mut included = Vec::new();
         let problems = read(
-            "# a comment\nport 7000\nrequirepass \"two words\"\n\nmaxmemry 1gb\nappendonly perhaps\ninclude other.conf\ntimeout\nsave 900 1\nreplicaof host 6379\ntls-port 0\nsave 60 5\ncluster-enabled no\ntls-port 7001\n",
+            "# a comment\nport 7000\nrequirepass \"two words\"\n\nmaxmemry 1gb\nappendonly perhaps\ninclude other.conf\ntimeout\nsave 900 1\nreplicaof host 6379\nreplica-read-only yes\nsave 60 5\ncluster-enabled no\nreplica-read-only no\n",
             &mut settings,
             |_| None,
             &mut |path, _| {
@@ -160,7 +160,10 @@ mod tests {
                 (5, "there is no setting 'maxmemry'; did you mean 'maxmemory'?"),
                 (6, "'appendonly': argument must be 'yes' or 'no'"),
                 (8, "'timeout': wrong number of arguments; it needs a value"),
-                (14, "'tls-port' is not there yet: TLS is not there yet; a proxy in front may speak it"),
+                (
+                    14,
+                    "'replica-read-only' is not there yet: a replica's log is the same as its master's, so only the master may write to it"
+                ),
             ]
         );
         assert_eq!((settings.port.0, settings.requirepass.0.as_slice()), (7000, b"two words".as_slice()));

@@ -5,6 +5,7 @@ use keyspace::{Failure, glob};
 use crate::{
     Context,
     config::{self, Change, SETTINGS, Settings, State},
+    host::{ListenTrouble, TlsChange},
     server::{Command, Request},
     table::{Categories, Flags},
 };
@@ -171,6 +172,33 @@ fn check_cluster(context: &Context<'_>, names: &[&'static str]) -> Result<(), Fa
     }
 }
 
+/// Has the process listen as the settings say, and show the certificates that they name.
+fn listen(context: &mut Context<'_>, settings: &Settings, names: &[&'static str]) -> Result<(), Failure> {
+    let is_tls = |name: &&str| name.starts_with("tls-") && *name != "tls-port";
+    let is_address = |name: &&str| matches!(*name, "port" | "bind" | "tls-port");
+    if !names.iter().any(|name| is_tls(name) || is_address(name)) {
+        return Ok(());
+    }
+    let tls = if names.iter().any(is_tls) { TlsChange::Some } else { TlsChange::None };
+    let failed = |trouble| {
+        let wanted = |name: &&&'static str| match trouble {
+            ListenTrouble::Address => is_address(name),
+            ListenTrouble::Tls => is_tls(name),
+        };
+        let name = names.iter().find(wanted).or_else(|| names.iter().find(|name| is_address(name)));
+        let name = name.copied().unwrap_or_default();
+        let reason = match (trouble, name) {
+            (ListenTrouble::Tls, _) => "Unable to update TLS configuration. Check server logs.",
+            (ListenTrouble::Address, "bind") => "Failed to bind to specified addresses.",
+            (ListenTrouble::Address, _) => "Unable to listen on this port. Check server logs.",
+        };
+        Failure::owned(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
+    };
+    context.shared.host.listen(settings, tls).map_err(failed)?;
+    context.shared.outbox.push(Request::Listen);
+    Ok(())
+}
+
 fn set(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = context.words.from(2);
     if !words.len().is_multiple_of(2) {
@@ -191,16 +219,7 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
             ))
         })?;
     }
-    if let Some(name) = ["port", "bind"].into_iter().find(|name| names.contains(name)) {
-        context.shared.host.listen(&settings).map_err(|_| {
-            let reason = match name {
-                "port" => "Unable to listen on this port. Check server logs.",
-                _ => "Failed to bind to specified addresses.",
-            };
-            Failure::owned(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
-        })?;
-        context.shared.outbox.push(Request::Listen);
-    }
+    listen(context, &settings, &names)?;
     // The next command sees keys as the policy has them.
     context.keys.space().usage.by_frequency = settings.maxmemory_policy.is_by_frequency();
     context.shared.slow.log.keep(usize::try_from(settings.slowlog_max_len.0).unwrap_or(usize::MAX));

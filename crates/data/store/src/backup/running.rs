@@ -2,7 +2,11 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::{StoreError, client::Client, running::is_served};
+use crate::{
+    StoreError,
+    client::{Access, Client},
+    running::is_served,
+};
 
 /// How long it may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -12,9 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 ///
 /// It does not answer, or its folder is not here.
-pub fn folder_of(address: &str, password: Option<&str>) -> Result<PathBuf, StoreError> {
+pub fn folder_of(address: &str, access: Access<'_>) -> Result<PathBuf, StoreError> {
     let refused = |reason: String| StoreError::NotAsked { address: address.to_owned(), reason };
-    let asked = Client::connect(address, password, PATIENCE).and_then(|mut client| client.setting("dir"));
+    let asked = Client::connect(address, access, PATIENCE).and_then(|mut client| client.setting("dir"));
     let dir = asked.map_err(|error| refused(error.to_string()))?.unwrap_or_default();
     if dir.is_empty() {
         return Err(refused("it has no folder (--dir), so all of its data is in memory".into()));

@@ -34,7 +34,8 @@ impl EventLoop {
                 if event.is_writable() && std::mem::take(&mut connection.write_blocked) && !connection.holds.any() {
                     self.shard.ready.push(connection.session);
                 }
-                if event.is_readable() || event.is_read_closed() {
+                let goes_on = event.is_writable() && connection.has_unsent();
+                if event.is_readable() || event.is_read_closed() || goes_on {
                     connection.sends_no_more |= event.is_read_closed();
                     if connection.holds.any() {
                         connection.read_pending = true;

@@ -25,6 +25,7 @@ use super::EventLoop;
 impl EventLoop {
     /// What is looked at now and then: figures for those who ask, and settings that the process follows.
     pub(super) fn look_around(&mut self, now: Millis) {
+        self.sockets.borrow_mut().end_late_handshakes(&mut self.shard.server, now);
         self.shard.measure_memory(now);
         let server = &mut self.shard.server;
         messages::set_level(server.settings().loglevel);
@@ -67,10 +68,13 @@ impl EventLoop {
                 messages::notice("Shutdown manually aborted");
             }
             Request::Reload => self.reload(now)?,
-            Request::Migrate(migration) => match &mut self.migrations {
-                Some(migrations) => migrations.send(migration),
-                none => none.insert(Migrations::start(waker())?).send(migration),
-            },
+            Request::Migrate(migration) => {
+                let peer = self.security.of_migration(self.shard.server.settings());
+                match &mut self.migrations {
+                    Some(migrations) => migrations.send(migration, peer),
+                    none => none.insert(Migrations::start(waker())?).send(migration, peer),
+                }
+            }
             Request::AskAgent(request) => {
                 let link = self.agent_link.get_or_insert_with(|| AgentLink::new(waker()));
                 link.send(request, self.shard.server.settings());
@@ -95,6 +99,9 @@ impl EventLoop {
     /// Listens where a command has opened sockets.
     fn listen_elsewhere(&mut self) -> Result<(), StoreError> {
         let mut listening = self.listening.borrow_mut();
+        if let Some(next) = listening.next_security.take() {
+            self.security.set(next.0);
+        }
         if let Some((opened, wanted)) = listening.next.take() {
             self.sockets.borrow_mut().listen_elsewhere(opened, &wanted)?;
             listening.open = wanted;
@@ -120,7 +127,8 @@ impl EventLoop {
             self.shard.server.finish_forward(forward.number, Err(reason.into()));
             return Ok(());
         };
-        let upstream = Upstream::new((master.host.clone(), master.port), server.settings());
+        let peer = self.security.of_replication(server.settings());
+        let upstream = Upstream::new((master.host.clone(), master.port), server.settings(), peer);
         let new = || Forwarder::new(upstream.clone(), Arc::clone(&self.waker));
         let forwarder = self.forwarder.get_or_insert_with(new);
         forwarder.set_upstream(upstream);

@@ -16,6 +16,7 @@ use std::{
 };
 
 use self::{rdb::Entry, source::Source, target::Target};
+use crate::client::Access;
 
 /// What files are read in.
 const BUFFER: usize = 1 << 20;
@@ -81,8 +82,8 @@ pub struct Import<'a> {
     pub path: &'a Path,
     /// The store: HOST:PORT, or the path of its socket.
     pub to: &'a str,
-    /// Its password.
-    pub password: Option<&'a str>,
+    /// How it lets one in.
+    pub access: Access<'a>,
     /// The store may have keys; those of the same names are replaced.
     pub replace: bool,
 }
@@ -126,7 +127,7 @@ pub fn import(import: &Import<'_>) -> Result<Imported, ImportError> {
         untils.push(checking.until);
     }
     let lost = |source| ImportError::Store { address: import.to.to_owned(), source };
-    let mut target = Target::connect(import.to, import.password).map_err(lost)?;
+    let mut target = Target::connect(import.to, import.access).map_err(lost)?;
     if !import.replace && target.has_keys().map_err(lost)? {
         return Err(ImportError::NotEmpty(import.to.to_owned()));
     }

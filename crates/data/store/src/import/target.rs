@@ -10,8 +10,12 @@ use std::{
 
 use resp::{ReplyLimits, ReplyParser, ReplyProgress, Value};
 
+use crate::{client::Access, secure::Outgoing};
+
 /// A store that is slow may wait for its disk; one that says nothing for so long has gone.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// How long it may take to agree on TLS.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 /// So much is sent before replies are read.
 const BATCH_BYTES: usize = 1 << 20;
 const BATCH_COMMANDS: usize = 1000;
@@ -64,8 +68,17 @@ impl Target {
     /// # Errors
     ///
     /// Nobody listens there, or the password is wrong.
-    pub fn connect(address: &str, password: Option<&str>) -> io::Result<Self> {
-        Self::connect_as(address, password.map(|password| (None, password)))
+    pub fn connect(address: &str, access: Access<'_>) -> io::Result<Self> {
+        let login = access.password.map(|password| (None, password));
+        match access.peer.filter(|_| !address.contains('/')) {
+            None => Self::connect_as(address, login),
+            Some(peer) => {
+                let stream = Outgoing::over(TcpStream::connect(address)?, CONNECT_PATIENCE, Some(peer))?;
+                let socket = stream.socket();
+                socket.set_read_timeout(Some(PATIENCE)).and_then(|()| socket.set_write_timeout(Some(PATIENCE)))?;
+                Self::greet(Box::new(stream), login)
+            }
+        }
     }
 
     /// The same as a user.

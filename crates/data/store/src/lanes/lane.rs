@@ -124,7 +124,8 @@ impl Lane {
         if event.is_writable() && std::mem::take(&mut client.blocked) {
             write_pending(session, client, &mut self.told);
         }
-        if event.is_readable() || event.is_read_closed() {
+        let goes_on = event.is_writable() && client.stream.has_unsent();
+        if event.is_readable() || event.is_read_closed() || goes_on {
             client.sends_no_more |= event.is_read_closed();
             self.read(session);
         }
@@ -148,17 +149,29 @@ impl Lane {
                     return self.told.push(session, Told::Ended, b"");
                 }
                 Ok(len) => {
+                    let is_first = client.batch == 0;
+                    if is_first && client.stream.is_strange(self.scratch.get(..len).unwrap_or_default()) {
+                        return end(session, client, &mut self.told);
+                    }
                     self.told.push(session, Told::Input(len), self.scratch.get(..len).unwrap_or_default());
                     self.on_their_way += len;
                     client.batch = self.left + 1;
                     // One that does not fill the buffer has taken all there was, and the next event is waited for.
-                    if len == self.scratch.len() || client.sends_no_more {
+                    if len == self.scratch.len() || client.sends_no_more || client.stream.may_read() {
                         client.listed = true;
                         self.later.push(session);
                     }
                     return;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if client.sends_no_more {
+                        // A part of a record came with the end, which is still to be met.
+                        client.listed = true;
+                        self.later.push(session);
+                        self.look_again = true;
+                    }
+                    return;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return end(session, client, &mut self.told),
             }
@@ -237,6 +250,13 @@ impl Lane {
                         if client.pending.is_empty() {
                             end(session, client, &mut self.told);
                         }
+                    }
+                }
+                Order::EndHandshake => {
+                    if let Some(client) = self.clients.get_mut(&session)
+                        && client.stream.gives_up_handshake()
+                    {
+                        end(session, client, &mut self.told);
                     }
                 }
                 Order::Stop => {

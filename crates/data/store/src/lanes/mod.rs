@@ -78,6 +78,8 @@ enum Order {
     Release,
     /// It is to be closed when it has been sent all that was given.
     CloseAfterOutput,
+    /// It is to be closed if it has not agreed on TLS yet.
+    EndHandshake,
     /// No more is to be read of it.
     Stop,
     /// It may be read again.
@@ -388,6 +390,14 @@ impl Lanes {
             lane.outbox.push(session, Order::Close, b"");
         }
         server.disconnect(session);
+    }
+
+    /// Has a client closed that has not agreed on TLS yet.
+    pub fn end_handshake(&mut self, session: SessionId) {
+        let lane = self.remotes.get(&session).and_then(|remote| self.lanes.get_mut(remote.lane));
+        if let Some(lane) = lane {
+            lane.outbox.push(session, Order::EndHandshake, b"");
+        }
     }
 
     /// Has a lane give a client's socket back, whose session stays; [`take_released`](Self::take_released) has it in a while. Whether

@@ -9,6 +9,8 @@ use std::{
 use replication::{parting::Histories, replica::LinkOptions};
 use resp::{ReplyLimits, ReplyParser, ReplyProgress, Value};
 
+use crate::secure::{Outgoing, Peer};
+
 /// How long an answer is waited for. The master is sending all its keys meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest answer.
@@ -42,15 +44,14 @@ pub enum AskError {
 /// # Errors
 ///
 /// It does not say so.
-pub fn histories(stream: &TcpStream, options: &LinkOptions) -> Result<Histories, AskError> {
-    let text = info(stream, options)?;
+pub fn histories(stream: &TcpStream, peer: Option<&Peer>, options: &LinkOptions) -> Result<Histories, AskError> {
+    let text = info(stream, peer, options)?;
     Histories::in_info(&text).ok_or(AskError::NoHistories)
 }
 
-fn info(stream: &TcpStream, options: &LinkOptions) -> Result<String, AskError> {
+fn info(stream: &TcpStream, peer: Option<&Peer>, options: &LinkOptions) -> Result<String, AskError> {
     let address = stream.peer_addr()?;
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut stream = Outgoing::connect(&address, PATIENCE, peer)?;
     let mut request = Vec::new();
     if let Some(password) = &options.password {
         let words = [Some(b"AUTH".as_slice()), options.user.as_deref(), Some(password)];

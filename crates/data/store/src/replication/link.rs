@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, BufRead, Read, Write as _},
-    net::{SocketAddr, TcpStream, ToSocketAddrs as _},
+    net::{SocketAddr, ToSocketAddrs as _},
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
@@ -28,7 +28,10 @@ use rustix::{
 };
 use shard::chain;
 
-use crate::{clock, messages};
+use crate::{
+    clock, messages,
+    secure::{Outgoing, Peer},
+};
 
 use super::{
     ask,
@@ -89,6 +92,8 @@ impl Shared {
 /// What the thread is to do.
 pub struct Task {
     pub address: (String, u16),
+    /// How TLS is spoken with the master, if it is.
+    pub peer: Option<Peer>,
     pub options: LinkOptions,
     pub position: Position,
     /// The histories that the own log tells.
@@ -203,13 +208,14 @@ fn run(task: Task, shared: &Arc<Shared>, to_loop: &SyncSender<FromLink>) -> Resu
     let now = clock::now();
     let timeout = Duration::from_millis(task.options.timeout_ms.unsigned_abs());
     let mut link = Link::new(task.options.clone(), task.position, now);
-    let stream = connect(&task.address, timeout)?;
-    stream.set_nonblocking(true)?;
-    stream.set_nodelay(true)?;
+    let stream = connect(&task.address, timeout, task.peer.as_ref())?;
+    let socket = stream.socket();
+    socket.set_nonblocking(true)?;
     link.handle_connected(clock::now());
-    let socket = stream.peer_addr().ok().zip(stream.local_addr().ok());
+    let number = socket.as_raw_fd();
+    let addresses = socket.peer_addr().ok().zip(socket.local_addr().ok());
     let driver = Driver {
-        socket: socket.map(|(peer, own)| (peer, own, stream.as_raw_fd())),
+        socket: addresses.map(|(peer, own)| (peer, own, number)),
         stream,
         link,
         shared,
@@ -222,10 +228,10 @@ fn run(task: Task, shared: &Arc<Shared>, to_loop: &SyncSender<FromLink>) -> Resu
     driver.run()
 }
 
-fn connect((host, port): &(String, u16), timeout: Duration) -> io::Result<TcpStream> {
+fn connect((host, port): &(String, u16), timeout: Duration, peer: Option<&Peer>) -> io::Result<Outgoing> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in (host.as_str(), *port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, timeout) {
+        match Outgoing::connect(&address, timeout, peer) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }
@@ -235,7 +241,7 @@ fn connect((host, port): &(String, u16), timeout: Duration) -> io::Result<TcpStr
 
 /// The link with its socket.
 struct Driver<'a> {
-    stream: TcpStream,
+    stream: Outgoing,
     link: Link,
     shared: &'a Arc<Shared>,
     to_loop: &'a SyncSender<FromLink>,
@@ -289,7 +295,7 @@ impl Driver<'_> {
     /// Where the own log has parted from the master's, if it goes on behind that.
     fn parted(&self, position: Position) -> Parting {
         let own = &self.task.histories;
-        let theirs = match ask::histories(&self.stream, &self.task.options) {
+        let theirs = match ask::histories(self.stream.socket(), self.task.peer.as_ref(), &self.task.options) {
             // What it has written since may be as long as what it has lost.
             Ok(theirs) => theirs.no_later_than(position.offset, own),
             Err(reason) => {
@@ -332,13 +338,15 @@ impl Driver<'_> {
         wanted.set(PollFlags::IN, reads);
         wanted.set(PollFlags::OUT, !self.unsent.is_empty());
         let mut ready = [PollFd::new(&self.stream, wanted), PollFd::new(&self.shared.wake, PollFlags::IN)];
-        let patience = Timespec { tv_sec: 0, tv_nsec: TURN.subsec_nanos().into() };
+        // What came with a record that was not read whole is told by nobody.
+        let is_there = reads && self.stream.may_read();
+        let patience = Timespec { tv_sec: 0, tv_nsec: if is_there { 0 } else { TURN.subsec_nanos().into() } };
         match poll(&mut ready, Some(&patience)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(io::Error::from(error).into()),
         }
         let [stream, wake] = &ready;
-        let (has_come, is_woken) = (!stream.revents().is_empty(), !wake.revents().is_empty());
+        let (has_come, is_woken) = (!stream.revents().is_empty() || is_there, !wake.revents().is_empty());
         if is_woken {
             let _ = rustix::io::read(&self.shared.wake, &mut [0; 8]);
         }

@@ -43,6 +43,7 @@ use crate::{
     followers, messages,
     opening::{self, Shard},
     role,
+    secure::CurrentSecurity,
     sockets::Sockets,
 };
 
@@ -60,6 +61,7 @@ const APPLIED_MAX: usize = 4 << 20;
 /// The replication of a shard.
 pub struct Replicator {
     waker: Arc<Waker>,
+    security: CurrentSecurity,
     /// What commands have asked for.
     asked: Vec<Request>,
     /// What follows the master; nothing on a master, or before the next try.
@@ -74,10 +76,11 @@ pub struct Replicator {
 
 impl Replicator {
     /// Of a shard without a master and without replicas.
-    pub fn new(waker: Arc<Waker>) -> Self {
+    pub fn new(waker: Arc<Waker>, security: CurrentSecurity) -> Self {
         Self {
             replicas: Replicas::new(Arc::clone(&waker)),
             waker,
+            security,
             asked: Vec::new(),
             link: None,
             conductor: Conductor::default(),
@@ -377,6 +380,7 @@ impl Replicator {
         options.hands_over = server.replication().failover.is_some();
         self.link = Some(LinkThread::start(link::Task {
             address,
+            peer: self.security.of_replication(settings),
             options,
             position,
             histories,
@@ -491,8 +495,10 @@ fn apply(shard: &mut Shard, piece: &replication::cut::Piece, now: Millis) -> Res
 
 fn options(settings: &Settings) -> LinkOptions {
     let said = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let port = match (settings.replica_announce_port.0, settings.port.0) {
-        (0, own) => own,
+    // Replicas of one master are reached as that is.
+    let port = match (settings.replica_announce_port.0, settings.tls_port.0) {
+        (0, own) if settings.tls_replication.0 && own != 0 => own,
+        (0, _) => settings.port.0,
         (announced, _) => announced,
     };
     LinkOptions {

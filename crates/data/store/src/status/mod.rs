@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value};
 
 use crate::{
-    client::Client,
+    client::{Access, Client},
     error::chain,
     folder::ShardFolder,
     running::{Running, disk_bytes, is_served},
@@ -46,6 +46,12 @@ pub enum StatusError {
     /// Whoever serves it does not say where it listens.
     #[error("the store on {} does not say where it listens: name its --port or --socket", .0.display())]
     Silent(PathBuf),
+    /// It listens where TLS is spoken, and nowhere else.
+    #[error(
+        "the store on {} speaks TLS alone: say --tls with --cacert, and --cert and --key unless `tls-auth-clients` lets clients in \
+         without", .0.display()
+    )]
+    SecureAlone(PathBuf),
     /// Nobody answers, or with an error.
     #[error("the store at {address}: {reason}")]
     Address {
@@ -167,8 +173,8 @@ impl Status {
     /// # Errors
     ///
     /// None runs there, or it does not answer.
-    pub fn of(which: &Which, password: Option<&str>) -> Result<Self, StatusError> {
-        let (address, mut client, running) = connect(which, password)?;
+    pub fn of(which: &Which, access: Access<'_>) -> Result<Self, StatusError> {
+        let (address, mut client, running) = connect(which, access)?;
         let failed = |error: io::Error| StatusError::Address { address: address.clone(), reason: error.to_string() };
         let info = Info::parse(&client.ask_text(&["INFO", "everything"]).map_err(failed)?);
         let slow = client.ask(&["SLOWLOG", "LEN"]).ok().and_then(|value| match value {
@@ -196,6 +202,7 @@ impl Status {
         }
         if let Some(running) = &self.running {
             fields.insert("listens".into(), running.listens.clone().into());
+            fields.insert("listens_tls".into(), running.secure.clone().into());
             fields.insert("page".into(), running.page.clone().into());
         }
         if let Some((tables, log)) = self.disk {
@@ -208,17 +215,21 @@ impl Status {
 }
 
 /// Connects to a store, by the first of its addresses that answers.
-fn connect(which: &Which, password: Option<&str>) -> Result<(String, Client, Option<Running>), StatusError> {
+fn connect(which: &Which, access: Access<'_>) -> Result<(String, Client, Option<Running>), StatusError> {
     let (addresses, running) = match which {
         Which::Address(address) => (vec![address.clone()], None),
         Which::Folder(dir) => {
             let running = find(dir)?;
-            (running.reachable(), Some(running))
+            let addresses = running.reachable(access.peer.is_some());
+            if addresses.is_empty() && access.peer.is_none() && !running.secure.is_empty() {
+                return Err(StatusError::SecureAlone(dir.clone()));
+            }
+            (addresses, Some(running))
         }
     };
     let mut reasons = Vec::new();
     for address in addresses {
-        match Client::connect(&address, password, PATIENCE) {
+        match Client::connect(&address, access, PATIENCE) {
             Ok(client) => return Ok((address, client, running)),
             Err(error) => reasons.push((address, error)),
         }
@@ -249,7 +260,7 @@ fn find(dir: &Path) -> Result<Running, StatusError> {
 /// # Errors
 ///
 /// None runs there, it may not be told, or it does not end.
-pub fn stop(which: &Which, password: Option<&str>) -> Result<String, StatusError> {
+pub fn stop(which: &Which, access: Access<'_>) -> Result<String, StatusError> {
     match which {
         Which::Folder(dir) => {
             let pid = find(dir)?.pid;
@@ -261,10 +272,10 @@ pub fn stop(which: &Which, password: Option<&str>) -> Result<String, StatusError
             Ok(format!("the store on {} (process {pid}) has ended", dir.display()))
         }
         Which::Address(address) => {
-            let status = Status::of(which, password)?;
+            let status = Status::of(which, access)?;
             let failed =
                 |error: io::Error| StatusError::Address { address: address.clone(), reason: error.to_string() };
-            let mut client = Client::connect(address, password, END_PATIENCE).map_err(failed)?;
+            let mut client = Client::connect(address, access, END_PATIENCE).map_err(failed)?;
             match client.ask(&["SHUTDOWN"]) {
                 // Whoever ends closes the connection and says nothing more.
                 Err(error) if is_end(error.kind()) => {}

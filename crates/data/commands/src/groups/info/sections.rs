@@ -83,7 +83,7 @@ fn server(context: &mut Context<'_>, text: &mut String) {
     field(text, "process_id", process.id);
     field(text, "process_supervised", process.supervised);
     field(text, "run_id", &process.run_id);
-    field(text, "tcp_port", settings.port.0);
+    field(text, "tcp_port", if settings.port.0 == 0 { settings.tls_port.0 } else { settings.port.0 });
     field(text, "server_time_usec", super::now_us(context));
     field(text, "uptime_in_seconds", uptime);
     field(text, "uptime_in_days", uptime / 86400);
