@@ -200,6 +200,7 @@ fn add(scope: &mut Scope<'_>, line: &Line, index: usize, names: &[String]) -> Re
         if let Some(message) = missing::agent_port(&draft.server) {
             return Err(Problem::new(message).expected("'agent-port <port>'"));
         }
+        warn_of_protocols_without_tls(scope, line, index, &draft);
         draft.server.tls = tls::server::finish(scope, &draft)?;
         Ok(())
     });
@@ -217,6 +218,18 @@ fn add(scope: &mut Scope<'_>, line: &Line, index: usize, names: &[String]) -> Re
         proxy.proxy.servers.push(Server { name: name.as_str().into(), ..draft.server.clone() });
     }
     outcome.map_err(|problem| named(problem, &format!("server {owner}/{}", line.word(1))))
+}
+
+/// HAProxy is silent about `alpn` on a line where nothing negotiates it. `address` is the place of the address.
+fn warn_of_protocols_without_tls(scope: &mut Scope<'_>, line: &Line, address: usize, draft: &ServerDraft) {
+    let tls = &draft.pending.tls;
+    let Some(protocols) = tls.protocols.as_ref().filter(|_| !tls.is_on && !tls.of_server.check) else { return };
+    let Some(at) = (address + 1..line.len()).find(|at| matches!(line.word(*at), "alpn" | "npn")) else { return };
+    let word = line.word(at);
+    let message = format!("'{word}' has no effect: protocols are negotiated in TLS, and the line has no 'ssl'.");
+    let speaks_h2 = protocols.iter().any(|protocol| protocol == b"h2");
+    let instead = if speaks_h2 { ", or 'proto h2' for HTTP/2 without TLS" } else { "" };
+    scope.warn(line, Problem::new(message).at(at).expected(format!("'ssl alpn {}'{instead}", line.word(at + 1))));
 }
 
 /// `default-server`.

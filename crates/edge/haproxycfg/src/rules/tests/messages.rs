@@ -349,6 +349,28 @@ fn examples_are_right() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// `alpn` without TLS is of no use, which HAProxy does not say.
+#[test]
+fn protocols_of_servers_need_tls() {
+    let text = |words: &str, default: &str| {
+        format!("backend b\nmode http\ndefault-server {default} inter 2s\nserver s 192.0.2.1:80 {words}\n")
+    };
+    let said = warnings(&text("alpn h2,http/1.1", "")).concat();
+    for part in ["[test.cfg:4]", "'alpn' has no effect", "'ssl alpn h2,http/1.1', or 'proto h2'"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    for (words, default) in [
+        ("ssl verify none alpn h2", ""),
+        ("alpn h2", "ssl verify none"),
+        ("", "alpn h2"),
+        ("check check-ssl verify none alpn h2", ""),
+        ("proto h2", ""),
+    ] {
+        let said = warnings(&text(words, default)).concat();
+        assert!(!said.contains("no effect"), "{words}: {said}");
+    }
+}
+
 /// HAProxy refuses wrong arguments also of what has no effect here.
 #[test]
 fn arguments_of_what_has_no_effect() {
