@@ -5,6 +5,7 @@
 //! exercises every target without nightly.
 
 pub mod acl;
+pub mod acme;
 pub mod backup;
 pub mod bans;
 pub mod cache_disk;
