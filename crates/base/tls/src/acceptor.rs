@@ -21,12 +21,12 @@ use crate::{
     ciphers::{CipherList, Curves, Suites, Versions, algorithms, crypto_provider},
     failure::Distrust,
     hello::ClientHello,
-    identity::{Identity, KeyKind},
+    identity::{Identity, KeyKind, Shown},
     path::{Fault, Purpose},
     possession::verify_handshake,
     revocation::RevocationLists,
     secrets::Told,
-    sessions::{CachedSessions, NoTickets, Sessions, TicketKey, Tickets, context},
+    sessions::{CachedSessions, NoTickets, Sessions, TicketKeys, Tickets, context},
     verify::Verification,
 };
 
@@ -101,7 +101,7 @@ pub struct ServerOptions {
     /// Whether that is by tickets.
     pub tickets: bool,
     /// `tls-ticket-keys`.
-    pub ticket_keys: Vec<TicketKey>,
+    pub ticket_keys: Option<Arc<TicketKeys>>,
     /// The client's order of ciphers counts.
     pub prefers_client_order: bool,
 }
@@ -117,13 +117,41 @@ impl Default for ServerOptions {
             clients: ClientVerification::default(),
             resumes: true,
             tickets: true,
-            ticket_keys: Vec::new(),
+            ticket_keys: None,
             prefers_client_order: false,
         }
     }
 }
 
 impl ServerOptions {
+    /// The same with these certificates to trust where those of a file of that name are trusted; `None` where none are.
+    #[must_use]
+    pub fn trusting(&self, anchors: &TrustAnchors) -> Option<Self> {
+        let is_same = |own: &TrustAnchors| own.name().is_some() && own.name() == anchors.name();
+        let (of_clients, announced) = (is_same(&self.clients.anchors), is_same(&self.clients.announced));
+        (of_clients || announced).then(|| {
+            let mut options = self.clone();
+            if of_clients {
+                options.clients.anchors = anchors.clone();
+            }
+            if announced {
+                options.clients.announced = anchors.clone();
+            }
+            options
+        })
+    }
+
+    /// The same with these lists of what was revoked where those of a file of that name count; `None` where none do.
+    #[must_use]
+    pub fn revoking(&self, lists: &RevocationLists) -> Option<Self> {
+        let own = &self.clients.revocation;
+        (own.name().is_some() && own.name() == lists.name()).then(|| {
+            let mut options = self.clone();
+            options.clients.revocation = lists.clone();
+            options
+        })
+    }
+
     /// Whether they go together.
     ///
     /// # Errors
@@ -146,6 +174,8 @@ pub struct Entry {
     pub options: Arc<ServerOptions>,
     /// The names that it is used for, instead of its own; one that begins with `!` is left out of a wildcard's.
     pub filters: Vec<String>,
+    /// The list and the line of it that it comes of, if it comes of one.
+    pub line: Option<(Arc<str>, u32)>,
 }
 
 /// Why a listener cannot be served.
@@ -387,7 +417,7 @@ impl Shared {
                 builder.with_client_cert_verifier(Arc::clone(&self.verifier) as Arc<dyn ClientCertVerifier>)
             }
         };
-        let mut config = builder.with_cert_resolver(Arc::new(Single(Arc::clone(&identity.certified))));
+        let mut config = builder.with_cert_resolver(Arc::new(Single(identity.shown())));
         config.enable_secret_extraction = true;
         config.ignore_client_order = !options.prefers_client_order;
         config.session_storage = Arc::clone(&self.cache) as Arc<_>;
@@ -442,11 +472,11 @@ impl ClientVerification {
 
 /// Always the same certificate.
 #[derive(Debug)]
-struct Single(Arc<CertifiedKey>);
+struct Single(Shown);
 
 impl ResolvesServerCert for Single {
     fn resolve(&self, _: OfferedHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.0))
+        Some(Arc::clone(self.0.now()))
     }
 }
 

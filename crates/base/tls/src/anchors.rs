@@ -11,6 +11,8 @@ use crate::{pem::Pem, x509::Certificate};
 /// Certificates that are trusted, of a `ca-file`.
 #[derive(Clone, Debug, Default)]
 pub struct TrustAnchors {
+    /// What configurations call them: their file.
+    name: Option<Arc<str>>,
     anchors: Arc<Vec<TrustAnchor<'static>>>,
     certificates: Arc<Vec<Vec<u8>>>,
     by_subject: Arc<HashMap<Vec<u8>, Vec<usize>>>,
@@ -55,6 +57,7 @@ impl TrustAnchors {
         }
         match (anchors.is_empty(), why) {
             (false, _) => Ok(Self {
+                name: None,
                 anchors: Arc::new(anchors),
                 certificates: Arc::new(certificates),
                 by_subject: Arc::new(by_subject),
@@ -62,6 +65,24 @@ impl TrustAnchors {
             (true, Some(why)) => Err(TrustError::Unusable(why)),
             (true, None) => Err(TrustError::Empty),
         }
+    }
+
+    /// The same under a name.
+    #[must_use]
+    pub fn named(mut self, name: Arc<str>) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// What configurations call them, if they are of a file.
+    #[must_use]
+    pub fn name(&self) -> Option<&Arc<str>> {
+        self.name.as_ref()
+    }
+
+    /// The certificates, in the order of their file.
+    pub fn certificates(&self) -> impl Iterator<Item = &[u8]> {
+        self.certificates.iter().map(Vec::as_slice)
     }
 
     /// What tells them from others, as one digest.

@@ -82,6 +82,36 @@ impl Default for ClientOptions {
 }
 
 impl ClientOptions {
+    /// The same with these certificates to trust where those of a file of that name are trusted; `None` where none are.
+    #[must_use]
+    pub fn trusting(&self, anchors: &TrustAnchors) -> Option<Self> {
+        let mut options = self.clone();
+        match &mut options.verification {
+            ServerVerification::Required { anchors: own, .. }
+                if own.name().is_some() && own.name() == anchors.name() =>
+            {
+                *own = anchors.clone();
+                Some(options)
+            }
+            _ => None,
+        }
+    }
+
+    /// The same with these lists of what was revoked where those of a file of that name count; `None` where none do.
+    #[must_use]
+    pub fn revoking(&self, lists: &RevocationLists) -> Option<Self> {
+        let mut options = self.clone();
+        match &mut options.verification {
+            ServerVerification::Required { revocation, .. }
+                if revocation.name().is_some() && revocation.name() == lists.name() =>
+            {
+                *revocation = lists.clone();
+                Some(options)
+            }
+            _ => None,
+        }
+    }
+
     /// What tells connections that were opened with these options from those of others.
     #[must_use]
     pub fn fingerprint(&self) -> [u8; 32] {

@@ -5,7 +5,11 @@ use std::sync::Arc;
 use rustls::{crypto::aws_lc_rs, pki_types::CertificateDer, sign::CertifiedKey};
 use thiserror::Error;
 
-use crate::{pem::Pem, x509::Certificate};
+use crate::{
+    ocsp::{CertificateId, OcspError, OcspResponse},
+    pem::Pem,
+    x509::Certificate,
+};
 
 /// A certificate, its chain and its key.
 #[derive(Clone, Debug)]
@@ -13,6 +17,21 @@ pub struct Identity {
     pub(crate) certified: Arc<CertifiedKey>,
     kind: KeyKind,
     names: Vec<String>,
+    /// Its issuer's certificate, where that is not in its chain: responses are for it by its issuer.
+    issuer: Option<Vec<u8>>,
+    ocsp: Ocsp,
+}
+
+/// What is known of a certificate by OCSP.
+#[derive(Clone, Debug, Default)]
+enum Ocsp {
+    /// Nothing, and nobody asks.
+    #[default]
+    None,
+    /// It is to be known, but what was given cannot be shown.
+    Awaited,
+    /// This.
+    Response(Arc<OcspResponse>),
 }
 
 /// What a key signs with.
@@ -93,16 +112,65 @@ impl Identity {
         {
             names.push(name);
         }
-        Ok(Self { certified: Arc::new(certified), kind, names })
+        Ok(Self { certified: Arc::new(certified), kind, names, issuer: None, ocsp: Ocsp::None })
     }
 
-    /// The same with an OCSP response that goes along.
+    /// The same, whose issuer is the first certificate of a file, unless it stands in the chain.
     #[must_use]
-    pub fn with_ocsp_response(mut self, response: Vec<u8>) -> Self {
-        let mut certified = CertifiedKey::clone(&self.certified);
-        certified.ocsp = Some(response);
-        self.certified = Arc::new(certified);
+    pub fn with_issuer(mut self, issuer: &Pem) -> Self {
+        self.issuer = issuer.chain().next().map(<[u8]>::to_vec);
         self
+    }
+
+    /// Its issuer's certificate, if that is known without being in the chain.
+    #[must_use]
+    pub fn issuer(&self) -> Option<&[u8]> {
+        self.issuer.as_deref()
+    }
+
+    /// The same with an OCSP response that goes along, unless there is something wrong with it.
+    pub fn with_ocsp_response(mut self, der: &[u8]) -> (Self, Result<(), OcspError>) {
+        self.ocsp = Ocsp::None;
+        let Some(id) = self.id_by_issuer() else { return (self, Err(OcspError::NoIssuer)) };
+        let outcome = OcspResponse::read(der).and_then(|response| {
+            if response.id != id {
+                return Err(OcspError::OtherCertificate);
+            }
+            self.ocsp = Ocsp::Awaited;
+            response.check(now())?;
+            self.ocsp = Ocsp::Response(Arc::new(response));
+            Ok(())
+        });
+        (self, outcome)
+    }
+
+    /// What it is called in responses, if it is one that is shown with them: its issuer is known, and there has been a response.
+    #[must_use]
+    pub fn ocsp_id(&self) -> Option<CertificateId> {
+        match &self.ocsp {
+            Ocsp::None => None,
+            Ocsp::Awaited => self.id_by_issuer(),
+            Ocsp::Response(response) => Some(response.id.clone()),
+        }
+    }
+
+    /// The response that goes along.
+    #[must_use]
+    pub fn ocsp_response(&self) -> Option<&Arc<OcspResponse>> {
+        match &self.ocsp {
+            Ocsp::Response(response) => Some(response),
+            _ => None,
+        }
+    }
+
+    /// What it is called by its issuer, if that is known.
+    fn id_by_issuer(&self) -> Option<CertificateId> {
+        let certificate = Certificate::read(self.certificate())?;
+        let issued = |der: &&[u8]| {
+            Certificate::read(der).is_some_and(|other| other.subject().der() == certificate.issuer().der())
+        };
+        let issuer = self.chain().skip(1).find(issued).or(self.issuer.as_deref())?;
+        CertificateId::of(&certificate, &Certificate::read(issuer)?)
     }
 
     /// The same, for these names alone.
@@ -130,8 +198,41 @@ impl Identity {
         self.certified.cert.first().map(CertificateDer::as_ref).unwrap_or_default()
     }
 
+    /// The certificate with its response, as long as that may be shown.
+    pub(crate) fn shown(&self) -> Shown {
+        let plain = Arc::clone(&self.certified);
+        let with_response = self.ocsp_response().map(|response| {
+            let mut certified = CertifiedKey::clone(&self.certified);
+            certified.ocsp = Some(response.der().to_vec());
+            (Arc::new(certified), response.shown_until())
+        });
+        Shown { plain, with_response }
+    }
+
     /// The certificate and its chain.
     pub fn chain(&self) -> impl Iterator<Item = &[u8]> {
         self.certified.cert.iter().map(CertificateDer::as_ref)
     }
+}
+
+/// A certificate as clients are shown it.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    plain: Arc<CertifiedKey>,
+    /// With a response, and until when.
+    with_response: Option<(Arc<CertifiedKey>, i64)>,
+}
+
+impl Shown {
+    /// What is shown now.
+    pub(crate) fn now(&self) -> &Arc<CertifiedKey> {
+        match &self.with_response {
+            Some((certified, until)) if now() <= *until => certified,
+            _ => &self.plain,
+        }
+    }
+}
+
+fn now() -> i64 {
+    i64::try_from(basics::clock::since_1970().as_secs()).unwrap_or(i64::MAX)
 }

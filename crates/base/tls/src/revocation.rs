@@ -53,6 +53,8 @@ impl ReadList {
 /// Lists of revoked certificates.
 #[derive(Clone, Debug, Default)]
 pub struct RevocationLists {
+    /// What configurations call them: their file.
+    name: Option<Arc<str>>,
     lists: Arc<Vec<ReadList>>,
 }
 
@@ -67,7 +69,25 @@ impl RevocationLists {
         if lists.is_empty() {
             return Err(TrustError::NoRevocationList);
         }
-        Ok(Self { lists: Arc::new(lists) })
+        Ok(Self { name: None, lists: Arc::new(lists) })
+    }
+
+    /// The same under a name.
+    #[must_use]
+    pub fn named(mut self, name: Arc<str>) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// What configurations call them, if they are of a file.
+    #[must_use]
+    pub fn name(&self) -> Option<&Arc<str>> {
+        self.name.as_ref()
+    }
+
+    /// The lists, in order, as DER.
+    pub fn lists(&self) -> impl Iterator<Item = &[u8]> {
+        self.lists.iter().map(ReadList::der)
     }
 
     /// Whether nothing is asked.

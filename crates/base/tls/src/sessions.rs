@@ -8,7 +8,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU32, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -21,6 +21,7 @@ use aws_lc_rs::{
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rustls::server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSessions};
+use thiserror::Error;
 
 /// How long a key of tickets is used.
 const ROTATION: Duration = Duration::from_secs(12 * 3_600);
@@ -46,27 +47,92 @@ struct Keys {
     until: Instant,
 }
 
-/// A key of `tls-ticket-keys`, as machines share it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct TicketKey(Key);
+/// The keys of a file of `tls-ticket-keys`, as machines share them; a new one takes the place of the oldest while they are used.
+pub struct TicketKeys {
+    name: Arc<str>,
+    /// Oldest first: the last one is to encrypt next.
+    keys: RwLock<[TicketKey; 3]>,
+}
 
-impl fmt::Debug for TicketKey {
+/// A key of such a file.
+#[derive(Clone, PartialEq, Eq)]
+struct TicketKey {
+    /// As it stands there: 48 or 80 bytes.
+    raw: Vec<u8>,
+    key: Key,
+}
+
+/// Why a key does not become one of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum TicketKeyError {
+    /// It is no base64.
+    #[error("'set ssl tls-key' received invalid base64 encoded TLS key.")]
+    Malformed,
+    /// It is longer or shorter than those of the file.
+    #[error("'set ssl tls-key' received a key of wrong size.")]
+    Size,
+}
+
+impl fmt::Debug for TicketKeys {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("TicketKey")
+        formatter.debug_struct("TicketKeys").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
 impl TicketKey {
-    /// That of 48 or 80 bytes in base64.
+    fn new(raw: Vec<u8>) -> Option<Self> {
+        let key = digest(&raw, b"tls-ticket-keys");
+        matches!(raw.len(), 48 | 80).then_some(Self { raw, key })
+    }
+}
+
+impl TicketKeys {
+    /// Those of a file of this name, oldest first: 48 or 80 bytes each; `None` where one is of another length than the first.
     #[must_use]
-    pub fn from_base64(text: &str) -> Option<Self> {
-        Self::new(&STANDARD.decode(text).ok()?)
+    pub fn new(name: Arc<str>, raw: [Vec<u8>; 3]) -> Option<Arc<Self>> {
+        let [a, b, c] = raw.map(TicketKey::new);
+        let keys = [a?, b?, c?];
+        let [first, others @ ..] = &keys;
+        let is_even = others.iter().all(|key| key.raw.len() == first.raw.len());
+        is_even.then(|| Arc::new(Self { name, keys: RwLock::new(keys) }))
     }
 
-    /// That of 48 or 80 bytes; `None` for another length.
+    /// What configurations call them: their file.
     #[must_use]
-    pub fn new(bytes: &[u8]) -> Option<Self> {
-        matches!(bytes.len(), 48 | 80).then(|| Self(digest(bytes, b"tls-ticket-keys")))
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The keys in base64, oldest first: the one before, the one that encrypts, the one that is to be next.
+    #[must_use]
+    pub fn shown(&self) -> [String; 3] {
+        self.read().each_ref().map(|key| STANDARD.encode(&key.raw))
+    }
+
+    /// Takes a key in the place of the oldest: the one that was to be next encrypts from now on, this one after the next rotation.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn rotate(&self, base64: &str) -> Result<(), TicketKeyError> {
+        let raw = STANDARD.decode(base64).map_err(|_| TicketKeyError::Malformed)?;
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        let new = TicketKey::new(raw).ok_or(TicketKeyError::Size)?;
+        let [former, used, next] = &mut *keys;
+        if new.raw.len() != former.raw.len() {
+            return Err(TicketKeyError::Size);
+        }
+        *former = std::mem::replace(used, std::mem::replace(next, new));
+        Ok(())
+    }
+
+    /// The keys by which tickets may be encrypted; the first one does it now.
+    fn keys(&self) -> [Key; 3] {
+        let [former, used, next] = &*self.read();
+        [used.key, next.key, former.key]
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, [TicketKey; 3]> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -124,8 +190,8 @@ impl Sessions {
 pub struct Tickets {
     pub sessions: Arc<Sessions>,
     pub context: Key,
-    /// `tls-ticket-keys`, instead of those of the process; the last but one encrypts.
-    pub shared: Vec<TicketKey>,
+    /// `tls-ticket-keys`, instead of those of the process.
+    pub shared: Option<Arc<TicketKeys>>,
 }
 
 impl fmt::Debug for Tickets {
@@ -137,15 +203,13 @@ impl fmt::Debug for Tickets {
 impl Tickets {
     /// Keys by which a ticket may be encrypted; the first one does it now.
     fn keys(&self) -> Vec<Key> {
-        let Some(last) = self.shared.len().checked_sub(1) else {
-            let (current, former) = self.sessions.keys(&self.context);
-            return [Some(current), former].into_iter().flatten().collect();
-        };
-        let used = last.saturating_sub(1);
-        let of = |key: &TicketKey| digest(&key.0, &self.context);
-        let first = self.shared.get(used).map(of);
-        let others = self.shared.iter().enumerate().filter(|(index, _)| *index != used).map(|(_, key)| of(key));
-        first.into_iter().chain(others).collect()
+        match &self.shared {
+            Some(shared) => shared.keys().iter().map(|key| digest(key, &self.context)).collect(),
+            None => {
+                let (current, former) = self.sessions.keys(&self.context);
+                [Some(current), former].into_iter().flatten().collect()
+            }
+        }
     }
 }
 
@@ -178,7 +242,7 @@ fn name_of(key: &Key) -> [u8; NAME] {
 
 impl ProducesTickets for Tickets {
     fn enabled(&self) -> bool {
-        self.sessions.has_secret || !self.shared.is_empty()
+        self.sessions.has_secret || self.shared.is_some()
     }
 
     fn lifetime(&self) -> u32 {
@@ -262,7 +326,9 @@ mod tests {
     use super::*;
 
     fn tickets(sessions: &Arc<Sessions>, context: u8, shared: &[u8]) -> Tickets {
-        let shared = shared.iter().map(|byte| TicketKey::new(&[*byte; 48]).unwrap()).collect();
+        let shared = <[u8; 3]>::try_from(shared)
+            .ok()
+            .map(|keys| TicketKeys::new("keys".into(), keys.map(|byte| vec![byte; 48])).unwrap());
         Tickets { sessions: Arc::clone(sessions), context: [context; 32], shared }
     }
 
@@ -296,5 +362,21 @@ mod tests {
         // The next machine has been given one key more already.
         assert_eq!(tickets(&other, 1, b"bcd").decrypt(&ticket).unwrap(), b"secret");
         assert!(tickets(&other, 1, b"cde").decrypt(&ticket).is_none());
+    }
+
+    #[test]
+    fn a_new_key_encrypts_after_one_more_rotation() {
+        let sessions = Sessions::new(1, Duration::ZERO);
+        let rotated = tickets(&sessions, 1, b"abc");
+        let of = |keys: &[u8; 3]| tickets(&sessions, 1, keys);
+        let shared = rotated.shared.as_ref().unwrap();
+        assert_eq!(shared.rotate(&STANDARD.encode([b'd'; 80])), Err(TicketKeyError::Size));
+        assert_eq!(shared.rotate("%"), Err(TicketKeyError::Malformed));
+        shared.rotate(&STANDARD.encode([b'd'; 48])).unwrap();
+        assert_eq!(shared.shown(), [b'b', b'c', b'd'].map(|byte| STANDARD.encode([byte; 48])));
+        // `c` encrypts now.
+        assert!(of(b"xyc").decrypt(&rotated.encrypt(b"secret").unwrap()).is_some());
+        assert!(rotated.decrypt(&of(b"xbx").encrypt(b"secret").unwrap()).is_some());
+        assert!(rotated.decrypt(&of(b"xax").encrypt(b"secret").unwrap()).is_none());
     }
 }

@@ -7,18 +7,21 @@ use std::fmt::Write as _;
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
 /// Kinds of values in DER.
-mod tag {
+pub(crate) mod tag {
     pub const BOOLEAN: u8 = 0x01;
     pub const INTEGER: u8 = 0x02;
     pub const BIT_STRING: u8 = 0x03;
     pub const OCTET_STRING: u8 = 0x04;
     pub const OID: u8 = 0x06;
+    pub const ENUMERATED: u8 = 0x0a;
     pub const UTC_TIME: u8 = 0x17;
     pub const GENERALIZED_TIME: u8 = 0x18;
     pub const SEQUENCE: u8 = 0x30;
     pub const SET: u8 = 0x31;
     /// `[0]` of a certificate: its version. In the names of SAN: something else.
     pub const VERSION: u8 = 0xa0;
+    /// `[0]`, of a kind that the place says.
+    pub const FIRST: u8 = 0xa0;
     /// `[3]`: extensions.
     pub const EXTENSIONS: u8 = 0xa3;
     /// `[2]` of SAN: a DNS name.
@@ -335,11 +338,16 @@ impl<'a> Signed<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct RevocationList<'a> {
     /// What its maker has signed.
-    pub signed: Signed<'a>,
+    pub(crate) signed: Signed<'a>,
+    /// Its version, from 1.
+    pub version: u8,
+    /// Who has made it.
+    pub issuer: DistinguishedName<'a>,
     /// When it was made, in seconds since 1970.
     pub begins_at: Option<i64>,
-    /// When the next one is due.
+    /// When the next one is due, in seconds since 1970.
     pub ends_at: Option<i64>,
+    revoked: &'a [u8],
 }
 
 impl<'a> RevocationList<'a> {
@@ -348,14 +356,44 @@ impl<'a> RevocationList<'a> {
     pub fn read(der: &'a [u8]) -> Option<Self> {
         let (content, signed) = Signed::read(der)?;
         let mut content = Der(content);
-        if content.peek() == Some(tag::INTEGER) {
-            content.next()?;
-        }
+        let version = match content.peek() {
+            Some(tag::INTEGER) => content.expect(tag::INTEGER)?.first()?.saturating_add(1),
+            _ => 1,
+        };
         content.expect(tag::SEQUENCE)?;
-        content.expect(tag::SEQUENCE)?;
-        let begins_at = content.next().and_then(|(kind, text, _)| seconds((kind, text)));
-        let ends_at = content.next().and_then(|(kind, text, _)| seconds((kind, text)));
-        Some(Self { signed, begins_at, ends_at })
+        let issuer = DistinguishedName(content.expect(tag::SEQUENCE)?);
+        let (kind, begins, _) = content.next()?;
+        let begins_at = seconds((kind, begins));
+        let ends_at = match content.peek() {
+            Some(tag::UTC_TIME | tag::GENERALIZED_TIME) => {
+                content.next().and_then(|(kind, text, _)| seconds((kind, text)))
+            }
+            _ => None,
+        };
+        let revoked = match content.peek() {
+            Some(tag::SEQUENCE) => content.expect(tag::SEQUENCE)?,
+            _ => &[],
+        };
+        Some(Self { signed, version, issuer, begins_at, ends_at, revoked })
+    }
+
+    /// The algorithm of its signature, by OpenSSL's name.
+    #[must_use]
+    pub fn signature_algorithm(&self) -> String {
+        crate::names::of_oid(Der(self.signed.algorithm).expect(tag::OID).unwrap_or_default())
+    }
+
+    /// The numbers of certificates that were revoked, each with when.
+    pub fn revoked(&self) -> impl Iterator<Item = (&'a [u8], Option<i64>)> + use<'a> {
+        let mut revoked = Der(self.revoked);
+        std::iter::from_fn(move || {
+            let mut one = Der(revoked.expect(tag::SEQUENCE)?);
+            let serial = match one.expect(tag::INTEGER)? {
+                [0, rest @ ..] if !rest.is_empty() => rest,
+                serial => serial,
+            };
+            Some((serial, one.next().and_then(|(kind, text, _)| seconds((kind, text)))))
+        })
     }
 }
 
@@ -410,7 +448,12 @@ impl<'a> Extension<'a> {
 /// These contents with the head of a sequence before them.
 #[must_use]
 pub fn in_sequence(contents: &[u8]) -> Vec<u8> {
-    let mut whole = vec![tag::SEQUENCE];
+    wrapped(tag::SEQUENCE, contents)
+}
+
+/// A value of this kind with these contents.
+pub(crate) fn wrapped(kind: u8, contents: &[u8]) -> Vec<u8> {
+    let mut whole = vec![kind];
     let length: Vec<u8> = contents.len().to_be_bytes().into_iter().skip_while(|byte| *byte == 0).collect();
     match length.as_slice() {
         [] => whole.push(0),
@@ -438,6 +481,12 @@ pub struct NamePart<'a> {
 }
 
 impl<'a> DistinguishedName<'a> {
+    /// That of these bytes, without the sequence around them.
+    #[must_use]
+    pub fn of(der: &'a [u8]) -> Self {
+        Self(der)
+    }
+
     /// Its bytes, without the sequence around them.
     #[must_use]
     pub fn der(self) -> &'a [u8] {
@@ -517,7 +566,7 @@ impl<'a> DistinguishedName<'a> {
 }
 
 /// A time of a certificate, in seconds since 1970.
-fn seconds((kind, text): (u8, &[u8])) -> Option<i64> {
+pub(crate) fn seconds((kind, text): (u8, &[u8])) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
     let (year, rest) = match kind {
         tag::UTC_TIME => {

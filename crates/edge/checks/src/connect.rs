@@ -112,7 +112,7 @@ pub(super) async fn negotiate(subject: &Subject<'_>, connection: Connection) -> 
     };
     // What is asked of it afterwards is HTTP/1 or something else that no protocol was agreed on for.
     let protocols = settings.check_protocols.as_deref().unwrap_or_default();
-    let client = tls::Connection::client(connector, settings.check_sni.as_deref(), Some(protocols));
+    let client = tls::Connection::client(&connector.now(), settings.check_sni.as_deref(), Some(protocols));
     let client = client.map_err(|failure| refuse(failure.to_string()))?;
     let connection = connection.securable();
     if let Some(secure) = connection.stream.secure() {

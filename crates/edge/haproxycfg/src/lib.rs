@@ -231,5 +231,6 @@ fn end(state: State, paths: &[String], options: &Options) -> Config {
         asks_request_body: state.asks_request_body,
         asks_response_body: state.asks_response_body,
         patterns: state.patterns,
+        tls_files: state.tls.files,
     }
 }

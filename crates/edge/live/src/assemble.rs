@@ -31,6 +31,7 @@ use crate::{
     resolvers,
     server::{Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, configured_port, connector, is_relative, target},
     tables::Tables,
+    tls_store::TlsStore,
     variables,
 };
 
@@ -111,12 +112,13 @@ impl<'a> Assembly<'a> {
                 .iter()
                 .map(|section| LiveCache::new(section, self.previous.map_or(&[], |previous| &previous.caches)))
                 .collect(),
-            proxies,
             tables: Arc::new(tables),
             backends,
             idle_marks: IdleMarks::new(&config),
             process: Arc::clone(self.process),
             log_targets,
+            tls: TlsStore::new(&config, &proxies),
+            proxies,
             config,
         })
     }
@@ -173,7 +175,7 @@ impl<'a> Assembly<'a> {
                 name: bind.name.as_deref().map_or_else(|| format!("sock-{number}").into(), Into::into),
                 id: bind.id.unwrap_or(number),
                 side: Arc::new(SideCounters::new(workers)),
-                tls: bind.tls.as_ref().map(|tls| LiveTls::new(tls, config.global.tls, self.process)),
+                tls: bind.tls.as_ref().map(|tls| LiveTls::new(bind, tls, config.global.tls, self.process)),
             })
             .collect();
         let side = |pick: fn(&LiveProxy) -> &Arc<SideCounters>| {
@@ -229,7 +231,7 @@ impl<'a> Assembly<'a> {
         let configured = target(server);
         let same_place = before.filter(|before| is_same_place(before, server));
         // Connections that were opened under other conditions are not for this one.
-        let same_connections = same_place.filter(|before| speaks_the_same(&before.config, server));
+        let same_connections = same_place.filter(|before| speaks_the_same(before, server));
         let service_host = server.service_host.as_ref().map(|(host, _)| host.as_str());
         let configured_host = || server.fqdn.as_deref().or(service_host).map(Into::into);
         let host = same_place.map_or_else(configured_host, |before| before.host());
@@ -330,13 +332,14 @@ fn is_same_place(before: &LiveServer, server: &model::Server) -> bool {
 }
 
 /// Whether a server is spoken to as before, by TLS under the same conditions or without.
-fn speaks_the_same(before: &model::Server, now: &model::Server) -> bool {
-    if before.protocol != now.protocol {
+fn speaks_the_same(before: &LiveServer, now: &model::Server) -> bool {
+    if before.config.protocol != now.protocol {
         return false;
     }
     match (&before.tls, &now.tls) {
         (None, None) => true,
-        (Some(before), Some(now)) => before.fingerprint == now.fingerprint,
+        // What was set at run time is gone: files are read again.
+        (Some(before), Some(now)) => before.fingerprint() == now.fingerprint,
         _ => false,
     }
 }

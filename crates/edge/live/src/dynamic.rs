@@ -15,21 +15,11 @@ use haproxycfg::{
     model::ServerIndex,
 };
 
+pub use crate::refusal::Refusal;
 use crate::{Instance, LiveProxy, LiveServer, assemble};
 
 /// Servers that may be added to one backend.
 const ADDED_MAX: usize = 65_536;
-
-/// Why a server was neither added nor taken away, in HAProxy's words.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Refusal(pub String);
-
-impl From<&str> for Refusal {
-    fn from(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-}
 
 /// Adds a server to a backend, in maintenance and with its checks switched off unless the words say otherwise.
 ///

@@ -11,11 +11,10 @@ use std::{
 
 use haproxycfg::model::{Config, ProxyIndex};
 use logs::LogTargets;
-use tls::Identity;
 
 use crate::{
-    caches::LiveCache, certificates::Certificates, limits::IdleMarks, peering::Hub, process::Process, proxy::LiveProxy,
-    resolvers::LiveResolvers, tables::Tables,
+    caches::LiveCache, limits::IdleMarks, peering::Hub, process::Process, proxy::LiveProxy, resolvers::LiveResolvers,
+    tables::Tables, tls_store::TlsStore,
 };
 
 /// A running configuration.
@@ -43,6 +42,8 @@ pub struct Instance {
     pub process: Arc<Process>,
     /// The `log` lines of the `global` section.
     pub log_targets: LogTargets,
+    /// What lines about TLS name, as it stands now.
+    pub tls: TlsStore,
 }
 
 impl Instance {
@@ -103,23 +104,6 @@ pub struct Shared {
     /// Peers that share stick tables.
     pub peers: Arc<Hub>,
     instance: RwLock<Arc<Instance>>,
-}
-
-impl Instance {
-    /// The certificates of all listeners, by name.
-    #[must_use]
-    pub fn certificates(&self) -> Certificates {
-        let listeners = self.proxies.iter().flat_map(|proxy| &proxy.listeners);
-        listeners.filter_map(|listener| listener.tls.as_ref()).flat_map(|tls| tls.certificates()).collect()
-    }
-
-    /// Has all listeners use a certificate from now on where they use the one of that name. Connections go on with what they have.
-    pub fn replace_certificate(&self, process: &Process, name: &str, identity: &Arc<Identity>) {
-        let listeners = self.proxies.iter().flat_map(|proxy| &proxy.listeners);
-        for tls in listeners.filter_map(|listener| listener.tls.as_ref()) {
-            tls.replace(name, identity, process);
-        }
-    }
 }
 
 impl Shared {

@@ -14,7 +14,6 @@ pub mod background;
 pub mod cache_state;
 pub mod caches;
 pub mod capture;
-pub mod certificates;
 pub mod changes;
 pub mod counters;
 pub mod dynamic;
@@ -26,12 +25,15 @@ mod process;
 mod proxy;
 pub mod published;
 pub mod rates;
+mod refusal;
 pub mod resolve;
 mod resolvers;
 pub mod ring;
 mod server;
+mod server_tls;
 pub mod sockets;
 mod tables;
+pub mod tls_store;
 pub mod upkeep;
 pub mod variables;
 
@@ -48,6 +50,7 @@ pub use self::{
     server::{
         Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, PORT_FIXED, ShutCause, configured_port, is_relative, target,
     },
+    server_tls::ServerConnector,
     tables::Tables,
 };
 

@@ -18,7 +18,6 @@ use vsm::VsmError;
 
 use crate::{
     background::Background,
-    certificates::Transaction,
     changes::Changes,
     counters::{ProcessTraffic, SideCounters, Traffic},
     published::Published,
@@ -146,8 +145,6 @@ pub struct Process {
     pub waiting_listeners: AtomicU32,
     /// Certificates that come by themselves.
     pub certificates: acme::Certificates,
-    /// The certificate that is being replaced at the stats socket.
-    pub transaction: Transaction,
     /// Sessions of TLS that clients may resume.
     tls_sessions: OnceLock<Arc<tls::Sessions>>,
 }
@@ -206,7 +203,6 @@ impl Process {
             room: Notify::new(),
             waiting_listeners: AtomicU32::new(0),
             certificates: acme::Certificates::default(),
-            transaction: Transaction::default(),
             tls_sessions: OnceLock::new(),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         }

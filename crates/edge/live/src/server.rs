@@ -12,7 +12,7 @@ use haproxycfg::model::{self, ProxyIndex, ServerIndex};
 use net::Target;
 use telemetry::Gauge;
 
-use crate::{counters::SideCounters, process::Process};
+use crate::{counters::SideCounters, process::Process, server_tls::ServerConnector};
 
 /// A server that runs.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub struct LiveServer {
     /// A server that came at run time tracks it, or did.
     pub is_followed: AtomicBool,
     /// What TLS is spoken with it by.
-    pub tls: Option<Arc<tls::Connector>>,
+    pub tls: Option<Arc<ServerConnector>>,
 }
 
 /// Why the sessions of a server are ended.
@@ -108,9 +108,9 @@ impl Agent {
 }
 
 /// What TLS is spoken with a server by.
-pub(crate) fn connector(server: &model::Server) -> Option<Arc<tls::Connector>> {
+pub(crate) fn connector(server: &model::Server) -> Option<Arc<ServerConnector>> {
     // That it can be made was seen when the configuration was checked.
-    server.tls.as_ref().and_then(|tls| tls::Connector::new(&tls.options).ok()).map(Arc::new)
+    server.tls.as_ref().and_then(|tls| ServerConnector::new(&tls.options, tls.fingerprint)).map(Arc::new)
 }
 
 impl LiveServer {

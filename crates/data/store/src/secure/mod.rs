@@ -123,6 +123,7 @@ impl Security {
             identity: Arc::clone(&identity),
             options: Arc::new(options),
             filters: Vec::new(),
+            line: None,
         };
         let acceptor = Acceptor::new(&[entry], false, &sessions(settings)).map_err(contradiction)?;
         let connector = Connector::new(&ClientOptions {

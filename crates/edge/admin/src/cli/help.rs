@@ -114,6 +114,8 @@ mod tests {
         assert!(text(unknown(&Line::new("shwo stat"))).contains("\n  show stat "));
         assert!(!near.contains("\n  show errors "), "only what comes near: {near}");
         let all = text(unknown(&Line::new("")));
-        assert!(all.starts_with("Unknown command. Please enter one of the following commands only:\n  abort ssl cert"));
+        assert!(
+            all.starts_with("Unknown command. Please enter one of the following commands only:\n  abort ssl ca-file")
+        );
     }
 }

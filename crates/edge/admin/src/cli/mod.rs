@@ -9,6 +9,7 @@
 
 mod acme;
 mod admin;
+mod certificate_lists;
 mod certificates;
 mod cookies;
 mod descriptors;
@@ -30,6 +31,8 @@ mod socket;
 mod table;
 mod tables;
 mod threads;
+mod tls_keys;
+mod trusted;
 mod variable;
 
 pub use reply::{Reply, Severity};

@@ -121,11 +121,7 @@ mod tests {
         assert!(explain("show servers").unwrap().contains("show servers state"));
         assert!(explain("show").unwrap().contains("show info"));
         assert!(explain("set weight app/s1 50").unwrap().starts_with("set weight"));
-        assert!(
-            explain("show ssl ca-file")
-                .unwrap()
-                .contains("not there: change the file and reload, no connection is lost")
-        );
+        assert!(explain("httpclient").unwrap().contains("not there: it tests HAProxy's own HTTP client"));
         assert!(explain("prompt").unwrap().starts_with("prompt"));
         for words in ["server", "", "show nothing of that kind", "maxconn"] {
             assert_eq!(explain(words), None, "{words}");

@@ -3,13 +3,13 @@
 use haproxycfg::model::CliLevel;
 
 use super::{
-    acme, admin, certificates, cookies, events, help,
+    acme, admin, certificate_lists, certificates, cookies, events, help,
     line::Line,
     patterns, peers,
     reply::Reply,
     resolvers, server_state,
     session::{self, Context, Session},
-    sessions, show, tables, threads, variable,
+    sessions, show, tables, threads, tls_keys, trusted, variable,
 };
 
 /// A command.
@@ -72,14 +72,13 @@ const fn absent(words: &'static [&'static str], reason: &'static str) -> Command
     Command { words, usage: "", doc: "", level: CliLevel::User, run: Run::Absent(reason) }
 }
 
-const TLS: &str = "change the file and reload, no connection is lost";
-
 const USER: CliLevel = CliLevel::User;
 const OPERATOR: CliLevel = CliLevel::Operator;
 const ADMIN: CliLevel = CliLevel::Admin;
 
-/// Every command of HAProxy 2.6, with the level that it asks for, but for those that change maps, ACLs and tables: HAProxy leaves
-/// them to everybody, although its manual says of the level `user` that it allows no change.
+/// Every command of HAProxy 2.6, with the level that it asks for, but for those that change maps, ACLs, tables, OCSP responses and
+/// keys of tickets or show these keys: HAProxy leaves them to everybody, although its manual says of the level `user` that it
+/// allows no change.
 pub const COMMANDS: &[Command] = &[
     with(&["acme", "ps"], USER, "acme ps", "the same as acme status", acme::status),
     with(
@@ -422,8 +421,22 @@ pub const COMMANDS: &[Command] = &[
         &["commit", "ssl", "cert"],
         ADMIN,
         "commit ssl cert <certfile>",
-        "have listeners use what a certificate is to become",
+        "have listeners and servers use what a certificate is to become",
         certificates::commit,
+    ),
+    with(
+        &["del", "ssl", "cert"],
+        ADMIN,
+        "del ssl cert <certfile>",
+        "take away a certificate that nobody uses",
+        certificates::delete,
+    ),
+    with(
+        &["new", "ssl", "cert"],
+        ADMIN,
+        "new ssl cert <certfile>",
+        "make a name for a certificate that is to come",
+        certificates::new,
     ),
     with(
         &["set", "ssl", "cert"],
@@ -436,33 +449,151 @@ pub const COMMANDS: &[Command] = &[
         &["show", "ssl", "cert"],
         OPERATOR,
         "show ssl cert [<certfile>]",
-        "list the certificates of listeners, or tell of one; of what it is to become with * before its name",
+        "list the certificates of listeners and servers, or tell of one; of what it is to become with * before its name",
         certificates::show,
     ),
-    absent(&["abort", "ssl", "ca-file"], TLS),
-    absent(&["abort", "ssl", "crl-file"], TLS),
-    absent(&["add", "ssl", "crt-list"], TLS),
-    absent(&["commit", "ssl", "ca-file"], TLS),
-    absent(&["commit", "ssl", "crl-file"], TLS),
+    with(
+        &["add", "ssl", "crt-list"],
+        ADMIN,
+        "add ssl crt-list <list> <cert> [opts]*",
+        "add a certificate to a list or a folder, or a line with options and names as a payload",
+        certificate_lists::add,
+    ),
+    with(
+        &["del", "ssl", "crt-list"],
+        ADMIN,
+        "del ssl crt-list <list> <cert[:line]>",
+        "take a line from a list",
+        certificate_lists::delete,
+    ),
+    with(
+        &["show", "ssl", "crt-list"],
+        ADMIN,
+        "show ssl crt-list [-n] [<list>]",
+        "list the lists of certificates, or the lines of one",
+        certificate_lists::show,
+    ),
+    with(
+        &["abort", "ssl", "ca-file"],
+        ADMIN,
+        "abort ssl ca-file <file>",
+        "forget what a CA file was to hold",
+        trusted::abort,
+    ),
+    with(
+        &["commit", "ssl", "ca-file"],
+        ADMIN,
+        "commit ssl ca-file <file>",
+        "have listeners and servers go by what a CA file is to hold",
+        trusted::commit,
+    ),
+    with(
+        &["del", "ssl", "ca-file"],
+        ADMIN,
+        "del ssl ca-file <file>",
+        "take away a CA file that nobody uses",
+        trusted::delete,
+    ),
+    with(
+        &["new", "ssl", "ca-file"],
+        ADMIN,
+        "new ssl ca-file <file>",
+        "make a name for a CA file that is to come",
+        trusted::new,
+    ),
+    with(
+        &["set", "ssl", "ca-file"],
+        ADMIN,
+        "set ssl ca-file <file> <payload>",
+        "say what a CA file is to hold: certificates of authorities",
+        trusted::set,
+    ),
+    with(
+        &["show", "ssl", "ca-file"],
+        OPERATOR,
+        "show ssl ca-file [<file>[:<index>]]",
+        "list the CA files, or tell what one holds; what it is to hold with * before its name",
+        trusted::show,
+    ),
+    with(
+        &["abort", "ssl", "crl-file"],
+        ADMIN,
+        "abort ssl crl-file <file>",
+        "forget what a CRL file was to hold",
+        trusted::abort,
+    ),
+    with(
+        &["commit", "ssl", "crl-file"],
+        ADMIN,
+        "commit ssl crl-file <file>",
+        "have listeners and servers go by what a CRL file is to hold",
+        trusted::commit,
+    ),
+    with(
+        &["del", "ssl", "crl-file"],
+        ADMIN,
+        "del ssl crl-file <file>",
+        "take away a CRL file that nobody uses",
+        trusted::delete,
+    ),
+    with(
+        &["new", "ssl", "crl-file"],
+        ADMIN,
+        "new ssl crl-file <file>",
+        "make a name for a CRL file that is to come",
+        trusted::new,
+    ),
+    with(
+        &["set", "ssl", "crl-file"],
+        ADMIN,
+        "set ssl crl-file <file> <payload>",
+        "say what a CRL file is to hold: lists of what was revoked",
+        trusted::set,
+    ),
+    with(
+        &["show", "ssl", "crl-file"],
+        OPERATOR,
+        "show ssl crl-file [<file>[:<index>]]",
+        "list the CRL files, or tell what one holds; what it is to hold with * before its name",
+        trusted::show,
+    ),
+    with(
+        &["set", "ssl", "ocsp-response"],
+        OPERATOR,
+        "set ssl ocsp-response <response>",
+        "show an OCSP response (in base64) with its certificate",
+        tls_keys::set_response,
+    ),
+    with(
+        &["show", "ssl", "ocsp-response"],
+        USER,
+        "show ssl ocsp-response [id]",
+        "list the certificates that responses are shown with, or tell of one response",
+        tls_keys::responses,
+    ),
+    with(
+        &["set", "ssl", "tls-key"],
+        OPERATOR,
+        "set ssl tls-key [id|file] <key>",
+        "put a key of tickets (in base64) in the place of a file's oldest",
+        tls_keys::rotate,
+    ),
+    with(
+        &["show", "tls-keys"],
+        OPERATOR,
+        "show tls-keys [id|*|file]",
+        "list the files of keys of tickets, or tell their keys",
+        tls_keys::show,
+    ),
+    with(
+        &["show", "ssl", "providers"],
+        USER,
+        "show ssl providers",
+        "tell what does the cryptography",
+        tls_keys::providers,
+    ),
     absent(&["debug", "dev"], "it changes HAProxy's memory and threads by hand"),
-    absent(&["del", "ssl", "ca-file"], TLS),
-    absent(&["del", "ssl", "cert"], TLS),
-    absent(&["del", "ssl", "crl-file"], TLS),
-    absent(&["del", "ssl", "crt-list"], TLS),
     absent(&["httpclient"], "it tests HAProxy's own HTTP client; use curl"),
-    absent(&["new", "ssl", "ca-file"], TLS),
-    absent(&["new", "ssl", "cert"], TLS),
-    absent(&["new", "ssl", "crl-file"], TLS),
-    absent(&["set", "ssl", "ca-file"], TLS),
-    absent(&["set", "ssl", "crl-file"], TLS),
-    absent(&["set", "ssl", "ocsp-response"], TLS),
-    absent(&["set", "ssl", "tls-key"], TLS),
-    absent(&["show", "ssl", "ca-file"], TLS),
-    absent(&["show", "ssl", "crl-file"], TLS),
-    absent(&["show", "ssl", "crt-list"], TLS),
-    absent(&["show", "ssl", "ocsp-response"], TLS),
-    absent(&["show", "ssl", "providers"], TLS),
-    absent(&["show", "tls-keys"], TLS),
 ];
 
 /// The command that a line gives.

@@ -274,7 +274,7 @@ async fn what_is_shown() {
         ("show table nope", "No such table\n\n"),
         ("trace h1", "No such trace source: there are none."),
         ("trace 0", "All traces now stopped\n"),
-        ("show ssl ca-file", "'show ssl ca-file' is not here: change the file and reload, no connection is lost.\n\n"),
+        ("httpclient GET x", "'httpclient' is not here: it tests HAProxy's own HTTP client; use curl.\n\n"),
         ("show fd", "None\n\n"),
         ("show fd 7", "Some(7)\n\n"),
         ("show libs", "0x1-0x2 (0x2) /usr/bin/tidegate\n\n"),
@@ -284,7 +284,7 @@ async fn what_is_shown() {
         ("set profiling tasks on", "'set profiling tasks' has no meaning here"),
         ("set profiling x on", "Expects either 'tasks' or 'memory'.\n\n"),
         ("get weight app/s1", "10 (initial 10)\n\n"),
-        ("help", "The following commands are valid at this level:\n  abort ssl cert"),
+        ("help", "The following commands are valid at this level:\n  abort ssl ca-file"),
         ("help show", "The following commands are valid at this level:\n  show acl [@<ver>]"),
     ] {
         let answer = admin(command).await.0;

@@ -18,7 +18,8 @@ pub(super) struct Listeners {
 
 impl Host for Listeners {
     fn install(&self, name: &str, identity: &Arc<Identity>) {
-        self.shared.instance().replace_certificate(&self.shared.process, name, identity);
+        let instance = self.shared.instance();
+        instance.tls.replace_certificate(name, identity);
     }
 
     fn show_in_map(&self, map: &str, key: &str, value: Option<&str>) {

@@ -1,6 +1,6 @@
 //! `bind` lines and `stats socket`.
 
-mod quic;
+pub mod quic;
 
 use crate::{
     address::{Accepts, Host, Port},

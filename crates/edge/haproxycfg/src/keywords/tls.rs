@@ -3,6 +3,7 @@
 pub mod bind;
 mod crt_list;
 pub mod global;
+pub mod lines;
 mod load;
 pub mod server;
 pub mod store;
@@ -12,11 +13,16 @@ use std::sync::Arc;
 pub use self::load::system_anchors;
 
 use ::tls::{
-    CipherList, Curves, Identity, IgnoredErrors, OptionsError, RevocationLists, Suites, TicketKey, TrustAnchors,
+    CipherList, Curves, Identity, IgnoredErrors, OptionsError, RevocationLists, Suites, TicketKeys, TrustAnchors,
     UnknownNames, Verify, Version, Versions,
 };
 
-use crate::{diagnostics::Problem, line::Line, scope::Scope};
+use crate::{
+    diagnostics::Problem,
+    line::Line,
+    model::{CertificateList, LineOptions, TlsFiles},
+    scope::Scope,
+};
 
 /// Whose words they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +71,15 @@ pub struct TlsWords {
     /// `no-tls-tickets`.
     pub tickets: Option<bool>,
     /// `tls-ticket-keys`.
-    pub ticket_keys: Vec<TicketKey>,
+    pub ticket_keys: Option<Arc<TicketKeys>>,
     /// `prefer-client-ciphers`.
     pub prefers_client_order: bool,
     /// `strict-sni`.
     pub strict_sni: bool,
     /// `crt`, `crt-list`.
     pub certificates: Vec<Listed>,
+    /// Lists, and folders of certificates.
+    pub lists: Vec<Arc<CertificateList>>,
     /// What only servers have.
     pub of_server: OfServer,
 }
@@ -103,7 +111,9 @@ pub struct Listed {
     /// Names that it is for, instead of its own.
     pub filters: Vec<String>,
     /// Options of its line in a list.
-    pub words: Option<Box<TlsWords>>,
+    pub options: Option<Arc<LineOptions>>,
+    /// The list and the line of it that it comes of.
+    pub line: Option<(Arc<str>, u32)>,
 }
 
 /// What `global` says of all lines.
@@ -125,6 +135,10 @@ pub struct Defaults {
     pub extra: load::Extra,
     /// `crt-store` sections.
     pub stores: store::Stores,
+    /// Files that were read so far.
+    pub files: TlsFiles,
+    /// What is read is a command at run time: as in HAProxy, it names what is known, and no file is read.
+    pub is_running: bool,
 }
 
 /// The argument of the word at `index`; moves the index past both.

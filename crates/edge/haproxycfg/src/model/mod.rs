@@ -78,7 +78,9 @@ pub use self::{
     switching::{BackendTarget, PersistRule, ServerTarget, UseBackend, UseServer},
     tcp_action::TcpAction,
     timeouts::Timeouts,
-    tls::{BindTls, ServerTls, TlsTune},
+    tls::{
+        BindTls, CertificateLine, CertificateList, LineError, LineOptions, ListReader, ServerTls, TlsFiles, TlsTune,
+    },
     tune::Tune,
     users::{Password, User, Userlist},
     variable::{SetVariable, VariableValue},
@@ -138,4 +140,6 @@ pub struct Config {
     pub asks_response_body: bool,
     /// Lists of patterns: of files and of ACLs. They may change at run time.
     pub patterns: sample::PatternReferences,
+    /// Files that lines about TLS name. They may be replaced at run time.
+    pub tls_files: TlsFiles,
 }

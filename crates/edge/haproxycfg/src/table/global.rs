@@ -132,7 +132,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .line(global::switch),
     global("issuers-chain-path", "<dir>")
         .doc("Directory of certificates of issuers.", "issuers-chain-path /etc/ssl/issuers")
-        .not_yet("chains are not looked up; put the issuers' certificates behind the certificate in its file, or into '.issuer' beside it"),
+        .not_yet("chains are not looked up; put the issuers' certificates behind the certificate in its file"),
     global("localpeer", "<name>")
         .doc("Name of this instance among its peers.", "localpeer front1")
         .line(global::localpeer),

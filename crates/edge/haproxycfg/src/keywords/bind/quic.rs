@@ -62,10 +62,11 @@ pub fn tls(of_line: Option<&BindTls>) -> Result<Option<Arc<BindTls>>, Problem> {
         };
         entries.push(Entry { options, ..entry.clone() });
     }
-    Ok(Some(Arc::new(BindTls { entries, strict_sni: tls.strict_sni })))
+    Ok(Some(Arc::new(BindTls { entries, reader: tls.reader.of_quic(), ..BindTls::clone(tls) })))
 }
 
-fn options(of_line: &ServerOptions) -> Result<ServerOptions, Problem> {
+/// Options of a certificate as QUIC has them.
+pub fn options(of_line: &ServerOptions) -> Result<ServerOptions, Problem> {
     if !of_line.versions.tls13 {
         return Err(Problem::new("QUIC needs TLS 1.3, which this line does not allow"));
     }

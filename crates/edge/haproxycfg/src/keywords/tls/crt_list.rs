@@ -1,13 +1,16 @@
 //! Lists of certificates: a line each, with options in brackets and names that it is for.
 
+use std::sync::Arc;
+
 use super::{
-    Listed, Side, TlsWords, common,
+    Listed, Side, TlsWords, common, lines,
     load::{self, Loaded},
 };
 use crate::{
     diagnostics::Problem,
     keywords::acme::AcmeWords,
     line::{Line, Word},
+    model::LineOptions,
     scope::Scope,
 };
 
@@ -32,12 +35,12 @@ const OPTIONS: &[&str] = &[
     "verify",
 ];
 
-/// The certificates of a list; `at` is where its name stands.
-pub fn read(scope: &mut Scope<'_>, at: usize, path: &str) -> Result<Vec<Listed>, Problem> {
+/// The certificates of a list, and how many lines it has; `at` is where its name stands.
+pub fn read(scope: &mut Scope<'_>, at: usize, path: &str) -> Result<(Vec<Listed>, u32), Problem> {
     let bytes = scope
         .read(path)
         .map_err(|error| Problem::new(format!("'crt-list' : cannot open file '{path}' : {error}")).at(at))?;
-    let mut listed = Vec::new();
+    let (mut listed, mut count) = (Vec::new(), 0_u32);
     for (number, text) in String::from_utf8_lossy(&bytes).lines().enumerate() {
         let entry = entry(scope, path, number + 1, text).map_err(|problem| {
             let message =
@@ -45,15 +48,36 @@ pub fn read(scope: &mut Scope<'_>, at: usize, path: &str) -> Result<Vec<Listed>,
             Problem { message, ..problem }.at(at)
         })?;
         listed.extend(entry);
+        count = count.saturating_add(1);
     }
-    Ok(listed)
+    Ok((listed, count))
+}
+
+/// A line of a list.
+#[derive(Debug)]
+pub struct ReadLine {
+    /// What it calls the certificate.
+    pub certificate: String,
+    /// Its options.
+    pub options: Option<Arc<LineOptions>>,
+    /// Whether and how the certificate comes by itself.
+    acme: AcmeWords,
+    /// Names that it is for.
+    pub filters: Vec<String>,
+}
+
+impl ReadLine {
+    /// Whether an authority is asked for its certificate.
+    pub fn comes_by_itself(&self) -> bool {
+        self.acme.is_any()
+    }
 }
 
 /// One line; nothing for one without a certificate.
-fn entry(scope: &mut Scope<'_>, path: &str, number: usize, text: &str) -> Result<Vec<Listed>, Problem> {
+pub fn line(scope: &mut Scope<'_>, path: &str, number: usize, text: &str) -> Result<Option<(Line, ReadLine)>, Problem> {
     let text = text.trim();
     if text.is_empty() || text.starts_with('#') {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let (before, options, filters) = match text.split_once('[') {
         None => {
@@ -72,7 +96,10 @@ fn entry(scope: &mut Scope<'_>, path: &str, number: usize, text: &str) -> Result
     let words: Vec<Word> = options.split_whitespace().map(|word| Word::new(word.as_bytes().to_vec(), 0..0)).collect();
     let line = Line::new(path.into(), number, text, words);
     let mut acme = AcmeWords::default();
-    let words = if options.trim().is_empty() { None } else { Some(Box::new(read_options(scope, &line, &mut acme)?)) };
+    let options = match options.trim() {
+        "" => None,
+        _ => Some(Arc::new(lines::options_of(read_options(scope, &line, &mut acme)?, &line))),
+    };
     let filters: Vec<String> =
         filters.split_whitespace().take_while(|name| !name.starts_with('#')).map(str::to_owned).collect();
     for name in &filters {
@@ -82,12 +109,25 @@ fn entry(scope: &mut Scope<'_>, path: &str, number: usize, text: &str) -> Result
             return Err(Problem::new(format!("'{name}' : a star stands for the first label of a name alone")));
         }
     }
-    let identities = if acme.is_any() {
-        vec![load::by_itself(scope, &line, before, &acme)?]
+    Ok(Some((line, ReadLine { certificate: before.to_owned(), options, acme, filters })))
+}
+
+/// The certificates of a line.
+fn entry(scope: &mut Scope<'_>, path: &str, number: usize, text: &str) -> Result<Vec<Listed>, Problem> {
+    let Some((line, read)) = line(scope, path, number, text)? else { return Ok(Vec::new()) };
+    let identities = if read.acme.is_any() {
+        vec![load::by_itself(scope, &line, &read.certificate, &read.acme)?]
     } else {
-        load::certificates(scope, &line, 0, before)?
+        load::certificates(scope, &line, 0, &read.certificate)?
     };
-    let listed = |Loaded { name, identity }| Listed { name, identity, filters: filters.clone(), words: words.clone() };
+    let number = u32::try_from(number).unwrap_or(u32::MAX);
+    let listed = |Loaded { name, identity }| Listed {
+        name,
+        identity,
+        filters: read.filters.clone(),
+        options: read.options.clone(),
+        line: Some((path.into(), number)),
+    };
     Ok(identities.into_iter().map(listed).collect::<Vec<_>>())
 }
 
@@ -111,5 +151,11 @@ fn read_options(scope: &mut Scope<'_>, line: &Line, acme: &mut AcmeWords) -> Res
 
 /// Certificates of a `crt` word.
 pub fn of_files(loaded: Vec<Loaded>) -> impl Iterator<Item = Listed> {
-    loaded.into_iter().map(|Loaded { name, identity }| Listed { name, identity, filters: Vec::new(), words: None })
+    loaded.into_iter().map(|Loaded { name, identity }| Listed {
+        name,
+        identity,
+        filters: Vec::new(),
+        options: None,
+        line: None,
+    })
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::tls::{Identity, IdentityError, Pem, RevocationLists, TrustAnchors, TrustError};
+use ::tls::{Identity, IdentityError, OcspError, Pem, RevocationLists, TrustAnchors, TrustError};
 
 use crate::{
     diagnostics::Problem,
@@ -78,19 +78,40 @@ pub fn anchors(scope: &mut Scope<'_>, line: &Line, name: &str, at: usize) -> Res
     let wrong = |path: &str, why: &str| {
         Problem::new(format!("'{word}' : unable to load {path}: couldn't open the ca-file '{path}' ({why})")).at(at + 1)
     };
-    if name == SYSTEM {
-        return system_anchors(scope, line).map_err(|problem| problem.at(at + 1));
+    let is_system = name == SYSTEM;
+    let path = if is_system { name.to_owned() } else { below(scope.state.tls.ca_base.as_deref(), name) };
+    if let Some(known) = scope.state.tls.files.anchors.get(&*path) {
+        return Ok(known.clone());
     }
-    let path = below(scope.state.tls.ca_base.as_deref(), name);
+    if scope.state.tls.is_running {
+        return Err(not_loaded(word, &path, at));
+    }
+    let read = match is_system {
+        true => system_anchors(scope, line).map_err(|problem| problem.at(at + 1))?,
+        false => anchors_of(scope, &path, wrong)?,
+    };
+    let path: Arc<str> = path.into();
+    let read = read.named(Arc::clone(&path));
+    scope.state.tls.files.anchors.insert(path, read.clone());
+    Ok(read)
+}
+
+/// As in HAProxy, no file is read for a command: it names one of those that are known.
+fn not_loaded(word: &str, path: &str, at: usize) -> Problem {
+    Problem::new(format!("'{word}' : unable to load {path}")).at(at + 1)
+}
+
+/// The certificates of a file, or of the files of a folder.
+fn anchors_of(scope: &Scope<'_>, path: &str, wrong: impl Fn(&str, &str) -> Problem) -> Result<TrustAnchors, Problem> {
     let mut files = Vec::new();
-    for path in files_of(scope, &path).map_err(|error| wrong(&path, &error))? {
+    for path in files_of(scope, path).map_err(|error| wrong(path, &error))? {
         let bytes = scope.read(&path).map_err(|error| wrong(&path, &error.0))?;
         files.push(Pem::read(&bytes).map_err(|error| wrong(&path, &error.to_string()))?);
     }
     TrustAnchors::new(&files).map_err(|error| match error {
-        TrustError::Empty => wrong(&path, "no certificate or crl found")
+        TrustError::Empty => wrong(path, "no certificate or crl found")
             .expected("a file with '-----BEGIN CERTIFICATE-----': those of the authorities that are trusted"),
-        other => wrong(&path, &other.to_string()),
+        other => wrong(path, &other.to_string()),
     })
 }
 
@@ -120,10 +141,20 @@ pub fn revocation(scope: &mut Scope<'_>, line: &Line, name: &str, at: usize) -> 
         Problem::new(format!("'{word}' : unable to load {path}: couldn't open the crl-file '{path}' ({why})"))
             .at(at + 1)
     };
+    if let Some(known) = scope.state.tls.files.revocation.get(&*path) {
+        return Ok(known.clone());
+    }
+    if scope.state.tls.is_running {
+        return Err(not_loaded(word, &path, at));
+    }
     let bytes = scope.read(&path).map_err(|error| wrong(&error.0))?;
     let pem = Pem::read(&bytes).map_err(|error| wrong(&error.to_string()))?;
-    RevocationLists::new(&pem)
-        .map_err(|error| wrong(&error.to_string()).expected("a file with '-----BEGIN X509 CRL-----'"))
+    let lists = RevocationLists::new(&pem)
+        .map_err(|error| wrong(&error.to_string()).expected("a file with '-----BEGIN X509 CRL-----'"))?;
+    let path: Arc<str> = path.into();
+    let lists = lists.named(Arc::clone(&path));
+    scope.state.tls.files.revocation.insert(path, lists.clone());
+    Ok(lists)
 }
 
 /// A file, or those of a folder.
@@ -136,6 +167,24 @@ fn files_of(scope: &Scope<'_>, path: &str) -> Result<Vec<String>, String> {
         }
         Ok(None) => Ok(vec![path.to_owned()]),
         Err(error) => Err(error.0),
+    }
+}
+
+/// The path of a folder of certificates, as lists at run time are called; nothing for what is no folder.
+pub fn folder(scope: &Scope<'_>, name: &str) -> Option<Arc<str>> {
+    if scope.state.tls.stores.named(name).is_some() || name.starts_with('@') {
+        return None;
+    }
+    let path = below(scope.state.tls.crt_base.as_deref(), name);
+    let is_folder = matches!(scope.files.list(&scope.resolve_path(&path)), Ok(Some(_)));
+    is_folder.then(|| without_slash(&path).into())
+}
+
+/// A path without the slashes at its end.
+fn without_slash(path: &str) -> &str {
+    match path.trim_end_matches('/') {
+        "" => path,
+        path => path,
     }
 }
 
@@ -162,7 +211,7 @@ pub fn certificates(scope: &mut Scope<'_>, line: &Line, at: usize, name: &str) -
             }
             let mut found = Vec::new();
             for name in names {
-                let path = format!("{path}/{name}");
+                let path = format!("{}/{name}", without_slash(&path));
                 // Folders within are left alone.
                 if matches!(scope.files.list(&scope.resolve_path(&path)), Ok(None)) {
                     found.push(loaded(&path, certificate(scope, line, at, &path)?));
@@ -242,15 +291,16 @@ pub fn with_files(
         let wrong = |error: ::tls::PemError| missing("private key", &beside("key"), error.to_string());
         pem.add_key(Pem::read(&bytes).map_err(wrong)?);
     }
-    if let Some(issuer) = &named.issuer {
-        let bytes = scope.read(issuer).map_err(|error| missing("issuer", issuer, error.0))?;
-        pem.add_chain(Pem::read(&bytes).map_err(|error| missing("issuer", issuer, error.to_string()))?);
+    let mut issuer = None;
+    if let Some(path) = &named.issuer {
+        let bytes = scope.read(path).map_err(|error| missing("issuer", path, error.0))?;
+        issuer = Some(Pem::read(&bytes).map_err(|error| missing("issuer", path, error.to_string()))?);
     } else if extra.issuer
         && pem.len() == 1
         && let Ok(bytes) = scope.read(&beside("issuer"))
     {
         let wrong = |error: ::tls::PemError| missing("issuer", &beside("issuer"), error.to_string());
-        pem.add_chain(Pem::read(&bytes).map_err(wrong)?);
+        issuer = Some(Pem::read(&bytes).map_err(wrong)?);
     }
     if pem.has_dh_parameters {
         let message = format!(
@@ -266,16 +316,60 @@ pub fn with_files(
         scope.warn(line, Problem::new(message).at(at));
     }
     let mut identity = Identity::new(&pem).map_err(|error| refused(error, path, &beside("key"), &unable).at(at))?;
-    if let Some(ocsp) = &named.ocsp {
-        let response = scope.read(ocsp).map_err(|error| missing("OCSP response", ocsp, error.0))?;
-        identity = identity.with_ocsp_response(response.to_vec());
-    } else if extra.ocsp
-        && let Ok(response) = scope.read(&beside("ocsp"))
-        && !response.is_empty()
-    {
-        identity = identity.with_ocsp_response(response.to_vec());
+    if let Some(issuer) = &issuer {
+        identity = identity.with_issuer(issuer);
+    }
+    if let Some(file) = named.ocsp.clone().or_else(|| extra.ocsp.then(|| beside("ocsp"))) {
+        let is_named = named.ocsp.is_some();
+        identity =
+            with_response(scope, line, identity, &Response { file, is_named, path, issuer: beside("issuer"), at })?;
     }
     Ok(Arc::new(identity))
+}
+
+/// Where a certificate's OCSP response is looked for.
+struct Response<'a> {
+    file: String,
+    /// A line names the file, so it has to be there.
+    is_named: bool,
+    /// The certificate's file.
+    path: &'a str,
+    /// Where its issuer's certificate could stand.
+    issuer: String,
+    at: usize,
+}
+
+/// A certificate with the OCSP response of a file, if there is one.
+fn with_response(
+    scope: &mut Scope<'_>,
+    line: &Line,
+    identity: Identity,
+    Response { file, is_named, path, issuer, at }: &Response<'_>,
+) -> Result<Identity, Problem> {
+    let bytes = match scope.read(file) {
+        Ok(bytes) if !bytes.is_empty() => bytes,
+        Err(error) if *is_named => {
+            let message = format!("unable to load OCSP response from file '{file}' : {}.", error.0);
+            return Err(Problem::new(message).at(*at));
+        }
+        _ => return Ok(identity),
+    };
+    let (identity, outcome) = identity.with_ocsp_response(&bytes);
+    match outcome {
+        Ok(()) => {}
+        Err(error @ OcspError::NoIssuer) => {
+            let problem = Problem::new(format!("'{file}' is present and activates OCSP but {error}'.")).at(*at);
+            return Err(problem.expected(format!(
+                "the issuer's certificate behind the one in '{path}', or in '{issuer}', or '{file}' to be gone"
+            )));
+        }
+        // As in HAProxy, the certificate is served without it.
+        Err(error) => {
+            let message = format!("'{file}' : Loading: {error}. Content will be ignored.");
+            scope.warn(line, Problem::new(message).at(*at));
+        }
+    }
+    Ok(identity)
 }
 
 fn refused(error: IdentityError, path: &str, key: &str, unable: &str) -> Problem {

@@ -141,6 +141,7 @@ pub fn finish(scope: &Scope<'_>, draft: &ServerDraft) -> Result<Option<Arc<Serve
     Ok(Some(Arc::new(ServerTls {
         fingerprint: options.fingerprint(),
         options: Arc::new(options),
+        certificate: words.certificates.first().map(|listed| Arc::clone(&listed.name)),
         sni: words.of_server.sni.clone(),
         of_requests: words.is_on,
         of_checks: words.of_server.check || words.is_on && !goes_elsewhere,

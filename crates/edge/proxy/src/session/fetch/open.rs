@@ -97,8 +97,13 @@ pub(super) async fn open(
             let name = server_name(transaction, server);
             let http1 = [b"http/1.1".to_vec()];
             let protocols = goes_by_http1(transaction, server).then_some(&http1[..]);
-            Box::pin(handshake::connect(stream, (connector, name.as_deref(), protocols), &mut deadline, requester))
-                .await
+            Box::pin(handshake::connect(
+                stream,
+                (&connector.now(), name.as_deref(), protocols),
+                &mut deadline,
+                requester,
+            ))
+            .await
         }
     }
 }
