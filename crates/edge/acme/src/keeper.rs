@@ -1,6 +1,7 @@
 //! Who sees to one certificate: sleeps until it is time, asks for it, writes its file.
 
 use std::{
+    io::ErrorKind,
     net::IpAddr,
     sync::{Arc, PoisonError},
     time::Duration,
@@ -16,7 +17,7 @@ use tokio::{
 use crate::{
     client::Client,
     dates,
-    files::{Kept, KeptOrder, Place},
+    files::{FileError, Kept, KeptOrder, Place},
     host::{Host, Level},
     jws::AccountKey,
     messages::{Directory, Identifier, Request},
@@ -394,7 +395,10 @@ impl Keeper {
         if let Some(file) = &self.file
             && let Err(why) = file.write((chain + &key.to_pem()).as_bytes())
         {
-            let remedy = "the folder must be writable by the user that the process runs as";
+            let remedy = match &why {
+                FileError::File(_, _, error) if error.kind() == ErrorKind::StorageFull => "make room on its disk",
+                _ => "the folder must be writable by the user that the process runs as",
+            };
             self.tell(Level::Warning, &format!("is served, but not kept: {why}; {remedy}"));
         }
         Ok(Arc::new(identity))

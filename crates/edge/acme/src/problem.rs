@@ -87,8 +87,8 @@ impl Problem {
         if let Some(remedy) = remedy {
             let _ = write!(text, "; {remedy}");
         }
-        // It ends up in a log line.
-        text.replace(['\n', '\r', '\t'], " ")
+        // It ends up in a log line, and on terminals.
+        text.replace(char::is_control, " ")
     }
 }
 
@@ -166,6 +166,6 @@ mod tests {
         assert!(absent.text_of_proof("dns-01").contains("TXT record"), "{}", absent.text_of_proof("dns-01"));
         assert!(absent.text_of_proof("http-01").contains("A and AAAA"), "{}", absent.text_of_proof("http-01"));
         assert_eq!(Problem::read(b"<html>").text(), "it gives no reason");
-        assert_eq!(Problem::read(br#"{"detail":"a\nb"}"#).text(), "a b");
+        assert_eq!(Problem::read(br#"{"detail":"a\nb\u001b[31m"}"#).text(), "a b [31m");
     }
 }

@@ -212,11 +212,8 @@ pub fn common(
         }
         "no-tls-tickets" => words.tickets = Some(false),
         "tls-tickets" => words.tickets = Some(true),
-        "allow-0rtt" => {
-            let message =
-                "'allow-0rtt' has no effect: early data is not accepted yet, so clients send it after the handshake.";
-            scope.warn(line, Problem::new(message).at(at));
-        }
+        // The table of keywords says that it has no effect.
+        "allow-0rtt" => {}
         "verify" => {
             words.verify = Some(verify(line, index, side)?);
             return Ok(true);

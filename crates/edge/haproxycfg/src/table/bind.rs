@@ -29,7 +29,8 @@ pub const KEYWORDS: &[Keyword] = &[
     word("accept-proxy", "")
         .doc("Expects a PROXY header, version 1 or 2, with the client's address.", "bind :80 accept-proxy")
         .bind(bind::flag),
-    tls("allow-0rtt", "", "Accepts early data of TLS 1.3.", "bind :443 ssl crt site.pem allow-0rtt"),
+    tls("allow-0rtt", "", "Accepts early data of TLS 1.3.", "bind :443 ssl crt site.pem allow-0rtt")
+        .without_effect("early data is not accepted yet: clients send it after the handshake"),
     tls("alpn", "<protocols>", "Protocols that TLS negotiates.", "bind :443 ssl crt site.pem alpn h2,http/1.1"),
     word("backlog", "<number>")
         .doc("How many connections may wait to be accepted.", "bind :80 backlog 10000")

@@ -47,7 +47,8 @@ pub const KEYWORDS: &[Keyword] = &[
     word("agent-send", "<text>")
         .doc("What is sent to the agent.", "server web1 192.0.2.1:80 agent-check agent-port 9000 agent-send hello")
         .server(server::text),
-    tls("allow-0rtt", "", "Sends early data of TLS 1.3.", "server web1 192.0.2.1:443 ssl allow-0rtt"),
+    tls("allow-0rtt", "", "Sends early data of TLS 1.3.", "server web1 192.0.2.1:443 ssl allow-0rtt")
+        .without_effect("early data is not sent yet: all goes after the handshake"),
     tls("alpn", "<protocols>", "Protocols that TLS negotiates.", "server web1 192.0.2.1:443 ssl alpn h2,http/1.1"),
     word("backup", "")
         .doc("Used only when no other server is up.", "server spare 192.0.2.9:80 backup")

@@ -142,6 +142,11 @@ fn read_options(scope: &mut Scope<'_>, line: &Line, acme: &mut AcmeWords) -> Res
             let message = format!("unknown ssl keyword {word}");
             return Err(Problem::new(message).nearest(word, OPTIONS.iter().copied()));
         }
+        if word == "allow-0rtt" {
+            let message =
+                "'allow-0rtt' has no effect: early data is not accepted yet: clients send it after the handshake.";
+            scope.warn(line, Problem::new(message).at(index));
+        }
         if !super::bind::only_of_bind(scope, line, &mut index, &mut words)? {
             common(scope, line, &mut index, &mut words, Side::Bind)?;
         }
