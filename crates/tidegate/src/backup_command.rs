@@ -2,11 +2,12 @@
 
 use std::{error::Error, num::NonZeroUsize, path::PathBuf, process::ExitCode};
 
+use basics::many;
 use clap::Args;
 use s3::S3Archive;
 use store::{
     archive::{Archive, FolderArchive},
-    backup::{self, Restore},
+    backup::{self, Manifest, Restore},
     log_dump,
     point::Point,
 };
@@ -94,16 +95,18 @@ fn make(arguments: &BackupArguments) -> Result<(), Box<dyn Error>> {
     let made = backup::backup_and_keep(&dir, &*archive, arguments.keep)?;
     let (files, bytes) = made.copied;
     println!(
-        "{}: {} records, the log up to offset {}; {files} files ({bytes} bytes) were copied",
+        "{}: {}; {} ({bytes} bytes) were copied",
         made.name.trim_start_matches("backups/"),
-        made.manifest.records.count,
-        made.manifest.log_end
+        contents(&made.manifest, &made.manifest.log_end.to_string()),
+        many(files, "file", "files")
     );
     let removed = made.removed;
     if removed.backups > 0 {
         println!(
-            "removed: {} older backups, and {} files ({} bytes) that only they needed",
-            removed.backups, removed.files, removed.bytes
+            "removed: {}, and {} ({} bytes) that nothing else needed",
+            many(removed.backups, "older backup", "older backups"),
+            many(removed.files, "file", "files"),
+            removed.bytes
         );
     }
     Ok(())
@@ -113,16 +116,17 @@ fn make_store(arguments: &RestoreArguments) -> Result<(), Box<dyn Error>> {
     let archive = archive(&arguments.from)?;
     let what = Restore { backup: arguments.backup.clone(), until: arguments.until };
     let manifest = backup::restore(&what, &*archive, &arguments.dir)?;
-    println!(
-        "{}: {} records, the log up to offset {}",
-        arguments.dir.display(),
-        manifest.records.count,
-        manifest.log_end_text()
-    );
+    println!("{}: {}", arguments.dir.display(), contents(&manifest, &manifest.log_end_text()));
     if let Some(point) = arguments.until {
         println!("start it once with --until to go back to {point}");
     }
     Ok(())
+}
+
+/// What a backup has. What was written a moment ago is in the log alone.
+fn contents(manifest: &Manifest, log_end: &str) -> String {
+    let records = many(manifest.records.count, "record", "records");
+    format!("{records} in the tables, and the log behind them up to offset {log_end}")
 }
 
 fn ended(command: &str, result: Result<(), Box<dyn Error>>) -> ExitCode {

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
+use basics::many;
 use clap::Args;
 use store::import::{self, Import};
 
@@ -41,11 +42,11 @@ pub fn run(arguments: &ImportArguments) -> ExitCode {
             }
             let names: Vec<String> = imported.files.iter().map(|path| path.display().to_string()).collect();
             println!(
-                "{}: {} keys, {} libraries of functions, {} commands",
+                "{}: {}, {}, {}",
                 names.join(", "),
-                imported.keys,
-                imported.libraries,
-                imported.commands
+                many(imported.keys, "key", "keys"),
+                many(imported.libraries, "library of functions", "libraries of functions"),
+                many(imported.commands, "command", "commands")
             );
             if imported.refused == 0 {
                 return ExitCode::SUCCESS;

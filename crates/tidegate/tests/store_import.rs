@@ -93,7 +93,7 @@ fn an_rdb_file_brings_every_key_with_its_time() {
     // The folder names the file that it has.
     let output = import(&folder.0, &["--to", &to]);
     assert!(output.status.success(), "{}", said(&output));
-    assert!(String::from_utf8_lossy(&output.stdout).contains(": 16 keys, 1 libraries of functions, 0 commands"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains(": 16 keys, 1 library of functions, 0 commands"));
     assert_eq!(client.text(&["DEBUG", "DIGEST"]), digest);
     assert_eq!(client.text(&["FCALL", "f", "0"]), "7");
 

@@ -20,6 +20,8 @@ use store::{
 };
 
 use super::{CommandError, WhichArguments, ask, at, get, group_backup};
+use basics::many;
+
 use crate::{access::OwnedAccess, backup_command::archive};
 
 /// The version of the description.
@@ -179,9 +181,10 @@ fn make(arguments: &BackupArguments, archive: &dyn Archive) -> Result<String, Fa
         return Ok(shown.to_string());
     }
     Ok(format!(
-        "{name}: {} groups at one moment, {records} records; commands waited for {waited} ms\n  restore it: tidegate cluster restore \
+        "{name}: {} at one moment, {}; commands waited for {waited} ms\n  restore it: tidegate cluster restore \
          --from {} --backup {name} --into HOST:PORT",
-        description.groups.len(),
+        many(description.groups.len(), "group", "groups"),
+        many(records, "record", "records"),
         arguments.to
     ))
 }
@@ -239,7 +242,8 @@ pub fn restore(arguments: &RestoreArguments) -> Result<String, CommandError> {
     if arguments.which.json {
         return Ok(json!({ "backup": wanted, "into": into, "keys": keys }).to_string());
     }
-    Ok(format!("{wanted}: {keys} keys of {} groups are in {into}", description.groups.len()))
+    let groups = many(description.groups.len(), "group", "groups");
+    Ok(format!("{wanted}: {} of {groups} are in {into}", many(keys, "key", "keys")))
 }
 
 fn read(archive: &dyn Archive, name: &str) -> Result<Description, CommandError> {

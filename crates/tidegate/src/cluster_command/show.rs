@@ -1,6 +1,6 @@
 //! What the agent says of the cluster, for people.
 
-use basics::Date;
+use basics::{Date, many};
 use serde_json::Value;
 
 use crate::style::{Colour, Style, columns};
@@ -151,12 +151,9 @@ pub fn slots(status: &Value) -> String {
         rows.push([number(group, "id"), number(group, "slots"), ranges.join(" ")]);
     }
     let counts = status.get("slots").unwrap_or(&Value::Null);
-    format!(
-        "{}\n{} slots are offline, {} on their way\n",
-        columns(&rows),
-        number(counts, "offline"),
-        number(counts, "migrating")
-    )
+    let count = |name| counts.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let offline = many(count("offline"), "slot is offline", "slots are offline");
+    format!("{}\n{offline}, {} on their way\n", columns(&rows), count("migrating"))
 }
 
 /// Changes that were made.
@@ -320,20 +317,20 @@ pub fn why_not_well(server: &Value) -> String {
 
 /// What moves.
 pub fn moves(plan: &Value) -> String {
-    listed_moves(plan, "move")
+    listed_moves(plan, ["slot moves", "slots move"])
 }
 
 /// The same when they are over.
 pub fn moved(done: &Value) -> String {
-    listed_moves(done, "have moved")
+    listed_moves(done, ["slot has moved", "slots have moved"])
 }
 
 /// The same when they are cancelled.
 pub fn not_moved(done: &Value) -> String {
-    listed_moves(done, "do not move")
+    listed_moves(done, ["slot does not move", "slots do not move"])
 }
 
-fn listed_moves(plan: &Value, verb: &str) -> String {
+fn listed_moves(plan: &Value, [one, more]: [&str; 2]) -> String {
     let moves = list(plan, "moves");
     if moves.is_empty() {
         return "no slot is to move".into();
@@ -343,7 +340,7 @@ fn listed_moves(plan: &Value, verb: &str) -> String {
         0 => String::new(),
         keys => format!(", about {keys} keys and {}", size(about("bytes_about"))),
     };
-    let mut out = format!("{} slots {verb}{cost}:\n", number(plan, "slots"));
+    let mut out = format!("{}{cost}:\n", many(plan.get("slots").and_then(Value::as_u64).unwrap_or(0), one, more));
     for one in moves {
         out.push_str(&format!(
             "  slots {} to {}: from group {} to group {}\n",
@@ -439,11 +436,10 @@ fn lost_hosts(status: &Value) -> Vec<String> {
 /// What is not as it should be.
 pub fn problems(status: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    let offline = status.get("slots").map(|slots| number(slots, "offline")).unwrap_or_default();
-    if offline != "0" {
-        found.push(format!(
-            "{offline} slots are served by nobody: `tidegate cluster slot init` or `slot set` gives them out"
-        ));
+    let offline = status.get("slots").and_then(|slots| slots.get("offline")).and_then(Value::as_u64);
+    if offline != Some(0) {
+        let offline = offline.map_or_else(|| "slots are".into(), |count| many(count, "slot is", "slots are"));
+        found.push(format!("{offline} served by nobody: `tidegate cluster slot init` or `slot set` gives them out"));
     }
     found.extend(coordinator_problems(status));
     found.extend(lost_hosts(status));

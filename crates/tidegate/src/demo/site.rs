@@ -145,7 +145,8 @@ fn answer(request: &Request, name: &str, port: u16, counters: &Counters, close: 
         ("GET" | "HEAD", "/slow") => {
             std::thread::sleep(SLOW_TIME);
             let number = counters.slow.fetch_add(1, Relaxed) + 1;
-            let text = format!("{name} has worked half a second on this page, for the {number}. time\n");
+            let text =
+                format!("{name} has worked half a second on this page, for the {} time\n", basics::ordinal(number));
             ("200 OK", "text/plain; charset=utf-8", text)
         }
         ("GET" | "HEAD", _) => {

@@ -5,6 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use basics::many;
 use cluster::{GroupId, SLOTS, Server, SlotState, keeper::Role};
 use serde_json::{Value, json};
 
@@ -39,7 +40,8 @@ pub fn greeting(conductor: &Conductor) -> String {
     let cluster = &conductor.records.cluster;
     let redis = cluster.servers().filter(|(_, server)| !server.kind.is_store()).count();
     let count = cluster.servers().count() - redis;
-    let redis = if redis == 0 { String::new() } else { format!(", {redis} Redis servers") };
+    let redis = if redis == 0 { String::new() } else { format!(", {}", many(redis, "Redis server", "Redis servers")) };
+    let (groups, count) = (many(cluster.groups.len(), "group", "groups"), many(count, "store", "stores"));
     let proxy = cluster.proxies.first().map(|proxy| &proxy.address);
     let dir = conductor.options.folder.path().display();
     let stores = listed_stores(conductor);
@@ -49,9 +51,8 @@ pub fn greeting(conductor: &Conductor) -> String {
         format!("\n  page      http://{address}/ (to change things there: tidegate cluster page --dir {dir})")
     });
     format!(
-        "the cluster serves: {} groups, {count} stores{redis}\n  clients   {connect}\n  stores    {stores}{page}\n  status    tidegate cluster status --dir {dir}\n  \
-         end       Ctrl-C, or tidegate cluster down --dir {dir}",
-        cluster.groups.len()
+        "the cluster serves: {groups}, {count}{redis}\n  clients   {connect}\n  stores    {stores}{page}\n  status    tidegate cluster status --dir {dir}\n  \
+         end       Ctrl-C, or tidegate cluster down --dir {dir}"
     )
 }
 

@@ -76,7 +76,7 @@ fn around(history: &[Change], epoch: Epoch) -> Result<(Cluster, Cluster), Proble
 fn do_undo(conductor: &mut Conductor, epoch: Epoch, undo: Undo, is_plan: bool) -> Result<Value, Problem> {
     match undo {
         Undo::MoveSlots { cancelled, moves } => {
-            let what = format!("change {epoch} is taken back: {} ranges are to move back", moves.len());
+            let what = format!("change {epoch} is taken back: {} to move back", slots::ranges(moves.len()));
             let stays = cancelled.len();
             if !is_plan && !cancelled.is_empty() {
                 slots::stay(conductor, Some(&cancelled))?;

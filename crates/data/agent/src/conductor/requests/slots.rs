@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use basics::many;
 use cluster::{
     SlotRange,
     plan::{self, Goal},
@@ -253,7 +254,7 @@ pub(super) fn spread(
     let (moves, what) = match drained {
         None if wish.by == Measure::Slots => {
             let moves = plan::rebalance(cluster, |_| 1, &wish.goal)?;
-            let what = format!("groups are to have the same share: {} ranges are to move", moves.len());
+            let what = format!("groups are to have the same share: {} to move", ranges(moves.len()));
             (moves, what)
         }
         None => {
@@ -262,16 +263,21 @@ pub(super) fn spread(
             let weights = weights(conductor, wish.by)?;
             let moves = plan::rebalance(cluster, |slot| weights.get(&slot).copied().unwrap_or(0), &wish.goal)?;
             let by = wish.by.word();
-            let what = format!("groups are to have the same share of {by}: {} ranges are to move", moves.len());
+            let what = format!("groups are to have the same share of {by}: {} to move", ranges(moves.len()));
             (moves, what)
         }
         Some(id) => {
             let moves = plan::drain(cluster, group_number(id)?)?;
-            let what = format!("group {id} is to have no slots: {} ranges are to move to the others", moves.len());
+            let what = format!("group {id} is to have no slots: {} to move to the others", ranges(moves.len()));
             (moves, what)
         }
     };
     begin_moves(conductor, &moves, &what, is_plan)
+}
+
+/// Ranges of slots that something is about to happen to.
+pub(super) fn ranges(count: usize) -> String {
+    many(count, "range is", "ranges are")
 }
 
 fn cancel(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
@@ -292,7 +298,8 @@ pub(super) fn stay(conductor: &mut Conductor, which: Option<&[SlotRange]>) -> Re
     }
     if !cancelled.is_empty() {
         next.epoch = conductor.records.cluster.epoch + 1;
-        change(conductor, next, &format!("{} ranges stay where they are: their moves are cancelled", cancelled.len()))?;
+        let (one, more) = ("range stays where it is: its move is", "ranges stay where they are: their moves are");
+        change(conductor, next, &format!("{} cancelled", many(cancelled.len(), one, more)))?;
     }
     Ok(moves_json(&cancelled))
 }
