@@ -13,6 +13,7 @@ mod log_command;
 mod manual;
 mod masters;
 mod proxy_command;
+mod quiet_end;
 mod reference_command;
 mod request_log;
 mod status_command;
@@ -152,6 +153,10 @@ fn version() -> ExitCode {
 }
 
 fn main() -> ExitCode {
+    quiet_end::run(dispatch)
+}
+
+fn dispatch() -> ExitCode {
     let arguments: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let called_as = arguments.first().and_then(|path| Path::new(path).file_name()).map(|name| name.to_string_lossy());
     let words = arguments.get(1..).unwrap_or_default();
@@ -164,8 +169,11 @@ fn main() -> ExitCode {
         (_, Some((command, words))) if command == "edge" => {
             return edge_command::run("tidegate", words, edge_command::Personality::Tidegate);
         }
-        (Some("varnishd"), _) => return varnishd_command::run(words),
-        (_, Some((command, words))) if command == "varnishd" => return varnishd_command::run(words),
+        // Varnish Cache calls itself Vinyl Cache from 9.0 on.
+        (Some("varnishd" | "vinyld"), _) => return varnishd_command::run(words),
+        (_, Some((command, words))) if command == "varnishd" || command == "vinyld" => {
+            return varnishd_command::run(words);
+        }
         (Some("nutcracker"), _) => return proxy_command::run("nutcracker", words),
         (_, Some((command, words))) if command == "proxy" => return proxy_command::run("tidegate proxy", words),
         (_, Some((command, words))) if command == "nutcracker" => return proxy_command::run("nutcracker", words),

@@ -26,7 +26,20 @@ fn each_command_says_what_is_wrong_and_where() {
         (&["edge", "-h"], 0, "Usage: tidegate edge [-f"),
         (&["edge", "--help"], 0, "-x <socket>"),
         (&["haproxy", "-h"], 0, "Usage: haproxy [-f"),
-        (&["edge", "a.cfg"], 1, "'a.cfg' is not an option; a file or folder of configuration is named with -f"),
+        (&["varnishd", "--help"], 0, "Usage: varnishd"),
+        (&["varnishlog", "--help"], 0, "Usage: varnishlog"),
+        (&["varnishncsa", "--help"], 0, "Usage: varnishncsa"),
+        (&["varnishstat", "--help"], 0, "Usage: varnishstat"),
+        (&["varnishadm", "--help"], 0, "Usage: varnishadm"),
+        (&["varnishlog", "--odd"], 1, "unknown option --odd"),
+        (&["vinyld", "-V"], 0, "varnish-7.1.1"),
+        // Programs that stand in another's place have its codes, Tidegate's own commands have one.
+        (&["edge", "--form", ":80", "--to", "app:80"], 2, "did you mean '--from'?"),
+        (&["haproxy", "--odd"], 1, "unknown option '--odd'"),
+        (&["proxy", "--odd"], 2, "--odd"),
+        (&["nutcracker", "--odd"], 1, "--odd"),
+        (&["version", "--odd"], 2, "--odd"),
+        (&["edge", "a.cfg"], 2, "'a.cfg' is not an option; a file or folder of configuration is named with -f"),
         (&["explain", "option", "httpchk"], 0, "option httpchk ["),
         (&["explain", "hset"], 0, "HSET (a command of the store)"),
         (&["explain", "balanc"], 1, "Nearest: balance"),
@@ -52,6 +65,42 @@ fn each_command_says_what_is_wrong_and_where() {
     ] {
         let (ended, text) = said(words);
         assert!(ended == code && text.contains(expected), "{words:?}: {ended} {text}");
+    }
+}
+
+#[test]
+fn who_has_read_enough_ends_a_command_quietly() {
+    let folder = Folder::new();
+    let archive = folder.0.join("archive");
+    std::fs::create_dir_all(archive.join("backups")).unwrap();
+    std::fs::write(archive.join("backups/2026-01-01T00-00-00Z"), "").unwrap();
+    let archive = archive.display().to_string();
+    for words in [
+        &["version"][..],
+        &["edge", "-vv"],
+        &["varnishd", "-V"],
+        &["varnishlog", "-h"],
+        &["backup", "--list", "--to", &archive],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(words).stdout(writer).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.is_empty() && output.status.code() == Some(141), "{words:?}: {:?} {text}", output.status);
+    }
+}
+
+#[test]
+fn programs_are_known_by_the_names_of_vinyl_cache_too() {
+    let folder = Folder::new();
+    for (name, expected) in
+        [("vinyld", "varnishd (varnish-7.1.1"), ("vinyllog", "varnish-7.1.1"), ("vinyladm", "varnish-7.1.1")]
+    {
+        let path = folder.0.join(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tidegate"), &path).unwrap();
+        let output = Command::new(&path).arg("-V").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains(expected), "{name}: {text}");
     }
 }
 

@@ -32,14 +32,14 @@ pub use stat::varnishstat;
 /// The version that `-V` tells.
 const VERSION: &str = "varnish-7.1.1, by Tidegate";
 
-/// The tool with that name.
+/// The tool with that name, be it that of Vinyl Cache, as Varnish Cache calls itself from 9.0 on.
 #[must_use]
 pub fn named(name: &str) -> Option<fn(&[String]) -> ExitCode> {
     match name {
-        "varnishadm" => Some(varnishadm),
-        "varnishlog" => Some(varnishlog),
-        "varnishncsa" => Some(varnishncsa),
-        "varnishstat" => Some(varnishstat),
+        "varnishadm" | "vinyladm" => Some(varnishadm),
+        "varnishlog" | "vinyllog" => Some(varnishlog),
+        "varnishncsa" | "vinylncsa" => Some(varnishncsa),
+        "varnishstat" | "vinylstat" => Some(varnishstat),
         _ => None,
     }
 }

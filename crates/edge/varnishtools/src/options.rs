@@ -21,6 +21,13 @@ pub(crate) fn parse(words: &[String], specifications: &[Specification]) -> Resul
         if word == "--" {
             break;
         }
+        if word == "--help" {
+            options.push(('h', String::new()));
+            continue;
+        }
+        if word.starts_with("--") {
+            return Err(format!("unknown option {word} (-h names all)"));
+        }
         let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
             rest.push(word.clone());
             break;
@@ -71,5 +78,7 @@ mod tests {
         assert_eq!(read("-d word -g x").unwrap().rest, ["word", "-g", "x"]);
         assert_eq!(read("-z").unwrap_err(), "unknown option -z (-h names all)");
         assert_eq!(read("-g").unwrap_err(), "-g needs a value");
+        assert_eq!(read("--nothing").unwrap_err(), "unknown option --nothing (-h names all)");
+        assert_eq!(read("--help").unwrap().options, [('h', String::new())]);
     }
 }

@@ -11,7 +11,7 @@ mod stage;
 mod visits;
 
 use std::{
-    io::BufRead as _,
+    io::{BufRead as _, Write as _},
     net::{Ipv4Addr, TcpListener},
     process::ExitCode,
     time::Duration,
@@ -144,16 +144,17 @@ async fn perform(port: u16) -> Result<(), String> {
                 if !ready {
                     ready = stage.answers();
                     waited += LOOK_TIME;
-                    if ready {
-                        println!("{}", stage.welcome());
-                    } else if waited > START_TIME_MAX {
+                    if ready && writeln!(std::io::stdout(), "{}", stage.welcome()).is_err() {
+                        // Nobody is there who could be told what there is to try.
+                        break;
+                    } else if !ready && waited > START_TIME_MAX {
                         return Err("the edge does not answer".into());
                     }
                 }
             }
         }
     }
-    println!("\nEnding the edge, the sites and the store.");
+    let _ = writeln!(std::io::stdout(), "\nEnding the edge, the sites and the store.");
     stage.end();
     Ok(())
 }
@@ -173,7 +174,8 @@ fn obey(stage: &mut Stage, line: &str) -> Result<(), String> {
         None if line.is_empty() => Ok(()),
         None => {
             println!(
-                "Type 1 or 2 and Enter to stop or start a site, 3 for the store, 4 for the cache, 5 for a cluster, Ctrl-C to end."
+                "Type 1 or 2 and Enter to stop or start a site, 3 for the store, 4 for the cache, 5 for a cluster, {MASTER_KILL} to kill a \
+                 master of it, {GROUP_ADD} to add a group, Ctrl-C to end."
             );
             Ok(())
         }

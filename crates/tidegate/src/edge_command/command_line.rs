@@ -159,7 +159,12 @@ pub fn parse(words: &[String]) -> Result<CommandLine, String> {
             word if !word.starts_with('-') => {
                 return Err(format!("'{word}' is not an option; a file or folder of configuration is named with -f"));
             }
-            word => return Err(format!("unknown option '{word}'; run with -h to see them all")),
+            word => {
+                let known = LONG_OPTIONS.iter().chain(&["--print", "--help"]).copied();
+                let meant = basics::nearest::nearest(word, known).map(|meant| format!("; did you mean '{meant}'?"));
+                let meant = meant.unwrap_or_else(|| "; run with -h to see them all".into());
+                return Err(format!("unknown option '{word}'{meant}"));
+            }
         }
     }
     Ok(line)
@@ -235,6 +240,8 @@ mod tests {
             ("--from", "option '--from' expects an address"),
             ("--from=:80", "the value of '--from' stands behind a blank: --from :80"),
             ("--fast", "unknown option '--fast'; run with -h to see them all"),
+            ("--form", "unknown option '--form'; did you mean '--from'?"),
+            ("--helth", "unknown option '--helth'; did you mean '--health'?"),
             ("a.cfg", "'a.cfg' is not an option; a file or folder of configuration is named with -f"),
         ] {
             assert_eq!(line(text).unwrap_err(), expected);

@@ -28,13 +28,19 @@ pub enum Personality {
     Haproxy,
 }
 
+/// The code for options that are none, of all commands that are Tidegate's own.
+const WRONG_OPTION: u8 = 2;
+
 /// Runs the edge as the words say.
 pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCode {
     let mut line = match command_line::parse(words) {
         Ok(line) => line,
         Err(message) => {
             eprintln!("{message}");
-            return ExitCode::FAILURE;
+            return match personality {
+                Personality::Haproxy => ExitCode::FAILURE,
+                Personality::Tidegate => ExitCode::from(WRONG_OPTION),
+            };
         }
     };
     // What a user types to come here.

@@ -29,8 +29,9 @@ pub fn run(name: &'static str, words: &[String]) -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             let _ = error.print();
-            // nutcracker's code for wrong options.
-            return ExitCode::from(u8::from(error.use_stderr()));
+            // nutcracker's code for wrong options is 1; Tidegate's own commands have 2.
+            let wrong = if name == "nutcracker" { 1 } else { 2 };
+            return ExitCode::from(if error.use_stderr() { wrong } else { 0 });
         }
     };
     if arguments.version {

@@ -84,6 +84,9 @@ pub fn parse(words: &[String]) -> Result<Parsed, String> {
     let mut said = Said::default();
     let mut words = words.iter();
     while let Some(word) = words.next() {
+        if word == "--help" {
+            return Ok(Parsed::Usage);
+        }
         if word == "--print" {
             said.prints_configuration = true;
             continue;
