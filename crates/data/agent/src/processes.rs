@@ -281,6 +281,24 @@ impl Processes {
         })
     }
 
+    /// Those that are started next.
+    pub fn due(&self, now: u64) -> impl Iterator<Item = &Declared> {
+        let is_due = move |one: &&Supervised| matches!(one.state, State::Waiting { until } if until <= now);
+        self.all.iter().filter(is_due).map(|one| &one.what)
+    }
+
+    /// One that does not run is not started before `until`.
+    pub fn put_off(&mut self, address: &Address, until: u64) {
+        let (folder, secret) = (&self.folder, &self.secret);
+        for one in self.all.iter_mut().filter(|one| one.what.address == *address) {
+            if matches!(one.state, State::Waiting { .. })
+                && running(&one.what.words(folder, secret), AGENT_SOCKET).is_none()
+            {
+                one.state = State::Waiting { until };
+            }
+        }
+    }
+
     /// Those that wait to be released.
     pub fn held(&self) -> impl Iterator<Item = &Address> {
         self.all.iter().filter(|one| matches!(one.state, State::Held)).map(|one| &one.what.address)

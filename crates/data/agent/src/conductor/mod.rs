@@ -1,6 +1,7 @@
 //! The loop that all comes together in: it hears of servers, processes and requests, asks the keepers what is to be done, and has it
 //! done. One thread owns all of it, so decisions are made one after the other.
 
+mod emptied;
 mod fencing;
 mod figures;
 mod hosts;
@@ -17,7 +18,7 @@ mod steps;
 pub use start::run;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io::Write as _,
     net::SocketAddr,
@@ -95,6 +96,8 @@ pub struct Conductor {
     login: Login,
     /// Processes of this host's programs, as they were seen last.
     pids: BTreeMap<Address, u32>,
+    /// Stores that were put off because their folders were emptied.
+    emptied: BTreeSet<Address>,
     /// The lock of the folder.
     _lock: Option<File>,
     events: Receiver<Event>,
@@ -241,6 +244,7 @@ impl Conductor {
     }
 
     fn look_after_processes(&mut self) {
+        self.put_off_emptied();
         let now = self.now();
         for happening in self.processes.check(now) {
             match happening {

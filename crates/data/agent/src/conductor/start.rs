@@ -1,7 +1,7 @@
 //! How an agent begins: the coordinator, its vote, its threads, and then the loop.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File, OpenOptions},
     os::unix::process::CommandExt as _,
     path::PathBuf,
@@ -107,6 +107,7 @@ pub fn run(
         board,
         login,
         pids: BTreeMap::new(),
+        emptied: BTreeSet::new(),
         _lock: home.lock,
         events,
         sender,
