@@ -272,6 +272,7 @@ impl Stranded<'_> {
         let mut shown = serde_json::to_value(&rescue).unwrap_or_default();
         if let Some(fields) = shown.as_object_mut() {
             fields.insert("words".into(), words.clone().into());
+            fields.insert("gist".into(), rescue.gist().into());
             fields.remove("cluster");
         }
         let said = body.get("words").and_then(Value::as_str);
@@ -281,6 +282,12 @@ impl Stranded<'_> {
                 return Err(AgentError::Other(format!("nothing is done: the words are '{words}', not '{said}'")));
             }
             Some(_) => {}
+        }
+        // NOTE: between the plan that a person has read and the word, a server may have come or gone.
+        if body.get("gist").and_then(Value::as_str).is_some_and(|agreed| agreed != rescue.gist()) {
+            return Err(AgentError::Other(
+                "nothing is done: what would be done is another thing by now, as a server or a host has come or gone. Look at it again".into(),
+            ));
         }
         self.write(&rescue)?;
         Ok(shown)

@@ -146,6 +146,14 @@ impl Rescue {
         }
         format!("rescue without {} of {} hosts", self.missing.len(), self.voters)
     }
+
+    /// What of it a person agrees to: who becomes master, what is lost by that, who is not there. Another one is to be looked at first.
+    #[must_use]
+    pub fn gist(&self) -> String {
+        let group = |group: &GroupRescue| format!("{}={} {:?}", group.id, group.master, group.loss);
+        let groups: Vec<String> = self.groups.iter().map(group).collect();
+        format!("epoch {}; {}; without {:?}", self.epoch, groups.join("; "), self.missing)
+    }
 }
 
 /// Makes a cluster of what hosts know, and of a record that was kept elsewhere.
@@ -156,7 +164,8 @@ impl Rescue {
 pub fn rescue(found: &[HostFound], kept: Option<&RecordCopy>) -> Result<Rescue, NoRescue> {
     let copies = found.iter().filter_map(|host| Some((host.host.as_str(), host.copy.as_ref()?)));
     let copies: Vec<(&str, &RecordCopy)> = copies.chain(kept.map(|kept| ("the kept record", kept))).collect();
-    let (of, base) = *copies.iter().max_by_key(|(_, copy)| copy.cluster.epoch).ok_or(NoRescue::NoCopy)?;
+    let (of, latest) = *copies.iter().max_by_key(|(_, copy)| copy.cluster.epoch).ok_or(NoRescue::NoCopy)?;
+    let base = &with_latest_in_sync(latest, &copies);
     let names = |cluster: &Cluster| cluster.servers().map(|(_, server)| server.id.clone()).collect::<BTreeSet<_>>();
     let known = names(&base.cluster);
     if let Some((other, _)) = copies.iter().find(|(_, copy)| names(&copy.cluster).is_disjoint(&known)) {
@@ -174,7 +183,7 @@ pub fn rescue(found: &[HostFound], kept: Option<&RecordCopy>) -> Result<Rescue, 
     let mut cluster = readdressed(before, found);
     cluster.epoch = before.epoch + EPOCHS_LATER;
     cluster.hosts.retain(|host| is_here(host));
-    let all_found = Found { found, has_majority, has_kept: kept.is_some_and(|kept| kept == base) };
+    let all_found = Found { found, has_majority, has_kept: kept.is_some_and(|kept| kept == latest) };
     let groups: Vec<GroupRescue> = before
         .groups
         .iter()
@@ -192,6 +201,24 @@ pub fn rescue(found: &[HostFound], kept: Option<&RecordCopy>) -> Result<Rescue, 
     let term = copies.iter().map(|(_, copy)| copy.term).max().unwrap_or(0) + TERMS_LATER;
     let (at, epoch, voters) = (base.at, before.epoch, voters.len());
     Ok(Rescue { cluster, term, at, epoch, groups, missing, voters, has_majority })
+}
+
+/// A record with the latest that anybody knows of who is in sync: that changes within an epoch.
+fn with_latest_in_sync(record: &RecordCopy, copies: &[(&str, &RecordCopy)]) -> RecordCopy {
+    let mut record = record.clone();
+    for (_, copy) in copies {
+        for (id, in_sync) in &copy.in_sync {
+            let rank = |in_sync: &InSync| (in_sync.config_epoch, in_sync.serial);
+            if record.in_sync.get(id).is_none_or(|known| rank(known) < rank(in_sync)) {
+                record.in_sync.insert(*id, in_sync.clone());
+                match copy.in_sync_since.get(id) {
+                    Some(since) => _ = record.in_sync_since.insert(*id, *since),
+                    None => _ = record.in_sync_since.remove(id),
+                }
+            }
+        }
+    }
+    record
 }
 
 /// With the addresses that hosts have now. One that has the address of a host that is not there gets it all the same.
@@ -310,6 +337,20 @@ mod tests {
         let cluster = &rescue.cluster;
         assert_eq!((cluster.epoch, rescue.term, cluster.hosts.len()), (1_000_007, 1_000_004, 2));
         assert!(cluster.groups.values().all(|group| group.config_epoch == cluster.epoch && group.servers.len() == 2));
+    }
+
+    #[test]
+    fn who_was_in_sync_last_counts_whoever_knows_it() {
+        // Replica b:2 was found out of sync within the epoch: what was acknowledged since is nowhere but on the master, which is gone.
+        let mut alone = copy();
+        alone.in_sync.insert(1, InSync { config_epoch: 1, members: Vec::new(), ack: Some(0), serial: 4 });
+        for records in [[alone.clone(), copy()], [copy(), alone]] {
+            let [b, c] = records;
+            let found = [host("b", Some(b), &[("n2", 50), ("n3", 70)]), host("c", Some(c), &[("n4", 70)])];
+            let rescue = rescue(&found, None).unwrap();
+            assert!(matches!(rescue.groups[0].loss, Loss::Some(_)), "{:?}", rescue.groups[0]);
+            assert_eq!(rescue.groups[1].loss, Loss::Nothing);
+        }
     }
 
     #[test]

@@ -41,8 +41,10 @@ pub struct RescueArguments {
 pub fn rescue(arguments: &RescueArguments) -> Result<String, CommandError> {
     let record = arguments.record.as_ref().map(kept).transpose()?;
     let dir = std::path::absolute(&arguments.dir).map_err(CommandError::Dir)?;
-    let ask =
-        |words: Option<&str>| http::ask(&dir, "POST", "/api/rescue", &json!({ "record": record, "words": words }));
+    let ask = |agreed: Option<(&str, &Value)>| {
+        let (words, gist) = agreed.unzip();
+        http::ask(&dir, "POST", "/api/rescue", &json!({ "record": record, "words": words, "gist": gist }))
+    };
     match ask(None) {
         Ok(plan) => decide(arguments, &plan, ask),
         // A cluster of one machine needs no agent for that but this one.
@@ -112,7 +114,7 @@ fn alone<T>(dir: PathBuf, act: impl FnOnce() -> Result<T, CommandError>) -> Resu
 fn decide(
     arguments: &RescueArguments,
     plan: &Value,
-    ask: impl Fn(Option<&str>) -> Result<Value, AgentError>,
+    ask: impl Fn(Option<(&str, &Value)>) -> Result<Value, AgentError>,
 ) -> Result<String, CommandError> {
     let words = at(plan, "words").as_str().unwrap_or_default().to_owned();
     let shown = if arguments.json { plan.to_string() } else { show::rescue(plan) };
@@ -131,7 +133,7 @@ fn decide(
         }
         None => return Err(CommandError::WordsNeeded(words)),
     };
-    let done = ask(Some(said.trim()))?;
+    let done = ask(Some((said.trim(), at(plan, "gist"))))?;
     if arguments.json {
         return Ok(done.to_string());
     }

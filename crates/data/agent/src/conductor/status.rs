@@ -1,12 +1,12 @@
 //! How things are, for programs as JSON.
 
 use std::{
-    net::TcpStream,
-    time::{SystemTime, UNIX_EPOCH},
+    net::{TcpStream, ToSocketAddrs as _},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use basics::many;
-use cluster::{GroupId, SLOTS, Server, SlotState, keeper::Role};
+use cluster::{Address, GroupId, SLOTS, Server, SlotState, keeper::Role};
 use serde_json::{Value, json};
 
 use super::{Conductor, requests};
@@ -19,14 +19,19 @@ const GREETED_MAX: usize = 8;
 #[must_use]
 pub fn serves(conductor: &Conductor) -> bool {
     let cluster = &conductor.records.cluster;
-    let all_serve = cluster.groups.keys().all(|group| group_serves(conductor, *group));
-    // The proxies are asked last: that costs a connection.
-    all_serve
-        && cluster
-            .proxies
-            .iter()
-            .filter(|proxy| !proxy.is_offline)
-            .all(|proxy| TcpStream::connect((proxy.address.host(), proxy.address.port())).is_ok())
+    // The proxies are asked last, those of this host first: that costs a connection.
+    let takes_clients = |is_here: bool| {
+        let mut proxies = cluster.proxies.iter().filter(|proxy| !proxy.is_offline);
+        proxies.any(|proxy| (proxy.host == conductor.options.host_name()) == is_here && is_reached(&proxy.address))
+    };
+    cluster.groups.keys().all(|group| group_serves(conductor, *group)) && (takes_clients(true) || takes_clients(false))
+}
+
+/// Whether somebody listens there. A host that is gone answers nothing at all, and must not be waited for by who leads.
+fn is_reached(address: &Address) -> bool {
+    const PATIENCE: Duration = Duration::from_millis(200);
+    let Ok(mut found) = (address.host(), address.port()).to_socket_addrs() else { return false };
+    found.any(|address| TcpStream::connect_timeout(&address, PATIENCE).is_ok())
 }
 
 /// Whether a group serves.
