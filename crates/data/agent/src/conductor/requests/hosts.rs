@@ -28,6 +28,7 @@ pub(super) const ROUTES: &[Route] = &[
         .named(TAG, "rescue", "Makes a cluster anew whose coordinator is gone, if it is.")
         .takes(&[
             Parameter::optional("words", Kind::Text, "The words that a plan has asked for; without them, the plan."),
+            Parameter::optional("gist", Kind::Text, "What a plan has said in short: another plan is refused."),
             Parameter::optional("record", Kind::Text, "A record that was kept elsewhere."),
         ]),
 ];
