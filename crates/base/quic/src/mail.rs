@@ -14,9 +14,12 @@ use std::{
     os::fd::{AsFd as _, OwnedFd},
 };
 
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType, bind, recvmsg, sendto, socket_with, sockopt,
+use rustix::{
+    io::Errno,
+    net::{
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags,
+        SocketType, bind, recvmsg, sendto, socket_with, sockopt,
+    },
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -117,11 +120,13 @@ impl Courier {
         unix_socket().map(Self)
     }
 
-    /// Sends what has come to the socket of this address to the process that serves its connection; whether there is one that took it.
+    /// Sends what has come to the socket of this address to the process that serves its connection; whether there is one. One that has too
+    /// much to read already does not get it: it is lost, as any datagram may be on its way.
     #[must_use]
     pub fn send(&self, process: u32, address: SocketAddr, datagram: &Datagram<'_>) -> bool {
         let Ok(to) = address_of(process) else { return false };
-        sendto(&self.0, &write(address, datagram), SendFlags::NOSIGNAL, &to).is_ok()
+        let sent = sendto(&self.0, &write(address, datagram), SendFlags::NOSIGNAL, &to);
+        sent.is_ok() || matches!(sent, Err(Errno::AGAIN | Errno::NOBUFS))
     }
 }
 

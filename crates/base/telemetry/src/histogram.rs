@@ -95,9 +95,12 @@ impl HistogramSnapshot {
         }
     }
 
-    /// What was counted since an `earlier` snapshot of the same histograms.
+    /// What was counted since an `earlier` snapshot of the same histograms; all of it, if they were begun anew since.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
+        if self.counts.iter().zip(&earlier.counts).any(|(now, then)| now < then) {
+            return self.clone();
+        }
         let counts = self.counts.iter().zip(&earlier.counts).map(|(now, then)| now.wrapping_sub(*then)).collect();
         Self { counts }
     }
@@ -142,5 +145,6 @@ mod tests {
         let mut twice = snapshot.clone();
         twice.add(&snapshot);
         assert_eq!((twice.count(), twice.quantile(500)), (2000, Some(median)));
+        assert_eq!(snapshot.since(&twice), snapshot, "they were begun anew");
     }
 }
