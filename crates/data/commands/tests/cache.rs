@@ -85,6 +85,20 @@ fn all_keys_come_into_memory_bit_by_bit_and_then_all_may_go() {
 }
 
 #[test]
+fn keys_go_while_writes_wait_for_room_and_not_in_a_pause() {
+    let mut store = Store::new(MaxmemoryPolicy::AllkeysLru);
+    store.fill(50);
+    store.0.server.set_no_room(true);
+    assert!(store.0.server.evict(&|| 0).is_some(), "it makes room");
+    assert_eq!(store.ask("CLIENT PAUSE 100000 WRITE"), "+OK\r\n");
+    assert!(store.0.server.evict(&|| 0).is_none());
+    store.0.server.set_no_room(false);
+    assert!(store.0.server.evict(&|| 0).is_none());
+    assert_eq!(store.ask("CLIENT UNPAUSE"), "+OK\r\n");
+    assert!(store.0.server.evict(&|| 0).is_some());
+}
+
+#[test]
 fn what_is_not_there_leaves_memory_and_is_not_asked_for_once_all_keys_are_here() {
     let mut store = Store::written(50);
     for number in 0..200 {

@@ -15,7 +15,7 @@ impl Server {
     /// free. It is gone at the end of the turn, and no more keys should go for that.
     pub fn evict(&mut self, memory_used: &dyn Fn() -> usize) -> Option<usize> {
         let policy = self.shared.settings.maxmemory_policy;
-        if policy == MaxmemoryPolicy::NoEviction || self.is_paused() {
+        if policy == MaxmemoryPolicy::NoEviction || self.keeps_keys() {
             return None;
         }
         self.watch_changes();
@@ -28,7 +28,7 @@ impl Server {
     /// memory before all others, for it was not used for longest. Returns false if there is none that the policy lets go.
     pub fn evict_from_disk(&mut self) -> bool {
         let policy = self.shared.settings.maxmemory_policy;
-        if policy == MaxmemoryPolicy::NoEviction || self.is_paused() {
+        if policy == MaxmemoryPolicy::NoEviction || self.keeps_keys() {
             return false;
         }
         self.watch_changes();

@@ -184,4 +184,11 @@ impl Server {
         self.keyspace.expiry_paused = self.shared.sessions.postponing.is_on();
         self.keyspace.expiry_paused
     }
+
+    /// Whether no key may be let go: somebody has asked for a pause. That writes wait for room is no reason, as what goes makes some.
+    pub(super) fn keeps_keys(&mut self) -> bool {
+        self.is_paused();
+        let postponing = &self.shared.sessions.postponing;
+        postponing.pause.is_some() || postponing.is_handing_over
+    }
 }
