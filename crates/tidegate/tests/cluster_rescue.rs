@@ -185,6 +185,10 @@ fn a_master_and_etcd_are_gone_for_good() {
     // The lost host comes back: its servers are replicas, and it has a vote again.
     hosts.start_agent(lost, &[]);
     hosts.wait_well();
+    wait_within(PATIENCE, "all have votes", || {
+        let list = done(&hosts.command(left[0], &["host", "list", "--json"]));
+        list.matches("\"votes\":true").count() == COUNT
+    });
     for (tag, done) in &written {
         hosts.nothing_is_lost(lost, tag, done);
     }

@@ -96,7 +96,9 @@ impl Cluster {
             return Err(Refusal::AddressTaken { host: host.to_owned(), address: address.to_owned() });
         }
         let host = proxy.host.clone();
-        let mut next = self.with_proxy(proxy)?;
+        // One that was left out of a rescue has its proxy still.
+        let has_proxy = self.proxy(&proxy.address).is_some_and(|known| known.host == host);
+        let mut next = if has_proxy { self.next() } else { self.with_proxy(proxy)? };
         next.addresses.insert(host.clone(), address.to_owned());
         next.hosts.push(host);
         Ok(next)
@@ -223,6 +225,10 @@ mod tests {
         assert!(matches!(cluster.with_host(proxy("d"), "b"), Err(Refusal::AddressTaken { .. })));
         let more = cluster.with_host(proxy("d"), "w").unwrap();
         assert_eq!((more.epoch, more.hosts.len(), more.majority(), more.address_of("d")), (2, 4, 3, Some("w")));
+        // A rescue that goes without a host takes its vote, and leaves its proxy.
+        let rescued = Cluster { hosts: cluster.hosts.clone(), ..more.clone() };
+        let back = rescued.with_host(proxy("d"), "w").unwrap();
+        assert_eq!((&back.hosts, &back.proxies), (&more.hosts, &more.proxies));
         let fewer = more.without_host("d").unwrap();
         assert_eq!((fewer.epoch, &fewer.hosts, &fewer.addresses), (3, &cluster.hosts, &cluster.addresses));
         assert_eq!(fewer.proxies, cluster.proxies);
