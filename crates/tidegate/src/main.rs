@@ -92,10 +92,10 @@ enum Command {
     Import(import_command::ImportArguments),
     /// Write a store's data to a file that Redis loads (dump.rdb), while it serves.
     Export(export_command::ExportArguments),
-    /// Explain a word and say whether it is supported: a keyword or value of haproxy.cfg, a command of the stats socket, a command
-    /// or setting of the store.
+    /// Explain a word and say whether it is supported: of haproxy.cfg, the stats socket, VCL, varnishd and varnishadm, the store, or
+    /// nutcracker.yml.
     Explain {
-        /// The word: `timeout client`, `leastconn`, `show stat`, `HSET`, `maxmemory`.
+        /// The word: `timeout client`, `leastconn`, `show stat`, `beresp.ttl`, `default_ttl`, `HSET`, `maxmemory`.
         #[arg(required = true)]
         keyword: Vec<String>,
     },

@@ -109,22 +109,37 @@ fn pages() -> Vec<(String, String)> {
         index.push_str(&line);
     }
     pages.push((name.to_owned(), runtime_api));
-    let (modules, (total, supported)) = vcl::modules::reference::reference();
-    for (_, index) in pages.iter_mut().filter(|(name, _)| name == "README.md") {
-        let name = vcl::modules::reference::PAGE;
-        index.push_str("\n## VCL\n\n| Page | Names | Supported |\n|---|---|---|\n");
-        index.push_str(&format!("| [Modules of VCL]({name}) | {total} | {supported} |\n"));
-    }
-    pages.push((vcl::modules::reference::PAGE.to_owned(), modules));
-    let store = store::reference::pages();
-    for (_, index) in pages.iter_mut().filter(|(name, _)| name == "README.md") {
-        index.push_str("\n## The store\n\n| Page | Names | Supported |\n|---|---|---|\n");
-        for page in &store {
-            index.push_str(&format!("| [{}]({}) | {} | {} |\n", page.title, page.name, page.total, page.supported));
-        }
-    }
-    pages.extend(store.into_iter().map(|page| (page.name.to_owned(), page.text)));
+    let of_vcl = vcl::reference::pages()
+        .into_iter()
+        .map(|page| (page.name, page.title, page.text, (page.total, page.supported)));
+    let of_varnish = varnishcli::reference::pages()
+        .into_iter()
+        .map(|page| (page.name, page.title, page.text, (page.total, page.supported)));
+    let directives = kvproxy::nutcracker::table::DIRECTIVES.len();
+    let of_store = store::reference::pages()
+        .into_iter()
+        .map(|page| (page.name, page.title, page.text, (page.total, page.supported)));
+    let proxy = kvproxy::nutcracker::table::PAGE;
+    let of_proxy = (proxy, "nutcracker.yml", kvproxy::nutcracker::table::page(), (directives, directives));
+    chapter(&mut pages, "VCL and varnishd", of_vcl.chain(of_varnish));
+    chapter(&mut pages, "The store", of_store.chain([of_proxy]));
     pages
+}
+
+/// Adds pages, and a chapter of the index about them.
+fn chapter<'t>(
+    pages: &mut Vec<(String, String)>,
+    title: &str,
+    of_it: impl Iterator<Item = (&'t str, &'t str, String, (usize, usize))>,
+) {
+    let mut lines = format!("\n## {title}\n\n| Page | Names | Supported |\n|---|---|---|\n");
+    for (name, title, text, (total, supported)) in of_it {
+        lines.push_str(&format!("| [{title}]({name}) | {total} | {supported} |\n"));
+        pages.push((name.to_owned(), text));
+    }
+    for (_, index) in pages.iter_mut().filter(|(name, _)| name == "README.md") {
+        index.push_str(&lines);
+    }
 }
 
 fn write(path: &Path, text: &str) -> std::io::Result<()> {

@@ -34,6 +34,7 @@ mod instance;
 mod json;
 mod line;
 mod parameters;
+pub mod reference;
 mod reply;
 mod serve;
 mod session;

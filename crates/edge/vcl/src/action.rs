@@ -25,6 +25,14 @@ macro_rules! actions {
                 }
             }
 
+            /// What it means.
+            #[must_use]
+            pub const fn doc(self) -> &'static str {
+                match self {
+                    $(Self::$name => $doc,)*
+                }
+            }
+
             /// Where it may be answered.
             #[must_use]
             pub const fn places(self) -> Subroutines {

@@ -11,11 +11,13 @@ mod lexer;
 pub mod modules;
 pub mod pattern;
 pub mod program;
+pub mod reference;
 pub mod run;
 pub mod source;
 pub mod subroutine;
 mod token;
 pub mod types;
 pub mod variables;
+pub mod words;
 
 pub use compile::{Compiled, Options, Rejected, compile};

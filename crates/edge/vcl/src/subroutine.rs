@@ -41,6 +41,14 @@ macro_rules! subroutines {
                 }
             }
 
+            /// When it runs.
+            #[must_use]
+            pub const fn doc(self) -> &'static str {
+                match self {
+                    $(Self::$name => $doc,)*
+                }
+            }
+
             /// Its name in the log: in capitals, without `vcl_`.
             #[must_use]
             pub const fn log_name(self) -> &'static [u8] {

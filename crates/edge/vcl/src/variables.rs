@@ -43,6 +43,8 @@ pub struct Definition {
     pub since: Version,
     /// The last one.
     pub until: Version,
+    /// What it says.
+    pub doc: &'static str,
 }
 
 const NEVER: Subroutines = Subroutines::NONE;
@@ -69,7 +71,7 @@ const NEW: (u8, u8) = (41, 99);
 const OLD: (u8, u8) = (0, 40);
 
 macro_rules! variables {
-    ($($id:ident $name:literal $kind:ident $versions:ident $read:ident $write:ident $unset:ident;)*) => {
+    ($($id:ident $name:literal $kind:ident $versions:ident $read:ident $write:ident $unset:ident $doc:literal;)*) => {
         /// A variable, other than headers and those of storages.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Variable {
@@ -90,6 +92,7 @@ macro_rules! variables {
                         access: Access { read: $read, write: $write, unset: $unset },
                         since: Version($versions.0),
                         until: Version($versions.1),
+                        doc: $doc,
                     },)*
                 }
             }
@@ -101,110 +104,110 @@ macro_rules! variables {
 }
 
 variables! {
-    Bereq "bereq" Http ANY BACKEND NEVER NEVER;
-    BereqBackend "bereq.backend" Backend ANY FETCH_AND_PIPE FETCH_AND_PIPE NEVER;
-    BereqBetweenBytesTimeout "bereq.between_bytes_timeout" Duration ANY BACKEND BACKEND NEVER;
-    BereqBody "bereq.body" Body ANY NEVER NEVER BACKEND_FETCH;
-    BereqConnectTimeout "bereq.connect_timeout" Duration ANY FETCH_AND_PIPE FETCH_AND_PIPE NEVER;
-    BereqFirstByteTimeout "bereq.first_byte_timeout" Duration ANY BACKEND BACKEND NEVER;
-    BereqHash "bereq.hash" Blob ANY FETCH_AND_PIPE NEVER NEVER;
-    BereqIsBgfetch "bereq.is_bgfetch" Bool ANY BACKEND NEVER NEVER;
-    BereqIsHitmiss "bereq.is_hitmiss" Bool ANY BACKEND NEVER NEVER;
-    BereqIsHitpass "bereq.is_hitpass" Bool ANY BACKEND NEVER NEVER;
-    BereqMethod "bereq.method" String ANY FETCH_AND_PIPE FETCH_AND_PIPE NEVER;
-    BereqProtoOld "bereq.proto" String OLD FETCH_AND_PIPE FETCH_AND_PIPE NEVER;
-    BereqProto "bereq.proto" String NEW FETCH_AND_PIPE NEVER NEVER;
-    BereqRetries "bereq.retries" Int ANY BACKEND NEVER NEVER;
-    BereqTime "bereq.time" Time ANY FETCH_AND_PIPE NEVER NEVER;
-    BereqUncacheable "bereq.uncacheable" Bool ANY BACKEND NEVER NEVER;
-    BereqUrl "bereq.url" String ANY FETCH_AND_PIPE FETCH_AND_PIPE NEVER;
-    BereqXid "bereq.xid" String ANY FETCH_AND_PIPE NEVER NEVER;
-    Beresp "beresp" Http ANY RESPONSE NEVER NEVER;
-    BerespAge "beresp.age" Duration ANY RESPONSE NEVER NEVER;
-    BerespBackend "beresp.backend" Backend ANY RESPONSE NEVER NEVER;
-    BerespBackendIp "beresp.backend.ip" Ip OLD BACKEND_RESPONSE NEVER NEVER;
-    BerespBackendName "beresp.backend.name" String ANY RESPONSE NEVER NEVER;
-    BerespBody "beresp.body" Body ANY NEVER BACKEND_ERROR NEVER;
-    BerespDoEsi "beresp.do_esi" Bool ANY RESPONSE RESPONSE NEVER;
-    BerespDoGunzip "beresp.do_gunzip" Bool ANY RESPONSE RESPONSE NEVER;
-    BerespDoGzip "beresp.do_gzip" Bool ANY RESPONSE RESPONSE NEVER;
-    BerespDoStream "beresp.do_stream" Bool ANY RESPONSE RESPONSE NEVER;
-    BerespFilters "beresp.filters" String ANY BACKEND_RESPONSE BACKEND_RESPONSE NEVER;
-    BerespGrace "beresp.grace" Duration ANY RESPONSE RESPONSE NEVER;
-    BerespKeep "beresp.keep" Duration ANY RESPONSE RESPONSE NEVER;
-    BerespProtoOld "beresp.proto" String OLD RESPONSE RESPONSE NEVER;
-    BerespProto "beresp.proto" String NEW RESPONSE NEVER NEVER;
-    BerespReason "beresp.reason" String ANY RESPONSE RESPONSE NEVER;
-    BerespStatus "beresp.status" Int ANY RESPONSE RESPONSE NEVER;
-    BerespStorage "beresp.storage" Stevedore ANY RESPONSE RESPONSE NEVER;
-    BerespStorageHint "beresp.storage_hint" String OLD RESPONSE RESPONSE NEVER;
-    BerespTime "beresp.time" Time ANY RESPONSE NEVER NEVER;
-    BerespTtl "beresp.ttl" Duration ANY RESPONSE RESPONSE NEVER;
-    BerespUncacheable "beresp.uncacheable" Bool ANY RESPONSE RESPONSE NEVER;
-    BerespWas304 "beresp.was_304" Bool ANY RESPONSE NEVER NEVER;
-    ClientIdentity "client.identity" String ANY BOTH CLIENT NEVER;
-    ClientIp "client.ip" Ip ANY BOTH NEVER NEVER;
-    LocalEndpoint "local.endpoint" String NEW BOTH NEVER NEVER;
-    LocalIp "local.ip" Ip ANY BOTH NEVER NEVER;
-    LocalSocket "local.socket" String NEW BOTH NEVER NEVER;
-    Now "now" Time ANY ALL NEVER NEVER;
-    ObjAge "obj.age" Duration ANY HIT_AND_DELIVER NEVER NEVER;
-    ObjCanEsi "obj.can_esi" Bool ANY HIT_AND_DELIVER NEVER NEVER;
-    ObjGrace "obj.grace" Duration ANY HIT_AND_DELIVER NEVER NEVER;
-    ObjHits "obj.hits" Int ANY HIT_AND_DELIVER NEVER NEVER;
-    ObjKeep "obj.keep" Duration ANY HIT_AND_DELIVER NEVER NEVER;
-    ObjProto "obj.proto" String ANY HIT NEVER NEVER;
-    ObjReason "obj.reason" String ANY HIT NEVER NEVER;
-    ObjStatus "obj.status" Int ANY HIT NEVER NEVER;
-    ObjStorage "obj.storage" Stevedore ANY HIT_AND_DELIVER NEVER NEVER;
-    ObjTime "obj.time" Time ANY HIT_AND_DELIVER NEVER NEVER;
-    ObjTtl "obj.ttl" Duration ANY HIT_AND_DELIVER NEVER NEVER;
-    ObjUncacheable "obj.uncacheable" Bool ANY DELIVER NEVER NEVER;
-    RemoteIp "remote.ip" Ip ANY BOTH NEVER NEVER;
-    Req "req" Http ANY CLIENT NEVER NEVER;
-    ReqBackendHint "req.backend_hint" Backend ANY CLIENT CLIENT NEVER;
-    ReqCanGzip "req.can_gzip" Bool ANY CLIENT NEVER NEVER;
-    ReqEsi "req.esi" Bool OLD CLIENT CLIENT NEVER;
-    ReqEsiLevel "req.esi_level" Int ANY CLIENT NEVER NEVER;
-    ReqGrace "req.grace" Duration ANY CLIENT CLIENT NEVER;
-    ReqHash "req.hash" Blob ANY HASHED NEVER NEVER;
-    ReqHashAlwaysMiss "req.hash_always_miss" Bool ANY CLIENT CLIENT NEVER;
-    ReqHashIgnoreBusy "req.hash_ignore_busy" Bool ANY CLIENT CLIENT NEVER;
-    ReqHashIgnoreVary "req.hash_ignore_vary" Bool ANY CLIENT CLIENT NEVER;
-    ReqIsHitmiss "req.is_hitmiss" Bool ANY CLIENT NEVER NEVER;
-    ReqIsHitpass "req.is_hitpass" Bool ANY CLIENT NEVER NEVER;
-    ReqMethod "req.method" String ANY CLIENT CLIENT NEVER;
-    ReqProtoOld "req.proto" String OLD CLIENT CLIENT NEVER;
-    ReqProto "req.proto" String NEW CLIENT NEVER NEVER;
-    ReqRestarts "req.restarts" Int ANY CLIENT NEVER NEVER;
-    ReqStorage "req.storage" Stevedore ANY CLIENT CLIENT NEVER;
-    ReqTime "req.time" Time ANY CLIENT NEVER NEVER;
-    ReqTransport "req.transport" String ANY CLIENT NEVER NEVER;
-    ReqTtl "req.ttl" Duration ANY CLIENT CLIENT NEVER;
-    ReqUrl "req.url" String ANY CLIENT CLIENT NEVER;
-    ReqXid "req.xid" String ANY CLIENT NEVER NEVER;
-    ReqTopMethod "req_top.method" String ANY CLIENT NEVER NEVER;
-    ReqTopProto "req_top.proto" String ANY CLIENT NEVER NEVER;
-    ReqTopTime "req_top.time" Time ANY CLIENT NEVER NEVER;
-    ReqTopUrl "req_top.url" String ANY CLIENT NEVER NEVER;
-    Resp "resp" Http ANY DELIVER_AND_SYNTH NEVER NEVER;
-    RespBody "resp.body" Body ANY NEVER SYNTH NEVER;
-    RespDoEsi "resp.do_esi" Bool NEW DELIVER_AND_SYNTH DELIVER_AND_SYNTH NEVER;
-    RespFilters "resp.filters" String ANY DELIVER_AND_SYNTH DELIVER_AND_SYNTH NEVER;
-    RespIsStreaming "resp.is_streaming" Bool ANY DELIVER_AND_SYNTH NEVER NEVER;
-    RespProtoOld "resp.proto" String OLD DELIVER_AND_SYNTH DELIVER_AND_SYNTH NEVER;
-    RespProto "resp.proto" String NEW DELIVER_AND_SYNTH NEVER NEVER;
-    RespReason "resp.reason" String ANY DELIVER_AND_SYNTH DELIVER_AND_SYNTH NEVER;
-    RespStatus "resp.status" Int ANY DELIVER_AND_SYNTH DELIVER_AND_SYNTH NEVER;
-    RespTime "resp.time" Time ANY DELIVER_AND_SYNTH NEVER NEVER;
-    ServerHostname "server.hostname" String ANY ALL NEVER NEVER;
-    ServerIdentity "server.identity" String ANY ALL NEVER NEVER;
-    ServerIp "server.ip" Ip ANY BOTH NEVER NEVER;
-    SessIdleSendTimeout "sess.idle_send_timeout" Duration ANY CLIENT CLIENT NEVER;
-    SessSendTimeout "sess.send_timeout" Duration ANY CLIENT CLIENT NEVER;
-    SessTimeoutIdle "sess.timeout_idle" Duration ANY CLIENT CLIENT NEVER;
-    SessTimeoutLinger "sess.timeout_linger" Duration ANY CLIENT CLIENT NEVER;
-    SessXid "sess.xid" String NEW BOTH NEVER NEVER;
+    Bereq "bereq" Http ANY BACKEND NEVER NEVER "The request to a backend, whole: for `std.rollback(bereq)` and functions that take a message.";
+    BereqBackend "bereq.backend" Backend ANY FETCH_AND_PIPE FETCH_AND_PIPE NEVER "The backend or director that is asked.";
+    BereqBetweenBytesTimeout "bereq.between_bytes_timeout" Duration ANY BACKEND BACKEND NEVER "How long a pause within the backend's response may be.";
+    BereqBody "bereq.body" Body ANY NEVER NEVER BACKEND_FETCH "The body that goes to the backend; it can only be removed.";
+    BereqConnectTimeout "bereq.connect_timeout" Duration ANY FETCH_AND_PIPE FETCH_AND_PIPE NEVER "How long opening a connection to the backend may take.";
+    BereqFirstByteTimeout "bereq.first_byte_timeout" Duration ANY BACKEND BACKEND NEVER "How long the backend may take until its response begins.";
+    BereqHash "bereq.hash" Blob ANY FETCH_AND_PIPE NEVER NEVER "The key of the object in the cache.";
+    BereqIsBgfetch "bereq.is_bgfetch" Bool ANY BACKEND NEVER NEVER "Whether nobody waits for this fetch: it refreshes an object in its grace.";
+    BereqIsHitmiss "bereq.is_hitmiss" Bool ANY BACKEND NEVER NEVER "Whether a mark of an uncacheable object was found, which let this request be a miss.";
+    BereqIsHitpass "bereq.is_hitpass" Bool ANY BACKEND NEVER NEVER "Whether a mark of an uncacheable object was found, which let this request pass.";
+    BereqMethod "bereq.method" String ANY FETCH_AND_PIPE FETCH_AND_PIPE NEVER "The method of the request to the backend.";
+    BereqProtoOld "bereq.proto" String OLD FETCH_AND_PIPE FETCH_AND_PIPE NEVER "The protocol of the request to the backend: `HTTP/1.1`.";
+    BereqProto "bereq.proto" String NEW FETCH_AND_PIPE NEVER NEVER "The protocol of the request to the backend: `HTTP/1.1`.";
+    BereqRetries "bereq.retries" Int ANY BACKEND NEVER NEVER "How often this fetch has been tried again.";
+    BereqTime "bereq.time" Time ANY FETCH_AND_PIPE NEVER NEVER "When the fetch was about to be sent.";
+    BereqUncacheable "bereq.uncacheable" Bool ANY BACKEND NEVER NEVER "Whether the response will not be stored, as after a pass.";
+    BereqUrl "bereq.url" String ANY FETCH_AND_PIPE FETCH_AND_PIPE NEVER "The URL that the backend is asked for.";
+    BereqXid "bereq.xid" String ANY FETCH_AND_PIPE NEVER NEVER "The number of this fetch in the log.";
+    Beresp "beresp" Http ANY RESPONSE NEVER NEVER "The backend's response, whole.";
+    BerespAge "beresp.age" Duration ANY RESPONSE NEVER NEVER "How old the response was when it came.";
+    BerespBackend "beresp.backend" Backend ANY RESPONSE NEVER NEVER "The backend that answered, once a director has chosen.";
+    BerespBackendIp "beresp.backend.ip" Ip OLD BACKEND_RESPONSE NEVER NEVER "The address of the backend that answered.";
+    BerespBackendName "beresp.backend.name" String ANY RESPONSE NEVER NEVER "The name of the backend that answered.";
+    BerespBody "beresp.body" Body ANY NEVER BACKEND_ERROR NEVER "The body of the response that is made in vcl_backend_error.";
+    BerespDoEsi "beresp.do_esi" Bool ANY RESPONSE RESPONSE NEVER "Whether the body's ESI elements are carried out.";
+    BerespDoGunzip "beresp.do_gunzip" Bool ANY RESPONSE RESPONSE NEVER "Whether the body is unpacked before it is stored.";
+    BerespDoGzip "beresp.do_gzip" Bool ANY RESPONSE RESPONSE NEVER "Whether the body is packed before it is stored.";
+    BerespDoStream "beresp.do_stream" Bool ANY RESPONSE RESPONSE NEVER "Whether clients read the body while it comes.";
+    BerespFilters "beresp.filters" String ANY BACKEND_RESPONSE BACKEND_RESPONSE NEVER "What the body passes on its way into the cache: `gunzip esi gzip`.";
+    BerespGrace "beresp.grace" Duration ANY RESPONSE RESPONSE NEVER "How long the object may be delivered after its time, while it is fetched anew.";
+    BerespKeep "beresp.keep" Duration ANY RESPONSE RESPONSE NEVER "How long the object is kept after that, to ask the backend whether it has changed.";
+    BerespProtoOld "beresp.proto" String OLD RESPONSE RESPONSE NEVER "The protocol of the backend's response.";
+    BerespProto "beresp.proto" String NEW RESPONSE NEVER NEVER "The protocol of the backend's response.";
+    BerespReason "beresp.reason" String ANY RESPONSE RESPONSE NEVER "The words behind the status of the backend's response.";
+    BerespStatus "beresp.status" Int ANY RESPONSE RESPONSE NEVER "The status of the backend's response.";
+    BerespStorage "beresp.storage" Stevedore ANY RESPONSE RESPONSE NEVER "The storage that the object goes to.";
+    BerespStorageHint "beresp.storage_hint" String OLD RESPONSE RESPONSE NEVER "The name of the storage that the object goes to.";
+    BerespTime "beresp.time" Time ANY RESPONSE NEVER NEVER "When the response's head had come.";
+    BerespTtl "beresp.ttl" Duration ANY RESPONSE RESPONSE NEVER "How long the object is fresh.";
+    BerespUncacheable "beresp.uncacheable" Bool ANY RESPONSE RESPONSE NEVER "Set to true: the response is not stored, and a mark says so for beresp.ttl.";
+    BerespWas304 "beresp.was_304" Bool ANY RESPONSE NEVER NEVER "Whether the backend said 304 and the stored object goes on.";
+    ClientIdentity "client.identity" String ANY BOTH CLIENT NEVER "Who the client is, for directors that send one client to one backend; its address unless set.";
+    ClientIp "client.ip" Ip ANY BOTH NEVER NEVER "The client's address: what the PROXY protocol says, if it is spoken.";
+    LocalEndpoint "local.endpoint" String NEW BOTH NEVER NEVER "The address of the listener, as `-a` gives it.";
+    LocalIp "local.ip" Ip ANY BOTH NEVER NEVER "The address that the connection came to.";
+    LocalSocket "local.socket" String NEW BOTH NEVER NEVER "The name of the listener: `-a NAME=ADDRESS`, else a0, a1 and so on.";
+    Now "now" Time ANY ALL NEVER NEVER "The time.";
+    ObjAge "obj.age" Duration ANY HIT_AND_DELIVER NEVER NEVER "How old the object is.";
+    ObjCanEsi "obj.can_esi" Bool ANY HIT_AND_DELIVER NEVER NEVER "Whether the object has ESI elements.";
+    ObjGrace "obj.grace" Duration ANY HIT_AND_DELIVER NEVER NEVER "How long the object may be delivered after its time.";
+    ObjHits "obj.hits" Int ANY HIT_AND_DELIVER NEVER NEVER "How often the object was found; 0 for a miss.";
+    ObjKeep "obj.keep" Duration ANY HIT_AND_DELIVER NEVER NEVER "How long the object is kept after its grace.";
+    ObjProto "obj.proto" String ANY HIT NEVER NEVER "The protocol of the stored response.";
+    ObjReason "obj.reason" String ANY HIT NEVER NEVER "The words behind the stored status.";
+    ObjStatus "obj.status" Int ANY HIT NEVER NEVER "The stored status.";
+    ObjStorage "obj.storage" Stevedore ANY HIT_AND_DELIVER NEVER NEVER "The storage that has the object.";
+    ObjTime "obj.time" Time ANY HIT_AND_DELIVER NEVER NEVER "When the object was fetched.";
+    ObjTtl "obj.ttl" Duration ANY HIT_AND_DELIVER NEVER NEVER "How long the object is still fresh; below 0 if it is in its grace.";
+    ObjUncacheable "obj.uncacheable" Bool ANY DELIVER NEVER NEVER "Whether the object is not in the cache.";
+    RemoteIp "remote.ip" Ip ANY BOTH NEVER NEVER "The address of the connection's other end, whatever the PROXY protocol says.";
+    Req "req" Http ANY CLIENT NEVER NEVER "The client's request, whole: for `std.rollback(req)` and functions that take a message.";
+    ReqBackendHint "req.backend_hint" Backend ANY CLIENT CLIENT NEVER "The backend or director that is asked if the request goes to one.";
+    ReqCanGzip "req.can_gzip" Bool ANY CLIENT NEVER NEVER "Whether the client takes gzip.";
+    ReqEsi "req.esi" Bool OLD CLIENT CLIENT NEVER "Whether ESI elements are carried out for this request.";
+    ReqEsiLevel "req.esi_level" Int ANY CLIENT NEVER NEVER "How deep this request is included by ESI; 0 for the client's own.";
+    ReqGrace "req.grace" Duration ANY CLIENT CLIENT NEVER "The longest grace that this request takes.";
+    ReqHash "req.hash" Blob ANY HASHED NEVER NEVER "The key of the cache, once it is made.";
+    ReqHashAlwaysMiss "req.hash_always_miss" Bool ANY CLIENT CLIENT NEVER "Set to true: the object is fetched anew even if the cache has it.";
+    ReqHashIgnoreBusy "req.hash_ignore_busy" Bool ANY CLIENT CLIENT NEVER "Set to true: the request does not wait for a fetch of the same object.";
+    ReqHashIgnoreVary "req.hash_ignore_vary" Bool ANY CLIENT CLIENT NEVER "Set to true: any variant of the object will do.";
+    ReqIsHitmiss "req.is_hitmiss" Bool ANY CLIENT NEVER NEVER "Whether a mark of an uncacheable object was found, which let this request be a miss.";
+    ReqIsHitpass "req.is_hitpass" Bool ANY CLIENT NEVER NEVER "Whether a mark of an uncacheable object was found, which let this request pass.";
+    ReqMethod "req.method" String ANY CLIENT CLIENT NEVER "The request's method.";
+    ReqProtoOld "req.proto" String OLD CLIENT CLIENT NEVER "The request's protocol: `HTTP/1.1`.";
+    ReqProto "req.proto" String NEW CLIENT NEVER NEVER "The request's protocol: `HTTP/1.1`.";
+    ReqRestarts "req.restarts" Int ANY CLIENT NEVER NEVER "How often this request has begun again.";
+    ReqStorage "req.storage" Stevedore ANY CLIENT CLIENT NEVER "The storage for this request's own body.";
+    ReqTime "req.time" Time ANY CLIENT NEVER NEVER "When the request's head had come.";
+    ReqTransport "req.transport" String ANY CLIENT NEVER NEVER "How the client speaks: `HTTP/1`, `PROXY`.";
+    ReqTtl "req.ttl" Duration ANY CLIENT CLIENT NEVER "The greatest age that this request takes.";
+    ReqUrl "req.url" String ANY CLIENT CLIENT NEVER "The request's URL.";
+    ReqXid "req.xid" String ANY CLIENT NEVER NEVER "The number of this request in the log.";
+    ReqTopMethod "req_top.method" String ANY CLIENT NEVER NEVER "The method of the client's own request, from within one that ESI includes.";
+    ReqTopProto "req_top.proto" String ANY CLIENT NEVER NEVER "The protocol of the client's own request.";
+    ReqTopTime "req_top.time" Time ANY CLIENT NEVER NEVER "When the client's own request had come.";
+    ReqTopUrl "req_top.url" String ANY CLIENT NEVER NEVER "The URL of the client's own request.";
+    Resp "resp" Http ANY DELIVER_AND_SYNTH NEVER NEVER "The response to the client, whole.";
+    RespBody "resp.body" Body ANY NEVER SYNTH NEVER "The body of a response that is made in vcl_synth.";
+    RespDoEsi "resp.do_esi" Bool NEW DELIVER_AND_SYNTH DELIVER_AND_SYNTH NEVER "Whether ESI elements are carried out in this response.";
+    RespFilters "resp.filters" String ANY DELIVER_AND_SYNTH DELIVER_AND_SYNTH NEVER "What the body passes on its way to the client: `esi gunzip range`.";
+    RespIsStreaming "resp.is_streaming" Bool ANY DELIVER_AND_SYNTH NEVER NEVER "Whether the body is still being fetched.";
+    RespProtoOld "resp.proto" String OLD DELIVER_AND_SYNTH DELIVER_AND_SYNTH NEVER "The protocol of the response.";
+    RespProto "resp.proto" String NEW DELIVER_AND_SYNTH NEVER NEVER "The protocol of the response.";
+    RespReason "resp.reason" String ANY DELIVER_AND_SYNTH DELIVER_AND_SYNTH NEVER "The words behind the response's status.";
+    RespStatus "resp.status" Int ANY DELIVER_AND_SYNTH DELIVER_AND_SYNTH NEVER "The response's status.";
+    RespTime "resp.time" Time ANY DELIVER_AND_SYNTH NEVER NEVER "When the response was about to be made.";
+    ServerHostname "server.hostname" String ANY ALL NEVER NEVER "The name of this machine.";
+    ServerIdentity "server.identity" String ANY ALL NEVER NEVER "The name of this instance: `-i`, else the machine's.";
+    ServerIp "server.ip" Ip ANY BOTH NEVER NEVER "The address that the client connected to: what the PROXY protocol says, if it is spoken.";
+    SessIdleSendTimeout "sess.idle_send_timeout" Duration ANY CLIENT CLIENT NEVER "How long sending may make no progress; parameter idle_send_timeout.";
+    SessSendTimeout "sess.send_timeout" Duration ANY CLIENT CLIENT NEVER "How long sending may take; parameter send_timeout.";
+    SessTimeoutIdle "sess.timeout_idle" Duration ANY CLIENT CLIENT NEVER "How long the connection may wait for the next request; parameter timeout_idle.";
+    SessTimeoutLinger "sess.timeout_linger" Duration ANY CLIENT CLIENT NEVER "How long a worker stays with the connection; parameter timeout_linger.";
+    SessXid "sess.xid" String NEW BOTH NEVER NEVER "The number of the session in the log.";
 }
 
 impl Variable {
@@ -214,6 +217,21 @@ impl Variable {
         self.definition().name
     }
 
+    /// Why setting it, where that is allowed, changes nothing, on the client side.
+    #[must_use]
+    pub const fn limit(self) -> Option<&'static str> {
+        match self {
+            Self::BereqProtoOld | Self::BerespProtoOld | Self::ReqProtoOld | Self::RespProtoOld => {
+                Some("setting it has no effect")
+            }
+            Self::SessTimeoutLinger | Self::SessSendTimeout | Self::SessIdleSendTimeout => {
+                Some("setting it has no effect yet: the parameter counts")
+            }
+            Self::BereqConnectTimeout => Some("setting it in vcl_pipe has no effect yet: the parameter counts"),
+            _ => None,
+        }
+    }
+
     /// Those of this name, each for other versions.
     pub fn of_name(name: &str) -> impl Iterator<Item = Self> {
         Self::ALL.iter().copied().filter(move |variable| variable.name() == name)
@@ -221,7 +239,7 @@ impl Variable {
 }
 
 macro_rules! messages {
-    ($($id:ident $name:literal $read:ident $write:ident;)*) => {
+    ($($id:ident $name:literal $read:ident $write:ident $doc:literal;)*) => {
         /// A message with headers.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Message {
@@ -243,6 +261,14 @@ macro_rules! messages {
                 }
             }
 
+            /// What one of its headers is.
+            #[must_use]
+            pub const fn doc(self) -> &'static str {
+                match self {
+                    $(Self::$id => $doc,)*
+                }
+            }
+
             /// Where its headers may be used. Whoever may set them may remove them.
             #[must_use]
             pub const fn headers(self) -> Access {
@@ -255,16 +281,16 @@ macro_rules! messages {
 }
 
 messages! {
-    Req "req" CLIENT CLIENT;
-    ReqTop "req_top" CLIENT NEVER;
-    Bereq "bereq" FETCH_AND_PIPE FETCH_AND_PIPE;
-    Beresp "beresp" RESPONSE RESPONSE;
-    Obj "obj" HIT NEVER;
-    Resp "resp" DELIVER_AND_SYNTH DELIVER_AND_SYNTH;
+    Req "req" CLIENT CLIENT "A field of the client's request.";
+    ReqTop "req_top" CLIENT NEVER "A field of the client's own request, from within one that ESI includes.";
+    Bereq "bereq" FETCH_AND_PIPE FETCH_AND_PIPE "A field of the request to a backend.";
+    Beresp "beresp" RESPONSE RESPONSE "A field of the backend's response.";
+    Obj "obj" HIT NEVER "A field of the stored response.";
+    Resp "resp" DELIVER_AND_SYNTH DELIVER_AND_SYNTH "A field of the response to the client.";
 }
 
 macro_rules! storage_variables {
-    ($($id:ident $name:literal $kind:ident;)*) => {
+    ($($id:ident $name:literal $kind:ident $doc:literal;)*) => {
         /// What can be asked of a storage: `storage.NAME.free_space`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum StorageVariable {
@@ -275,6 +301,13 @@ macro_rules! storage_variables {
         }
 
         impl StorageVariable {
+            /// Where they may be used.
+            pub const ACCESS: Access =
+                Access { read: Subroutines::BOTH, write: Subroutines::NONE, unset: Subroutines::NONE };
+
+            /// All: their names, what they are, what they say.
+            pub const ALL: &[(&'static str, Type, &'static str)] = &[$(($name, Type::$kind, $doc),)*];
+
             /// The one of this name, and what it is.
             #[must_use]
             pub fn of_name(name: &str) -> Option<(Self, Type)> {
@@ -288,7 +321,7 @@ macro_rules! storage_variables {
 }
 
 storage_variables! {
-    FreeSpace "free_space" Bytes;
-    UsedSpace "used_space" Bytes;
-    Happy "happy" Bool;
+    FreeSpace "free_space" Bytes "Free bytes of the storage.";
+    UsedSpace "used_space" Bytes "Used bytes of the storage.";
+    Happy "happy" Bool "Whether the storage works.";
 }

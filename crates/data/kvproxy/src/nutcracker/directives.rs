@@ -4,6 +4,7 @@ use std::{collections::HashSet, fmt, path::PathBuf, time::Duration};
 
 use super::{
     ConfigError, milliseconds,
+    table::DIRECTIVES,
     yaml::{RawPool, Setting, Text},
 };
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
 /// The port that memcached has, which names of servers leave out.
 const MEMCACHED_PORT: u16 = 11_211;
 /// The most connections to a server, and the longest queue of a listener.
-const COUNT_MAX: u64 = 65_535;
+pub(super) const COUNT_MAX: u64 = 65_535;
 
 /// Where somebody listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -155,8 +156,14 @@ impl PoolConfig {
             if !seen.insert(key.text.clone()) {
                 return Err(wrong("is a duplicate"));
             }
+            let Some(directive) = DIRECTIVES.iter().find(|directive| directive.name == key.text) else {
+                let nearest = basics::nearest(&key.text, DIRECTIVES.iter().map(|directive| directive.name));
+                let hint = nearest.map(|name| format!("; did you mean \"{name}\"?")).unwrap_or_default();
+                return Err(wrong(&format!("is unknown{hint}")));
+            };
+            let setter = directive.set;
             match setting {
-                Setting::List(list) if key.text == "servers" => {
+                Setting::List(list) if setter.is_none() => {
                     for server in list {
                         let read = server_of(&server.text);
                         let read = read.map_err(|problem| {
@@ -165,11 +172,11 @@ impl PoolConfig {
                         pool.servers.push(read?);
                     }
                 }
-                Setting::One(_) if key.text == "servers" => {
-                    return Err(wrong("takes a list: lines that begin with \"- \""));
-                }
                 Setting::List(_) => return Err(wrong("takes one value, no list")),
-                Setting::One(value) => pool.set(&key.text, &value, &mut given).map_err(|problem| wrong(&problem))?,
+                Setting::One(value) => match setter {
+                    Some(set) => set(&mut pool, &value.text, &mut given).map_err(|problem| wrong(&problem))?,
+                    None => return Err(wrong("takes a list: lines that begin with \"- \"")),
+                },
             }
         }
         pool.finish(given, &name)
@@ -200,43 +207,6 @@ impl PoolConfig {
             slots: None,
             limits: ServerLimits::default(),
         }
-    }
-
-    fn set(&mut self, key: &str, value: &Text, given: &mut Given) -> Result<(), String> {
-        let text = value.text.as_str();
-        match key {
-            "listen" => given.listen = Some(listen_of(text)?),
-            "hash" => {
-                let known = || Hash::names().collect::<Vec<_>>().join(", ");
-                self.hash = Hash::named(text)
-                    .ok_or_else(|| format!("is not a valid hash: '{text}' (there are {})", known()))?;
-            }
-            "hash_tag" => {
-                let two = <[u8; 2]>::try_from(text.as_bytes()).ok();
-                self.hash_tag = Some(two.ok_or("is not a valid hash tag string with two characters")?);
-            }
-            "distribution" => {
-                let problem = || format!("is not a valid distribution: '{text}' (there are ketama, modula, random)");
-                self.distribution = Distribution::named(text).ok_or_else(problem)?;
-            }
-            "timeout" => self.timeout = Some(milliseconds(number(text, u64::MAX)?)),
-            "backlog" => self.backlog = i32::try_from(number(text, COUNT_MAX)?).unwrap_or(i32::MAX),
-            "client_connections" => self.client_connections = count(text)?,
-            "redis" => given.speaks_redis = truth(text)?,
-            "tcpkeepalive" => self.tcpkeepalive = truth(text)?,
-            "reuseport" => self.reuseport = truth(text)?,
-            "redis_auth" => self.redis_auth = Some(text.to_owned()),
-            "redis_db" => self.redis_db = u32::try_from(number(text, u64::from(u32::MAX))?).unwrap_or(u32::MAX),
-            "preconnect" => self.preconnect = truth(text)?,
-            "auto_eject_hosts" => self.auto_eject_hosts = truth(text)?,
-            "server_connections" => self.server_connections = count(text)?,
-            "server_retry_timeout" => self.server_retry_timeout = milliseconds(number(text, u64::MAX)?),
-            "server_failure_limit" => {
-                self.server_failure_limit = u32::try_from(number(text, u64::from(u32::MAX))?).unwrap_or(u32::MAX);
-            }
-            _ => return Err("is unknown".to_owned()),
-        }
-        Ok(())
     }
 
     /// Looks whether everything is there and fits together.
@@ -270,12 +240,12 @@ impl PoolConfig {
 }
 
 /// What has no default.
-struct Given {
-    listen: Option<Address>,
-    speaks_redis: bool,
+pub(super) struct Given {
+    pub(super) listen: Option<Address>,
+    pub(super) speaks_redis: bool,
 }
 
-fn number(text: &str, most: u64) -> Result<u64, String> {
+pub(super) fn number(text: &str, most: u64) -> Result<u64, String> {
     match text.parse::<u64>() {
         Ok(number) if number <= most => Ok(number),
         Ok(number) => Err(format!("is too large: {number}, at most {most}")),
@@ -283,11 +253,11 @@ fn number(text: &str, most: u64) -> Result<u64, String> {
     }
 }
 
-fn count(text: &str) -> Result<usize, String> {
+pub(super) fn count(text: &str) -> Result<usize, String> {
     number(text, COUNT_MAX).map(|count| usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-fn truth(text: &str) -> Result<bool, String> {
+pub(super) fn truth(text: &str) -> Result<bool, String> {
     match text {
         "true" => Ok(true),
         "false" => Ok(false),
@@ -296,7 +266,7 @@ fn truth(text: &str) -> Result<bool, String> {
 }
 
 /// `host:port`, or a path and who may connect.
-fn listen_of(text: &str) -> Result<Address, String> {
+pub(super) fn listen_of(text: &str) -> Result<Address, String> {
     if text.starts_with('/') {
         let (path, mode) = match text.split_once(' ') {
             None => (text, None),

@@ -10,6 +10,7 @@
 //! ```
 
 mod directives;
+pub mod table;
 mod yaml;
 
 use std::{collections::HashSet, fmt, time::Duration};

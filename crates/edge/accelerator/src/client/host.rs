@@ -337,13 +337,7 @@ impl Host for ClientHost {
             Variable::ReqEsi | Variable::RespDoEsi => self.leaves_includes = !value.is_true(),
             Variable::SessTimeoutIdle => self.common.wishes.timeout_idle = Some(seconds(value).max(0.0)),
             // These are the listener's; a program that sets them to what it likes changes nothing else.
-            Variable::ReqProtoOld
-            | Variable::RespProtoOld
-            | Variable::BereqProtoOld
-            | Variable::SessTimeoutLinger
-            | Variable::SessSendTimeout
-            | Variable::SessIdleSendTimeout
-            | Variable::BereqConnectTimeout => {
+            _ if variable.limit().is_some() => {
                 self.common.log.write(VslTag::Notice, format_args!("{} has no effect yet", variable.name()));
             }
             other => return Err(Failure::Host(format!("{} cannot be set yet", other.name()))),

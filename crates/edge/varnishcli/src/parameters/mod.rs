@@ -142,6 +142,11 @@ fn default_of(specification: &Specification) -> Value {
         .unwrap_or_else(|_| Value::Text(specification.default.to_owned()))
 }
 
+/// All parameters, in the order of their names.
+pub(crate) fn specifications() -> &'static [Specification] {
+    table::ALL
+}
+
 fn index(name: &str) -> Option<usize> {
     table::ALL.iter().position(|specification| specification.name == name)
 }

@@ -232,7 +232,7 @@ impl Compiler<'_> {
             self.next();
             let end = self.next();
             let span = span.to(end.span);
-            self.note_use(crate::subroutine::Subroutines::BOTH, super::access::Verb::Read, span);
+            self.note_use(StorageVariable::ACCESS.read, super::access::Verb::Read, span);
             return Ok(Typed { expression: Expression::Storage(index, variable), kind, span });
         }
         Ok(Typed { expression: Expression::Constant(Constant::Storage(index)), kind: Type::Stevedore, span })

@@ -19,6 +19,7 @@ use crate::{
     token::{Kind, Sign, Token},
     types::Type,
     variables::{Access, Message, Variable, Version},
+    words::Word,
 };
 
 /// Names of headers may be this long.
@@ -376,11 +377,7 @@ impl Compiler<'_> {
     /// `hash_data(...)`, `synthetic(...)`, `ban(...)`
     fn builtin(&mut self, word: &str) -> Outcome<Statement> {
         let token = self.next();
-        let places = match word {
-            "hash_data" => Subroutine::Hash.alone(),
-            "synthetic" => Subroutine::Synth.alone() | Subroutine::BackendError.alone(),
-            _ => Subroutines::ALL,
-        };
+        let places = Word::of_name(word).map_or(Subroutines::ALL, |word| word.places);
         self.note_use(places, Verb::Do, token.span);
         // VCL 3 has `synthetic "text" "more";`.
         let has_parenthesis = self.version() > Version::V3 || self.is(Sign::ParenthesisOpen);

@@ -1,7 +1,6 @@
 //! Modules: what `import` brings. `table` declares their functions and classes; [`run::pure`](crate::run::pure) has those that need nothing
 //! but their arguments, and the host has all others.
 
-pub mod reference;
 mod table;
 
 pub use table::{FunctionId, MethodId, classes, function, functions, is_module};

@@ -2,15 +2,15 @@
 
 use std::fmt::Write as _;
 
-use super::{Absent, Parameter, classes, functions};
-use crate::{subroutine::Subroutines, types::Type};
-
-/// The name of the page.
-pub const PAGE: &str = "vcl-modules.md";
+use super::{Page, short};
+use crate::{
+    modules::{Absent, Class, Function, Method, Parameter, classes, functions},
+    types::Type,
+};
 
 /// What is there of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     /// All.
     Whole,
     /// All but this.
@@ -32,7 +32,8 @@ const STATES: &[(&str, State)] = &[
     ("vtc.vsl", State::Missing),
 ];
 
-fn state_of(name: &str) -> State {
+/// How far a function or a method is there, by its full name.
+pub(super) fn state_of(name: &str) -> State {
     STATES.iter().find(|(start, _)| name.starts_with(start)).map_or(State::Whole, |(_, state)| *state)
 }
 
@@ -59,18 +60,30 @@ fn parameters(of: &[Parameter]) -> String {
     of.iter().map(shown).collect::<Vec<_>>().join(", ")
 }
 
-fn places(of: Subroutines) -> &'static str {
-    match of {
-        Subroutines::CLIENT => "client side",
-        Subroutines::BACKEND => "backend side",
-        Subroutines::BOTH => "requests",
-        _ => "everywhere",
-    }
+/// `STRING std.querysort(STRING)`
+pub(super) fn function(of: &Function) -> String {
+    format!("{} {}.{}({})", of.returns, of.module, of.name, parameters(of.parameters))
 }
 
-/// The page, and how many functions and methods there are and are supported.
-#[must_use]
-pub fn reference() -> (String, (usize, usize)) {
+/// `new x = directors.hash()`
+pub(super) fn class(of: &Class) -> String {
+    format!("new x = {}({})", of.name, parameters(of.parameters))
+}
+
+/// `BACKEND x.backend()`
+pub(super) fn method(of: &Method) -> String {
+    format!("{} x.{}({})", of.returns, of.name, parameters(of.parameters))
+}
+
+/// The names of all modules.
+pub(super) fn names() -> Vec<&'static str> {
+    let mut modules: Vec<&str> = functions().iter().map(|function| function.module).collect();
+    modules.dedup();
+    modules
+}
+
+/// The page of the modules.
+pub(super) fn page() -> Page {
     let mut text = String::from(
         "# Modules of VCL\n\nThese modules can be imported: those of Varnish 7.1, and `header`, `xkey` and `vsthrottle` of \
          varnish-modules. This page comes from the tables of the compiler. A program with a missing function compiles; a call of the function \
@@ -88,25 +101,19 @@ pub fn reference() -> (String, (usize, usize)) {
         };
         let _ = writeln!(text, "| `{signature}` | {place} | {state} |");
     };
-    let mut modules: Vec<&str> = functions().iter().map(|function| function.module).collect();
-    modules.dedup();
-    for module in modules {
+    for module in names() {
         let _ = write!(text, "\n## {module}\n\n| Function or method | Where | Supported |\n|---|---|---|\n");
-        for function in functions().iter().filter(|function| function.module == module) {
-            let name = format!("{module}.{}", function.name);
-            let signature = format!("{} {name}({})", function.returns, parameters(function.parameters));
-            row(&mut text, &name, signature, places(function.places));
+        for one in functions().iter().filter(|function| function.module == module) {
+            row(&mut text, &format!("{module}.{}", one.name), function(one), &short(one.places));
         }
-        for class in classes().iter().filter(|class| class.name.split('.').next() == Some(module)) {
-            row(&mut text, class.name, format!("new x = {}({})", class.name, parameters(class.parameters)), "vcl_init");
-            for method in class.methods {
-                let name = format!("{}.{}", class.name, method.name);
-                let signature = format!("{} x.{}({})", method.returns, method.name, parameters(method.parameters));
-                row(&mut text, &name, signature, places(method.places));
+        for of in classes().iter().filter(|class| class.name.split('.').next() == Some(module)) {
+            row(&mut text, of.name, class(of), "vcl_init");
+            for one in of.methods {
+                row(&mut text, &format!("{}.{}", of.name, one.name), method(one), &short(one.places));
             }
         }
     }
-    (text, (total, supported))
+    Page { name: "vcl-modules.md", title: "Modules of VCL", text, total, supported }
 }
 
 #[cfg(test)]
