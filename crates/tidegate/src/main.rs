@@ -4,6 +4,7 @@ mod access;
 mod backup_command;
 mod cluster_command;
 mod control_command;
+mod ctl_command;
 mod demo;
 mod edge_command;
 mod explain_command;
@@ -92,6 +93,8 @@ enum Command {
     Import(import_command::ImportArguments),
     /// Write a store's data to a file that Redis loads (dump.rdb), while it serves.
     Export(export_command::ExportArguments),
+    /// Send commands to the stats socket of a running edge (or of HAProxy): `tidegate ctl show stat`.
+    Ctl(ctl_command::CtlArguments),
     /// Explain a word and say whether it is supported: of haproxy.cfg, the stats socket, VCL, varnishd and varnishadm, the store, or
     /// nutcracker.yml.
     Explain {
@@ -199,6 +202,7 @@ fn dispatch() -> ExitCode {
         Command::Restore(arguments) => backup_command::run_restore(&arguments),
         Command::Import(arguments) => import_command::run(&arguments),
         Command::Export(arguments) => export_command::run(&arguments),
+        Command::Ctl(arguments) => ctl_command::run(&arguments),
         Command::Version => version(),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoPart { part } => demo::run_part(part),

@@ -124,7 +124,13 @@ mod tests {
     use super::*;
 
     fn master(pid: u32, address: &str) -> RunFile {
-        RunFile { pid, started: 1, configuration: vec![format!("/etc/{pid}.cfg")], addresses: vec![address.to_owned()] }
+        RunFile {
+            pid,
+            started: 1,
+            configuration: vec![format!("/etc/{pid}.cfg")],
+            addresses: vec![address.to_owned()],
+            command_sockets: Vec::new(),
+        }
     }
 
     #[test]

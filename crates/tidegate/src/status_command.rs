@@ -118,6 +118,7 @@ mod tests {
             started: 1,
             configuration: vec!["/etc/a.cfg".into()],
             addresses: vec!["0.0.0.0:80".into(), "unix@/run/s".into()],
+            command_sockets: vec!["unix@/run/s".into()],
         };
         let expected = "\
 Master 7 serves, up 2h 5m

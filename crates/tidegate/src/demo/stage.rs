@@ -155,7 +155,6 @@ impl Stage {
         let port = self.port;
         let file = self.folder.join("haproxy.cfg");
         let file = file.display();
-        let socket = self.folder.join("stats.sock");
         let mut text = format!(
             "
 Tidegate runs. Open these in a browser:
@@ -193,10 +192,11 @@ Tidegate runs. Open these in a browser:
             ),
             (format!("tidegate log --pid {edge}"), "requests as they end".to_owned()),
             (format!("tidegate reload --pid {edge}"), "after a change of haproxy.cfg".to_owned()),
+            (format!("tidegate ctl --pid {edge} show stat"), "commands of HAProxy's stats socket".to_owned()),
         ] {
             text += &format!("  {command:<36}  {what}\n");
         }
-        text += &format!("  echo 'show stat' | socat - {}\n\nCtrl-C ends everything.", socket.display());
+        text += "\nCtrl-C ends everything.";
         text
     }
 

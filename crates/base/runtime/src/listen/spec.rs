@@ -45,6 +45,9 @@ pub struct ListenSpec {
     /// The workers that accept from it, from 0; none named: all.
     #[serde(default)]
     pub workers: Vec<usize>,
+    /// How far commands reach that are taken there, by the role's measure; 0 where none are. Run files list these sockets.
+    #[serde(default)]
+    pub commands_reach: u8,
 }
 
 impl ListenSpec {
@@ -66,6 +69,7 @@ impl ListenSpec {
             tcp_user_timeout: None,
             unix: UnixPermissions::default(),
             workers: Vec::new(),
+            commands_reach: 0,
         }
     }
 

@@ -38,6 +38,9 @@ pub struct RunFile {
     pub configuration: Vec<String>,
     /// Where it listens.
     pub addresses: Vec<String>,
+    /// Where it takes commands of its role, the place where they reach farthest first.
+    #[serde(default)]
+    pub command_sockets: Vec<String>,
 }
 
 /// The folder where a master of this user leaves its file.
@@ -121,7 +124,7 @@ impl RunFile {
         let pid = std::process::id();
         let started =
             start_time(pid).ok_or_else(|| io::Error::other("/proc does not tell when this process was started"))?;
-        Ok(Self { pid, started, configuration, addresses })
+        Ok(Self { pid, started, configuration, addresses, command_sockets: Vec::new() })
     }
 
     fn path(&self, folder: &Path) -> PathBuf {
@@ -168,6 +171,7 @@ mod tests {
         own.write(&folder).unwrap();
         assert_eq!(find(&folder).unwrap(), std::slice::from_ref(&own));
         own.addresses.push("127.0.0.1:81".into());
+        own.command_sockets.push("unix@/run/stats".into());
         own.write(&folder).unwrap();
         assert_eq!(find(&folder).unwrap(), std::slice::from_ref(&own));
         own.remove(&folder);

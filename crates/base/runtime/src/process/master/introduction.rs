@@ -19,8 +19,12 @@ impl<R: Role> Master<R> {
                 addresses.push(address);
             }
         }
+        let mut taking: Vec<&ListenSpec> =
+            adopted.header.listeners.iter().filter(|spec| spec.commands_reach > 0).collect();
+        taking.sort_by_key(|spec| std::cmp::Reverse(spec.commands_reach));
+        let command_sockets = taking.into_iter().map(|spec| spec.address.to_string()).collect();
         let written = RunFile::of_this_process(introduction.configuration.clone(), addresses)
-            .and_then(|file| file.write(&introduction.folder));
+            .and_then(|file| RunFile { command_sockets, ..file }.write(&introduction.folder));
         if let Err(error) = written {
             log::warning!(
                 "no run file in {}: {error}; `tidegate status` and its like will need this process' number, {}",
