@@ -135,7 +135,14 @@ fn run(settings: Settings, data: &[u8], cut: usize) -> Story {
     for key in held {
         machine.release(key, ErrorCode::INTERNAL_ERROR);
     }
+    // What is left are heads that are not whole, each of which has its time.
+    let since = machine.awaited_since_ms();
+    assert_eq!(since, (machine.awaited() > 0).then_some(0));
+    while let Ok(Some(event)) = machine.refuse_late_head(0) {
+        story.tell(format!("{event:?}"), "");
+    }
     carry_out(&mut machine, &[]);
+    assert_eq!((machine.awaited(), machine.streams()), (0, 0));
     machine.rest();
     story
 }

@@ -327,6 +327,12 @@ impl Connection {
         self.machine.streams().open(Dir::Uni).map(number)
     }
 
+    /// Leaves the client without a word: neither is anything sent any more, nor answered until then.
+    pub fn abandon(mut self, until: Instant) {
+        self.is_drained = true;
+        self.endpoint.abandon(self.handle, until);
+    }
+
     /// Closes the connection.
     pub fn close(&mut self, now: Instant, why: u64, reason: &str) {
         self.machine.close(now, code(why), bytes::Bytes::copy_from_slice(reason.as_bytes()));

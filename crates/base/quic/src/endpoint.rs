@@ -2,7 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     rc::Rc,
     sync::Arc,
     task::{Context, Waker},
@@ -23,6 +23,10 @@ use crate::{
 
 /// The version of RFC 9000, the only one that is spoken.
 const VERSION_1: u32 = 1;
+
+/// Connections left without a word whose datagrams are known as theirs. What comes for the first ones beyond is answered again: by a
+/// stateless reset, as what comes for any connection that nobody knows.
+const ABANDONED_MAX: usize = 4_096;
 
 /// What waits for the task of a connection.
 #[derive(Default)]
@@ -64,6 +68,8 @@ pub struct Endpoint {
     /// Where packets are made that belong to no connection.
     output: RefCell<Vec<u8>>,
     handshaking: Cell<usize>,
+    /// Connections that were left without a word, and until when what comes for them is known.
+    abandoned: RefCell<VecDeque<(Instant, ConnectionHandle)>>,
 }
 
 impl Endpoint {
@@ -83,6 +89,7 @@ impl Endpoint {
             inboxes: RefCell::default(),
             output: RefCell::default(),
             handshaking: Cell::new(0),
+            abandoned: RefCell::default(),
         })
     }
 
@@ -106,6 +113,7 @@ impl Endpoint {
 
     /// Gives a datagram to the connection that it is for. If it is to begin one, that is to be decided about.
     pub(crate) fn handle(&self, datagram: Datagram<'_>, now: Instant) -> Option<Incoming> {
+        self.forget_abandoned(now);
         let mut output = self.output.take();
         output.clear();
         let bytes = BytesMut::from(datagram.bytes);
@@ -153,6 +161,22 @@ impl Endpoint {
             self.inboxes.borrow_mut().remove(&handle);
         }
         self.machine.borrow_mut().handle_event(handle, event)
+    }
+
+    /// Has what comes for a connection until then lead to nothing.
+    pub(crate) fn abandon(&self, handle: ConnectionHandle, until: Instant) {
+        self.inboxes.borrow_mut().remove(&handle);
+        self.abandoned.borrow_mut().push_back((until, handle));
+    }
+
+    fn forget_abandoned(&self, now: Instant) {
+        let mut abandoned = self.abandoned.borrow_mut();
+        while let Some(&(until, handle)) = abandoned.front()
+            && (until <= now || abandoned.len() > ABANDONED_MAX)
+        {
+            abandoned.pop_front();
+            self.machine.borrow_mut().handle_event(handle, EndpointEvent::drained());
+        }
     }
 
     pub(crate) fn has_shaken_hands(&self) {

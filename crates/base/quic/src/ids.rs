@@ -1,10 +1,10 @@
 //! Ids of connections, which say where a connection is served.
 //!
 //! ```text
-//!  process (4 bytes)   worker (2)   random (10)
+//!  process (4 bytes)   endpoint (2)   random (10)
 //! ```
 //!
-//! RFC 9000 section 5.1 forbids what lets others correlate the ids of one connection: process and worker are those of many
+//! RFC 9000 section 5.1 forbids what lets others correlate the ids of one connection: process and endpoint are those of many
 //! connections, and the rest is random.
 
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid};
@@ -17,16 +17,17 @@ pub const ID_BYTES: usize = 16;
 pub struct Origin {
     /// The process.
     pub process: u32,
-    /// Its worker.
-    pub worker: u16,
+    /// Its endpoint: one worker's end of one socket ([`PostOffice::open`](crate::PostOffice::open)). A worker may have several sockets of one
+    /// address.
+    pub endpoint: u16,
 }
 
 impl Origin {
     /// What an id of this length and beginning says. Ids that clients have chosen say anything.
     fn of(id: &[u8]) -> Option<Self> {
         let (process, rest) = id.split_first_chunk()?;
-        let worker = rest.first_chunk()?;
-        Some(Self { process: u32::from_be_bytes(*process), worker: u16::from_be_bytes(*worker) })
+        let endpoint = rest.first_chunk()?;
+        Some(Self { process: u32::from_be_bytes(*process), endpoint: u16::from_be_bytes(*endpoint) })
     }
 
     /// Who serves the connection that a datagram is for; `None` if that is for none that exists yet, or no packet of QUIC.
@@ -44,7 +45,7 @@ impl Origin {
 
     fn write(self, random: [u8; ID_BYTES - 6]) -> ConnectionId {
         let mut id = [0; ID_BYTES];
-        let bytes = self.process.to_be_bytes().into_iter().chain(self.worker.to_be_bytes()).chain(random);
+        let bytes = self.process.to_be_bytes().into_iter().chain(self.endpoint.to_be_bytes()).chain(random);
         id.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
         ConnectionId::new(&id)
     }
@@ -84,12 +85,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datagrams_name_their_worker() {
-        let origin = Origin { process: 70_000, worker: 3 };
+    fn datagrams_name_their_endpoint() {
+        let origin = Origin { process: 70_000, endpoint: 3 };
         let ids = |origin, knows_others| Ids { origin, knows_others };
         let id = ids(origin, false).generate_cid();
         assert!(ids(origin, false).validate(&id).is_ok());
-        let other = Origin { worker: 4, ..origin };
+        let other = Origin { endpoint: 4, ..origin };
         assert!(ids(other, false).validate(&id).is_err() && ids(other, true).validate(&id).is_ok());
         let short = [&[0x40][..], &id, b"payload"].concat();
         assert_eq!(Origin::of_datagram(&short), Some(origin));

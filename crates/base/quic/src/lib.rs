@@ -9,7 +9,7 @@
 //! ```
 //!
 //! All workers share a port; the kernel gives a datagram to one of their sockets by a hash of the addresses. A client that moves to
-//! another address, or an address that another process serves now, breaks that: so the ids of connections name process and worker
+//! another address, or an address that another process serves now, breaks that: so the ids of connections name process and endpoint
 //! ([`Origin`]), and a datagram that came to the wrong place is handed on.
 //!
 //! Everything here belongs to one thread. The time is an argument.

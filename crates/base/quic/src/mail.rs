@@ -146,7 +146,7 @@ impl Mailbox {
         runtime::register(socket, Interest::READABLE).map(Self)
     }
 
-    /// Gives what comes to the workers it is for, for ever.
+    /// Gives what comes to the endpoints it is for, for ever.
     ///
     /// # Errors
     /// When the socket fails.
@@ -176,7 +176,7 @@ fn hand_out(letter: &[u8], office: &PostOffice) {
         && let Some(origin) = Origin::of_datagram(datagram.bytes)
     {
         // One that nobody takes is lost, as any may be on its way.
-        office.hand_on(address, origin.worker, &datagram);
+        office.hand_on(address, origin.endpoint, &datagram);
     }
 }
 
@@ -222,10 +222,10 @@ mod tests {
         let process = 0xffff_0000 | std::process::id();
         let office = PostOffice::default();
         let address: SocketAddr = "127.0.0.1:443".parse().unwrap();
-        let mut letters = office.open(address, 2);
+        let (endpoint, mut letters) = office.open(address).unwrap();
         let mailbox = Mailbox::open(process).unwrap();
         let courier = Courier::new().unwrap();
-        let id = [&process.to_be_bytes()[..], &[0, 2], &[7; 10]].concat();
+        let id = [&process.to_be_bytes()[..], &endpoint.to_be_bytes(), &[7; 10]].concat();
         let packet = [&[0x40][..], &id, b"payload"].concat();
         let datagram = Datagram { bytes: &packet, from: "127.0.0.9:1".parse().unwrap(), to: None, congestion: 0 };
         assert!(courier.send(process, address, &datagram));

@@ -1,4 +1,4 @@
-//! How datagrams get to the worker that serves their connections, wherever they have arrived.
+//! How datagrams get to the endpoint that serves their connections, wherever they have arrived.
 
 use std::{
     collections::HashMap,
@@ -10,10 +10,10 @@ use tokio::sync::mpsc;
 
 use crate::socket::Datagram;
 
-/// Letters that wait for a worker. More are lost, as datagrams are that a socket has no room for.
+/// Letters that wait for an endpoint. More are lost, as datagrams are that a socket has no room for.
 const LETTERS_MAX: usize = 1_024;
 
-/// A datagram on its way from one worker to another.
+/// A datagram on its way from one endpoint to another.
 #[derive(Clone, Debug)]
 pub struct Letter {
     bytes: Vec<u8>,
@@ -38,30 +38,38 @@ impl Letter {
     }
 }
 
-/// Where letters for a worker go, about connections of the socket of this address.
-type BoxKey = (SocketAddr, u16);
+/// Where letters for an endpoint go.
+#[derive(Debug)]
+struct LetterBox {
+    /// That of its socket.
+    address: SocketAddr,
+    sender: mpsc::Sender<Letter>,
+}
 
-/// The boxes of all workers of a process.
+/// The boxes of all endpoints of a process, by their numbers.
 #[derive(Debug, Default)]
 pub struct PostOffice {
-    boxes: RwLock<HashMap<BoxKey, mpsc::Sender<Letter>>>,
+    boxes: RwLock<HashMap<u16, LetterBox>>,
 }
 
 impl PostOffice {
-    /// Opens the box of a worker for the connections of a socket. It is open until the receiver is dropped.
+    /// Opens a box for the endpoint of a socket with this address: the endpoint's number, which no other one of this process has, and what
+    /// comes. It is open until the receiver is dropped. `None` if all numbers are taken.
     #[must_use]
-    pub fn open(&self, address: SocketAddr, worker: u16) -> mpsc::Receiver<Letter> {
+    pub fn open(&self, address: SocketAddr) -> Option<(u16, mpsc::Receiver<Letter>)> {
         let (sender, receiver) = mpsc::channel(LETTERS_MAX);
         let mut boxes = self.boxes.write().unwrap_or_else(PoisonError::into_inner);
-        boxes.retain(|_, sender| !sender.is_closed());
-        boxes.insert((address, worker), sender);
-        receiver
+        boxes.retain(|_, letter_box| !letter_box.sender.is_closed());
+        let number = (0..=u16::MAX).find(|number| !boxes.contains_key(number))?;
+        boxes.insert(number, LetterBox { address, sender });
+        Some((number, receiver))
     }
 
-    /// Hands a datagram on that has come to a socket of this address; whether somebody gets it.
-    pub fn hand_on(&self, address: SocketAddr, worker: u16, datagram: &Datagram<'_>) -> bool {
+    /// Hands a datagram on to the endpoint of this number that has come to a socket of this address; whether somebody gets it.
+    pub fn hand_on(&self, address: SocketAddr, endpoint: u16, datagram: &Datagram<'_>) -> bool {
         let boxes = self.boxes.read().unwrap_or_else(PoisonError::into_inner);
-        boxes.get(&(address, worker)).is_some_and(|sender| sender.try_send(Letter::new(datagram)).is_ok())
+        let to = boxes.get(&endpoint).filter(|to| to.address == address);
+        to.is_some_and(|to| to.sender.try_send(Letter::new(datagram)).is_ok())
     }
 }
 
@@ -70,10 +78,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_reach_the_box_of_their_address_and_worker() {
+    fn letters_reach_the_box_of_their_endpoint() {
         let office = PostOffice::default();
         let address: SocketAddr = "127.0.0.1:443".parse().unwrap();
-        let mut receiver = office.open(address, 1);
+        let (zero, other) = office.open(address).unwrap();
+        let (one, mut receiver) = office.open(address).unwrap();
+        assert_eq!((zero, one), (0, 1), "sockets of one worker are told apart");
         let datagram = Datagram { bytes: b"packet", from: "127.0.0.2:5".parse().unwrap(), to: None, congestion: 2 };
         assert!(office.hand_on(address, 1, &datagram));
         assert!(!office.hand_on(address, 2, &datagram));
@@ -87,5 +97,8 @@ mod tests {
         assert!(!office.hand_on(address, 1, &datagram), "the box is full");
         drop(receiver);
         assert!(!office.hand_on(address, 1, &datagram));
+        let third = office.open("127.0.0.1:444".parse().unwrap());
+        assert_eq!(third.map(|(number, _)| number), Some(1), "a number is free when its endpoint is gone");
+        drop(other);
     }
 }

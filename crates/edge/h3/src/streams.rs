@@ -95,6 +95,8 @@ pub(crate) struct Stream {
     pub(crate) sending: Sending,
     pub(crate) reading: Reading,
     pub(crate) partial: Partial,
+    /// When its first bytes came, in milliseconds.
+    pub(crate) since_ms: u64,
     /// What has come of a field section.
     pub(crate) section: Vec<u8>,
     /// It was reset, by either side.
@@ -115,8 +117,9 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(since_ms: u64) -> Self {
         Self {
+            since_ms,
             receiving: Receiving::Awaited,
             sending: Sending::Awaited,
             reading: Reading::Header,
@@ -144,6 +147,13 @@ pub(crate) struct Streams {
 impl Streams {
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (StreamKey, &Stream)> {
+        self.slots.iter().map(|(slot, (id, stream))| {
+            let slot = u32::try_from(slot).unwrap_or(u32::MAX);
+            (StreamKey { slot, id: *id }, stream)
+        })
     }
 
     pub(crate) fn insert(&mut self, id: StreamId, stream: Stream) -> StreamKey {
@@ -217,14 +227,14 @@ impl Begun {
         number < self.next && !self.skipped.iter().any(|range| range.contains(&number))
     }
 
-    /// Whether any stream has come.
-    pub(crate) fn has_any(&self) -> bool {
-        self.next > 0
-    }
-
     /// How many streams are behind none that has come.
     pub(crate) fn next(&self) -> u64 {
         self.next
+    }
+
+    /// How many streams have come.
+    pub(crate) fn count(&self) -> u64 {
+        self.next - self.skipped.iter().map(|range| range.end - range.start).sum::<u64>()
     }
 }
 
@@ -235,16 +245,17 @@ mod tests {
     #[test]
     fn streams_begin_once_in_any_order() {
         let mut begun = Begun::default();
-        assert!(!begun.has_any());
+        assert_eq!(begun.count(), 0);
         for (id, expected) in
             [(8, true), (0, true), (0, false), (4, true), (8, false), (40, true), (20, true), (12, true), (36, true)]
         {
             assert_eq!(begun.has_begun(StreamId(id)), !expected, "{id}");
             assert_eq!(begun.begin(StreamId(id)), expected, "{id}");
         }
-        assert_eq!(begun.next(), 11);
+        assert_eq!((begun.next(), begun.count()), (11, 7));
         let late: Vec<u64> = (0..11).filter(|number| begun.begin(StreamId(number * 4))).collect();
         assert_eq!(late, [4, 6, 7, 8]);
         assert!(begun.skipped.is_empty());
+        assert_eq!(begun.count(), 11);
     }
 }

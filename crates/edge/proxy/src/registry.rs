@@ -12,6 +12,8 @@ use std::{
 use live::{LiveProxy, LiveServer, ring::Ring};
 use slab::Slab;
 
+use crate::session::Protocol;
+
 /// A backend, and the server in it once there is one.
 pub type Upstream = (Arc<LiveProxy>, Option<Arc<LiveServer>>);
 
@@ -24,6 +26,10 @@ pub struct Handle {
     pub since: Instant,
     /// The client's address.
     pub source: Cell<Option<SocketAddr>>,
+    /// What the client speaks.
+    pub protocol: Cell<Protocol>,
+    /// Whether it speaks it over TLS, or over QUIC.
+    pub is_secure: Cell<bool>,
     /// The frontend.
     pub frontend: RefCell<Arc<LiveProxy>>,
     /// Backend and server of the current request, or of the one before: clients mostly go where they went before.
@@ -213,6 +219,8 @@ impl Registry {
             id,
             since,
             source: Cell::new(source),
+            protocol: Cell::default(),
+            is_secure: Cell::new(false),
             frontend: RefCell::new(frontend),
             upstream: RefCell::new(None),
             reached: Cell::new(Reached::Nothing),

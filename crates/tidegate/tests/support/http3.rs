@@ -40,15 +40,7 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 impl Http3 {
     /// Connects, offering this protocol, from a socket of its own.
     pub async fn offering(settings: &ClientSettings, address: SocketAddr, protocol: &[u8]) -> Result<Self, Failure> {
-        let mut settings = settings.clone();
-        settings.protocols = vec![protocol.to_vec()];
-        let crypto = QuicClientConfig::try_from(settings.config())?;
-        let mut config = quinn::ClientConfig::new(Arc::new(crypto));
-        let mut transport = quinn::TransportConfig::default();
-        transport.max_idle_timeout(Some(PATIENCE.try_into()?)).keep_alive_interval(Some(Duration::from_secs(1)));
-        config.transport_config(Arc::new(transport));
-        let endpoint = quinn::Endpoint::client((address.ip(), 0).into())?;
-        let quic = tokio::time::timeout(PATIENCE, endpoint.connect_with(config, address, "localhost")?).await??;
+        let (endpoint, quic) = quic(settings, address, protocol, None).await?;
         let connection = http3_client_quinn::Connection::new(quic.clone());
         let (mut driver, requests) = http3_client::client::new(connection).await?;
         tokio::spawn(async move { driver.wait_idle().await });
@@ -75,6 +67,30 @@ impl Http3 {
         let stream = self.send("GET", path, None).await?;
         receive(stream).await
     }
+}
+
+async fn quic(
+    settings: &ClientSettings,
+    address: SocketAddr,
+    protocol: &[u8],
+    idle: Option<Duration>,
+) -> Result<(quinn::Endpoint, quinn::Connection), Failure> {
+    let mut settings = settings.clone();
+    settings.protocols = vec![protocol.to_vec()];
+    let crypto = QuicClientConfig::try_from(settings.config())?;
+    let mut config = quinn::ClientConfig::new(Arc::new(crypto));
+    let mut transport = quinn::TransportConfig::default();
+    transport.max_idle_timeout(Some(idle.unwrap_or(PATIENCE).try_into()?));
+    transport.keep_alive_interval(idle.is_none().then_some(Duration::from_secs(1)));
+    config.transport_config(Arc::new(transport));
+    let endpoint = quinn::Endpoint::client((address.ip(), 0).into())?;
+    let quic = tokio::time::timeout(PATIENCE, endpoint.connect_with(config, address, "localhost")?).await??;
+    Ok((endpoint, quic))
+}
+
+/// A connection on which nothing is said by itself. It ends after it has been idle for so long; otherwise it keeps itself alive.
+pub async fn connect_quic(settings: &ClientSettings, address: SocketAddr, idle: Option<Duration>) -> quinn::Connection {
+    quic(settings, address, b"h3", idle).await.unwrap().1
 }
 
 /// The answer to a request.

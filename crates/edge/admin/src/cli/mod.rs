@@ -38,7 +38,7 @@ mod variable;
 pub use reply::{Reply, Severity};
 pub use serve::{End, Host, Options, serve};
 pub use session::{Context, Session};
-pub use sessions::{AskSessions, ProxyView, ServerView, SessionView, Sessions};
+pub use sessions::{AskSessions, ProxyView, ServerView, SessionView, Sessions, Transport};
 pub use socket::address;
 pub use socket::{Access, AskWorkers, LiveHost, serve_socket};
 pub use table::{COMMANDS, Command};

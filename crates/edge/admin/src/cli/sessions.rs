@@ -19,6 +19,10 @@ pub struct SessionView {
     pub id: u64,
     /// The client; `None` for one on a unix socket.
     pub source: Option<SocketAddr>,
+    /// How the client's connection came.
+    pub transport: Transport,
+    /// The version of HTTP that the client speaks, if it speaks any.
+    pub http_version: u8,
     /// The frontend.
     pub frontend: ProxyView,
     /// Name and number of the listener, where that is known.
@@ -33,6 +37,28 @@ pub struct SessionView {
     pub requests: u64,
     /// Whether there is no request at the moment.
     pub is_idle: bool,
+}
+
+/// What a connection is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP, or a unix socket.
+    #[default]
+    Plain,
+    /// TLS over either.
+    Tls,
+    /// QUIC.
+    Quic,
+}
+
+impl Transport {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "RAW",
+            Self::Tls => "SSL",
+            Self::Quic => "QUIC",
+        }
+    }
 }
 
 /// A proxy of a session.
@@ -55,6 +81,8 @@ pub struct ServerView {
     pub id: u32,
     /// Where it is.
     pub target: Target,
+    /// Whether TLS is spoken with it.
+    pub is_secure: bool,
 }
 
 /// What every worker is asked about its sessions.
@@ -132,9 +160,17 @@ const ASKER: &str = "(nil): proto=unix_stream src=unix:1 fe=GLOBAL be=<NONE> srv
 
 /// The name of a session's protocol, and its client.
 fn source(session: &SessionView) -> (&'static str, String) {
+    let is_quic = session.transport == Transport::Quic;
     match session.source {
-        Some(address @ SocketAddr::V4(_)) => ("tcpv4", format!("{}:{}", address.ip(), address.port())),
-        Some(address @ SocketAddr::V6(_)) => ("tcpv6", format!("{}:{}", address.ip(), address.port())),
+        Some(address) => {
+            let protocol = match (address, is_quic) {
+                (SocketAddr::V4(_), false) => "tcpv4",
+                (SocketAddr::V6(_), false) => "tcpv6",
+                (SocketAddr::V4(_), true) => "quic4",
+                (SocketAddr::V6(_), true) => "quic6",
+            };
+            (protocol, format!("{}:{}", address.ip(), address.port()))
+        }
         None => {
             let number = session.listener.as_ref().map_or(1, |(_, number)| *number);
             ("unix_stream", format!("unix:{number}"))
@@ -215,15 +251,25 @@ fn write_all(out: &mut String, session: &SessionView, context: &Context<'_>) {
         session.requests,
         human(session.age),
     );
-    let mut end = |side: &str, connection: &str, protocol: &str, multiplexer: &str, target: &str| {
+    let mut end = |[side, connection]: [&str; 2],
+                   protocol: &str,
+                   transport: Transport,
+                   multiplexer: &str,
+                   target: &str| {
+        let transport = transport.name();
         let _ = writeln!(
             out,
             "  {side}=(nil) flags=0x00000000 state=EST endp=CONN,(nil),0x00000000 sub=0\n      {connection}=(nil) \
-             ctrl={protocol} xprt=RAW mux={multiplexer} data=STRM target={target}:(nil)\n      flags=0x00000000 fd=-1 \
+             ctrl={protocol} xprt={transport} mux={multiplexer} data=STRM target={target}:(nil)\n      flags=0x00000000 fd=-1 \
              fd.state=00 updt=0 fd.tmask={thread:#x}"
         );
     };
-    end("scf", "co0", protocol, multiplexer(frontend), "LISTENER");
+    let spoken = match (session.http_version, session.transport) {
+        (_, Transport::Quic) => "QUIC",
+        (2, _) => "H2",
+        _ => multiplexer(frontend),
+    };
+    end(["scf", "co0"], protocol, session.transport, spoken, "LISTENER");
     match &session.server {
         Some(server) => {
             let protocol = match server.target {
@@ -231,7 +277,9 @@ fn write_all(out: &mut String, session: &SessionView, context: &Context<'_>) {
                 Target::Inet(SocketAddr::V6(_)) => "tcpv6",
                 _ => "unix_stream",
             };
-            end("scb", "co1", protocol, multiplexer(session.backend.as_ref().unwrap_or(frontend)), "SERVER");
+            let transport = if server.is_secure { Transport::Tls } else { Transport::Plain };
+            let spoken = multiplexer(session.backend.as_ref().unwrap_or(frontend));
+            end(["scb", "co1"], protocol, transport, spoken, "SERVER");
         }
         None => out.push_str("  scb=(nil) flags=0x00000000 state=INI endp=NONE,(nil),0x00000000 sub=0\n"),
     }

@@ -47,6 +47,8 @@ impl Host for FakeHost {
         let idle = SessionView {
             id: 1 << 48 | 7,
             source: None,
+            transport: Transport::Plain,
+            http_version: 1,
             frontend: proxy("web", 2, true),
             listener: Some((None, 1)),
             backend: None,
@@ -60,7 +62,7 @@ impl Host for FakeHost {
             id: 2 << 48 | 8,
             source: Some(SocketAddr::from(([10, 0, 0, 1], 4_000))),
             backend: Some(proxy("app", 3, true)),
-            server: Some(ServerView { name: "s1".to_owned(), id: 1, target }),
+            server: Some(ServerView { name: "s1".to_owned(), id: 1, target, is_secure: false }),
             age: Duration::from_secs(65),
             requests: 3,
             is_idle: false,

@@ -266,8 +266,10 @@ impl Listener {
     ) -> std::io::Result<Rc<Self>> {
         let udp = UdpSocket::new(socket.try_clone()?)?;
         let address = udp.address();
-        let number = u16::try_from(worker.index).unwrap_or(u16::MAX);
-        let endpoint = Endpoint::new(udp, Origin { process: shared.process, worker: number }, terms, keys);
+        let Some((number, letters)) = shared.office.open(address) else {
+            return Err(std::io::Error::other("this process has as many QUIC sockets as it can tell apart"));
+        };
+        let endpoint = Endpoint::new(udp, Origin { process: shared.process, endpoint: number }, terms, keys);
         let listener = Rc::new(Self {
             socket,
             endpoint,
@@ -279,7 +281,6 @@ impl Listener {
             shared: Arc::clone(shared),
             worker: Rc::clone(worker),
         });
-        let letters = shared.office.open(address, number);
         let receiving = Rc::clone(&listener);
         spawn_local(worker.clocked(async move {
             let (mut letters, mut deadline) = (letters, Deadline::default());
@@ -349,7 +350,7 @@ impl Listener {
             Some(origin) if origin == here => self.handle(datagram, begun),
             Some(origin) if origin.process == here.process => {
                 // One that nobody takes is lost, as any may be on its way.
-                self.shared.office.hand_on(self.address(), origin.worker, &datagram);
+                self.shared.office.hand_on(self.address(), origin.endpoint, &datagram);
             }
             Some(origin) => {
                 let courier = self.shared.courier.get();

@@ -1,9 +1,9 @@
 //! What a worker tells about its sessions.
 
-use admin::cli::{AskSessions, ProxyView, ServerView, SessionView};
+use admin::cli::{AskSessions, ProxyView, ServerView, SessionView, Transport};
 use haproxycfg::model::Mode;
 use live::LiveProxy;
-use proxy::{Handle, Order, Worker};
+use proxy::{Handle, Order, Worker, session::Protocol};
 
 /// Whoever asked may have gone, so that nobody takes the answer.
 pub(super) fn answer_about_sessions(worker: &Worker, ask: &AskSessions) {
@@ -36,12 +36,19 @@ fn session_view(handle: &Handle) -> SessionView {
     SessionView {
         id: handle.id,
         source: handle.source.get(),
+        transport: match (handle.protocol.get(), handle.is_secure.get()) {
+            (Protocol::Http3, _) => Transport::Quic,
+            (_, true) => Transport::Tls,
+            (_, false) => Transport::Plain,
+        },
+        http_version: handle.protocol.get().major(),
         listener,
         backend: backend.as_deref().map(side),
         server: server.flatten().map(|server| ServerView {
             name: server.config.name.to_string(),
             id: server.config.id,
             target: server.target(),
+            is_secure: server.speaks_tls(),
         }),
         age: handle.since.elapsed(),
         requests: handle.requests.get(),

@@ -86,6 +86,8 @@ pub enum Event {
     },
     /// A request whose head is larger than it may be is being answered with 431.
     HeadTooLarge,
+    /// A request whose head was too long on its way is being answered with 408.
+    HeadTooLate,
     /// A request was malformed, and its stream was reset.
     Malformed,
     /// A request came behind the last one that is served, and was rejected.
@@ -186,6 +188,7 @@ pub struct ServerConnection {
     decoder_stream: Option<StreamId>,
     leaving: Leaving,
     calm: Calm,
+    now_ms: u64,
 }
 
 /// The last number that a stream of a client's requests can have.
@@ -224,11 +227,13 @@ impl ServerConnection {
             decoder_stream: None,
             leaving: Leaving::No,
             calm: Calm::new(settings.calm),
+            now_ms: 0,
         }
     }
 
     /// Takes the time, in milliseconds from some fixed moment on: to be told whenever something is done.
     pub fn look_at_clock(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
         self.calm.look_at_clock(now_ms);
     }
 
@@ -268,17 +273,46 @@ impl ServerConnection {
         self.streams.len()
     }
 
-    /// Whether the client is in the middle of something that is no request yet: it has not said its settings, or a head is not
-    /// whole.
+    /// How many streams there are whose heads are not whole.
     #[must_use]
-    pub fn is_expecting(&self) -> bool {
-        !self.unidirectional.has_settings() || self.awaited > 0
+    pub fn awaited(&self) -> usize {
+        self.awaited
     }
 
-    /// Whether any request has begun.
+    /// When the oldest of them has begun. It may not be older than some limit: see [`ServerConnection::refuse_late_head`].
     #[must_use]
-    pub fn has_begun(&self) -> bool {
-        self.requests.has_any()
+    pub fn awaited_since_ms(&self) -> Option<u64> {
+        if self.awaited == 0 {
+            return None;
+        }
+        self.late_heads(u64::MAX).map(|(_, since_ms)| since_ms).min()
+    }
+
+    fn late_heads(&self, last_ms: u64) -> impl Iterator<Item = (StreamKey, u64)> {
+        let awaited = self.streams.iter().filter(|(_, stream)| stream.receiving == Receiving::Awaited);
+        awaited.map(|(key, stream)| (key, stream.since_ms)).filter(move |(_, since_ms)| *since_ms <= last_ms)
+    }
+
+    /// Answers 408 on a stream that has begun at `last_ms` or before, and whose head is not whole. To be called until there is no event.
+    ///
+    /// # Errors
+    /// When there were too many of them.
+    pub fn refuse_late_head(&mut self, last_ms: u64) -> Result<Option<Event>, ConnectionError> {
+        if self.awaited == 0 {
+            return Ok(None);
+        }
+        let Some((key, _)) = self.late_heads(last_ms).next() else { return Ok(None) };
+        if self.streams.get(key).is_some_and(|stream| !stream.section.is_empty()) {
+            self.decoder.cancel(key.id().0);
+        }
+        self.answer_without_request(key, b"408")?;
+        Ok(Some(Event::HeadTooLate))
+    }
+
+    /// On how many streams requests something has come. QUIC opens the streams before one, too: of those nothing may ever come.
+    #[must_use]
+    pub fn begun(&self) -> u64 {
+        self.requests.count()
     }
 
     /// Whether a stream was reset by either side, or is forgotten: the client gets nothing any more of what is sent.

@@ -97,7 +97,7 @@ impl ServerConnection {
             self.calm.spend(Cost::Refused)?;
             return Ok(Some(Event::Refused));
         }
-        let mut stream = Stream::new();
+        let mut stream = Stream::new(self.now_ms);
         if let Some(at) = self.early_priorities.iter().position(|(of, _)| *of == id)
             && let Some((_, priority)) = self.early_priorities.remove(at)
         {
@@ -324,7 +324,15 @@ impl ServerConnection {
             return Err(ConnectionError::new(ErrorCode::CLOSED_CRITICAL_STREAM, why));
         }
         let Some(key) = self.streams.find(stream) else {
-            self.calm.spend(Cost::Ignored)?;
+            // It may have crossed the end of the stream, or come before anything else does: then what comes is not answered.
+            let cost = if self.requests.begin(stream) { Cost::Reset } else { Cost::Ignored };
+            if cost == Cost::Reset {
+                self.orders.extend([
+                    Order::Reset { stream, code },
+                    Order::Stop { stream, code: ErrorCode::REQUEST_CANCELLED },
+                ]);
+            }
+            self.calm.spend(cost)?;
             return Ok(None);
         };
         let Some(stream) = self.streams.get_mut(key) else { return Ok(None) };

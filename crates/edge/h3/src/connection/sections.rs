@@ -105,19 +105,25 @@ impl ServerConnection {
         Ok(Some(Event::Malformed))
     }
 
-    /// Answers 431 (RFC 6585 section 5) and has the client send no body.
+    /// Answers 431 (RFC 6585 section 5).
     fn refuse_head(&mut self, key: StreamKey) -> Result<Option<Event>, ConnectionError> {
-        let Some(stream) = self.streams.get_mut(key) else { return Ok(None) };
+        self.answer_without_request(key, b"431")?;
+        Ok(Some(Event::HeadTooLarge))
+    }
+
+    /// Answers where no head has been taken, and has the client send nothing more.
+    pub(super) fn answer_without_request(&mut self, key: StreamKey, status: &[u8]) -> Result<(), ConnectionError> {
+        let Some(stream) = self.streams.get_mut(key) else { return Ok(()) };
         write_section(&mut stream.pending, |section| {
-            qpack::field(section, b":status", b"431", Indexing::Plain);
+            qpack::field(section, b":status", status, Indexing::Plain);
             qpack::field(section, b"content-length", b"0", Indexing::Plain);
         });
         (stream.sending, stream.receiving) = (Sending::Ended, Receiving::Ended);
+        stream.section = Vec::new();
         self.awaited -= 1;
         self.orders.push_back(Order::Stop { stream: key.id(), code: ErrorCode::NO_ERROR });
         self.order_flush(key);
-        self.calm.spend(Cost::StreamError)?;
-        Ok(Some(Event::HeadTooLarge))
+        self.calm.spend(Cost::StreamError)
     }
 
     /// Takes the fields that end a message.

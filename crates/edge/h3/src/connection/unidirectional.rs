@@ -44,14 +44,6 @@ pub(super) struct Unidirectional {
     streams: FxHashMap<StreamId, Kind>,
     /// Which of the three kinds that may be there once have been there.
     seen: [bool; 3],
-    has_settings: bool,
-}
-
-impl Unidirectional {
-    /// Whether the client has said its settings.
-    pub(super) fn has_settings(&self) -> bool {
-        self.has_settings
-    }
 }
 
 /// What the client has said of pushes, of which there are none.
@@ -258,7 +250,6 @@ impl ServerConnection {
         if kind == kind::SETTINGS {
             settings::judge(payload)?;
             control.has_settings = true;
-            self.unidirectional.has_settings = true;
             return Ok(None);
         }
         self.calm.spend(Cost::Ignored)?;

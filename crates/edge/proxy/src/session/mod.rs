@@ -85,7 +85,7 @@ pub async fn serve(
     listener: usize,
     arrival: Arrival,
 ) {
-    let Some((mut session, expected)) = begin(worker, instance, frontend, listener, arrival) else { return };
+    let Ok((mut session, expected)) = begin(worker, instance, frontend, listener, arrival) else { return };
     // NOTE: what is over soon or rare is boxed: this task lives as long as the connection, and mostly it is idle.
     if expected.is_any()
         && let Err(refused) = Box::pin(proxy_protocol::receive(&mut session, expected)).await
@@ -103,7 +103,7 @@ pub async fn serve(
             session.speaks_http2();
         }
     }
-    if !may_go_on(&session) {
+    if may_go_on(&session).is_err() {
         // As in HAProxy, only what had to wait for a header or a handshake is told of.
         return if speaks_tls || expected.is_any() { refuse(&session, None) } else { reset_unread(&session) };
     }
@@ -182,15 +182,26 @@ impl Expected {
     }
 }
 
+/// How a connection ends that a rule does not want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Denied {
+    /// It is closed.
+    Openly,
+    /// The client is not told.
+    Silently,
+}
+
 /// Sets a connection up and runs `tcp-request connection` rules; also says which headers come first.
-/// `None` when the connection is refused.
+///
+/// # Errors
+/// When a rule does not want the connection.
 fn begin(
     worker: Rc<Worker>,
     instance: Arc<Instance>,
     frontend: Arc<LiveProxy>,
     listener: usize,
     arrival: Arrival,
-) -> Option<(Box<http::Session>, Expected)> {
+) -> Result<(Box<http::Session>, Expected), Denied> {
     let Arrival { stream, source, destination, counted, guard, running } = arrival;
     let held = ConnectionGuards { not_to_linger: None, _counted: counted, _guard: guard, _running: running };
     let settings = frontend.settings();
@@ -199,6 +210,7 @@ fn begin(
     let id = instance.process.next_session_id.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let client = Wire::new(Rc::clone(&stream), worker.buffers.clone());
     let (accepted, bind) = (worker.now(), settings.binds.get(listener));
+    let is_secure = bind.is_some_and(|bind| bind.tls.is_some());
     let mut side = ClientSide {
         source: Cell::new(source),
         original_source: source,
@@ -230,14 +242,14 @@ fn begin(
             TcpVerdict::Drop => {
                 shared.count(worker.index, |traffic| &traffic.denied_requests);
                 client.stream.vanish();
-                return None;
+                return Err(Denied::Silently);
             }
             TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::SwitchToHttp => {
                 shared.count(worker.index, |traffic| &traffic.denied_connections);
-                return None;
+                return Err(Denied::Openly);
             }
         }
-        side = Rc::try_unwrap(shared).ok()?;
+        side = Rc::try_unwrap(shared).map_err(|_| Denied::Openly)?;
         // What these rules change is the connection's own address, unlike what later rules do.
         side.original_source = side.source.get();
         let changed = side.changed_destination.get();
@@ -247,6 +259,8 @@ fn begin(
         varnish_log::session(&worker, &side);
     }
     let registered = worker.registry.register(id, accepted, side.source.get(), frontend, listener);
+    registered.handle.protocol.set(side.protocol);
+    registered.handle.is_secure.set(is_secure);
     let session = Box::new(http::Session {
         worker,
         instance,
@@ -262,7 +276,7 @@ fn begin(
         kept: PinnedConnections::default(),
         held,
     });
-    Some((session, expected))
+    Ok((session, expected))
 }
 
 /// What is spoken from the first byte on: what the configuration says, or else what both sides have agreed on.
@@ -303,24 +317,23 @@ fn reset_unread(session: &http::Session) {
 }
 
 /// Runs `tcp-request session` rules.
-fn may_go_on(session: &http::Session) -> bool {
+fn may_go_on(session: &http::Session) -> Result<(), Denied> {
     let rules = &session.side.frontend.settings().tcp_request_session;
     if rules.is_empty() {
-        return true;
+        return Ok(());
     }
     match tcp::connection_rules(&session.worker, &session.instance, &session.side, rules) {
-        TcpVerdict::Accept | TcpVerdict::ExpectProxy | TcpVerdict::ExpectNetscaler | TcpVerdict::Resolve(_) => {
-            return true;
-        }
+        TcpVerdict::Accept | TcpVerdict::ExpectProxy | TcpVerdict::ExpectNetscaler | TcpVerdict::Resolve(_) => Ok(()),
         TcpVerdict::Drop => {
             session.side.count(session.worker.index, |traffic| &traffic.denied_requests);
             session.client.stream.vanish();
+            Err(Denied::Silently)
         }
         TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::SwitchToHttp => {
             session.side.count(session.worker.index, |traffic| &traffic.denied_sessions);
+            Err(Denied::Openly)
         }
     }
-    false
 }
 
 /// What the configuration says about the socket of a client. What the system does not allow is left as it is.

@@ -58,8 +58,51 @@ fn a_client_leaves_a_request() {
     assert_eq!(client.machine.reset_by_peer(StreamId(8), code), Ok(None));
     assert_eq!(client.machine.reset_by_peer(StreamId(12), code), Ok(None));
     assert_eq!(client.orders(), [8, 12].map(|stream| reset(stream, ErrorCode::REQUEST_CANCELLED)));
-    assert_eq!((client.machine.streams(), client.machine.is_expecting()), (0, false));
+    assert_eq!((client.machine.streams(), client.machine.awaited()), (0, 0));
     assert_eq!(client.send(12, &headers(GET), true), Ok(vec![]));
+}
+
+/// RFC 9000 section 3.1: STOP_SENDING opens a stream, and those before it.
+#[test]
+fn a_stream_that_is_stopped_before_it_begins_is_over() {
+    let mut client = Client::new();
+    let code = ErrorCode(7);
+    assert_eq!(client.machine.stopped_by_peer(StreamId(4), code), Ok(None));
+    assert_eq!(client.orders(), [reset(4, code), stop(4, ErrorCode::REQUEST_CANCELLED)]);
+    assert_eq!(client.send(4, &headers(GET), true), Ok(vec![]));
+    assert_eq!((client.machine.streams(), client.machine.begun()), (0, 1));
+    client.begin(0, true);
+    assert_eq!(client.machine.begun(), 2);
+}
+
+#[test]
+fn each_head_has_its_own_time() {
+    let mut client = Client::new();
+    client.machine.look_at_clock(1_000);
+    assert_eq!(client.machine.awaited_since_ms(), None);
+    assert_eq!(client.send(0, &headers(GET)[..3], false), Ok(vec![]));
+    client.machine.look_at_clock(4_000);
+    assert_eq!(client.send(4, &headers(GET)[..1], false), Ok(vec![]));
+    let asked = client.begin(8, false);
+    client.machine.look_at_clock(5_000);
+    assert_eq!(client.send(0, &headers(GET)[3..4], false), Ok(vec![]), "more of it gives it no more time");
+    assert_eq!((client.machine.awaited(), client.machine.awaited_since_ms()), (2, Some(1_000)));
+    assert_eq!(client.machine.refuse_late_head(999), Ok(None));
+    assert_eq!(client.machine.refuse_late_head(1_000), Ok(Some(Event::HeadTooLate)));
+    assert_eq!(client.machine.refuse_late_head(1_000), Ok(None));
+    assert_eq!(client.orders(), [stop(0, ErrorCode::NO_ERROR), Order::Flush(StreamId(0))]);
+    let mut half = Half::default();
+    assert!(client.machine.flush(StreamId(0), &mut half) && half.is_finished);
+    let [(kind::HEADERS, section)] = &frames(&half.bytes)[..] else { panic!("{half:?}") };
+    assert_eq!(
+        fields(section),
+        [(":status", "408"), ("content-length", "0")].map(|(n, v)| (n.to_owned(), v.to_owned()))
+    );
+    // The rest of it is nobody's fault, and the others go on.
+    assert_eq!(client.send(0, &headers(GET)[4..], true), Ok(vec![]));
+    assert_eq!((client.machine.awaited(), client.machine.awaited_since_ms()), (1, Some(4_000)));
+    assert!(matches!(client.send(4, &headers(GET)[1..], true).as_deref(), Ok([Event::Request(_)])));
+    assert_eq!((client.machine.awaited(), client.machine.is_reset(asked)), (0, false));
 }
 
 /// Section 4.1.1: a client that resets what it sends may still want the answer, if that is whole.
@@ -149,7 +192,7 @@ fn a_connection_ends_when_its_last_request_has() {
 #[test]
 fn floods_are_cut_off() {
     type Flood = fn(&mut Client, u64) -> Result<(), ConnectionError>;
-    let floods: [(&str, Flood); 7] = [
+    let floods: [(&str, Flood); 9] = [
         ("reset before a head", |client, nth| {
             client.machine.reset_by_peer(StreamId(nth * 4), ErrorCode::REQUEST_CANCELLED).map(drop)
         }),
@@ -160,6 +203,13 @@ fn floods_are_cut_off() {
         ("stopped", |client, nth| {
             client.send(nth * 4, &headers(GET), true)?;
             client.machine.stopped_by_peer(StreamId(nth * 4), ErrorCode::REQUEST_CANCELLED).map(drop)
+        }),
+        ("stopped before a head", |client, nth| {
+            client.machine.stopped_by_peer(StreamId(nth * 4), ErrorCode::REQUEST_CANCELLED).map(drop)
+        }),
+        ("heads that never come", |client, nth| {
+            client.send(nth * 4, &headers(GET)[..3], false)?;
+            client.machine.refuse_late_head(u64::MAX).map(drop)
         }),
         ("malformed", |client, nth| client.send(nth * 4, &headers(&[("x", "y")]), true).map(drop)),
         ("too large", |client, nth| client.send(nth * 4, &numbers(&[kind::HEADERS, 1_000_000]), false).map(drop)),

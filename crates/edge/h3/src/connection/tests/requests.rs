@@ -21,7 +21,7 @@ fn a_request_is_that_of_the_other_protocols() {
     let expected = "GET /a?b=c HTTP/1.1\r\nhost: www.example.com\r\nx-one: 1\r\ncookie: a=1; b=2\r\n\r\n";
     assert_eq!(String::from_utf8_lossy(&text), expected);
     assert_eq!(client.machine.pseudo_fields().scheme(), b"https");
-    assert!(client.machine.has_begun() && !client.machine.is_expecting() && client.machine.streams() == 1);
+    assert_eq!((client.machine.begun(), client.machine.awaited(), client.machine.streams()), (1, 0, 1));
     assert_eq!(client.orders(), []);
 }
 
@@ -32,7 +32,7 @@ fn heads_come_in_pieces() {
     for (at, byte) in bytes.iter().enumerate() {
         let is_last = at + 1 == bytes.len();
         let events = client.send(0, &[*byte], is_last).unwrap();
-        assert_eq!((events.len(), client.machine.is_expecting()), (usize::from(is_last), !is_last));
+        assert_eq!((events.len(), client.machine.awaited()), (usize::from(is_last), usize::from(!is_last)));
     }
     assert_eq!(http::request_body_length(&client.head), http::BodyLength::None);
 }
@@ -82,7 +82,7 @@ fn malformed_requests_never_get_out() {
         assert_eq!(client.send(0, &headers(fields), true), Ok(vec![Event::Malformed]), "{fields:?}");
         let code = ErrorCode::MESSAGE_ERROR;
         assert_eq!(client.orders(), [reset(0, code), stop(0, code)]);
-        assert_eq!((client.machine.streams(), client.machine.is_expecting()), (0, false));
+        assert_eq!((client.machine.streams(), client.machine.awaited()), (0, 0));
         assert_eq!(client.send(0, b"what comes late", true), Ok(vec![]));
         // The next one is served.
         client.begin(4, true);

@@ -25,6 +25,7 @@ use h2::{ConnectionError, Event, ServerConnection, Settings};
 use haproxycfg::model::Tune;
 
 use super::{
+    ending::{Ending, Stage},
     http::{LAST_REQUEST_TIME, Session},
     streams::{self, Shared, Slots},
 };
@@ -236,7 +237,9 @@ impl Connection {
                 self.slots.poll(stream.slot());
             }
             Event::Reset { stream, .. } => self.slots.poll(stream.slot()),
-            Event::Malformed | Event::HeadTooLarge => streams::log_malformed(&mut self.session),
+            Event::Malformed | Event::HeadTooLarge => {
+                streams::log_unreadable(&mut self.session, Ending::RequestMalformed(Stage::Request));
+            }
             Event::Refused => {
                 let (side, worker) = (&self.session.side, self.session.worker.index);
                 side.count(worker, |traffic| &traffic.request_errors);

@@ -1,6 +1,13 @@
 //! Connections of QUIC before there is HTTP/3 on them.
 
-use std::{future::poll_fn, net::SocketAddr, rc::Rc, sync::Arc, task::Poll, time::Instant};
+use std::{
+    future::poll_fn,
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
 
 use live::{Instance, LiveProxy};
 use net::{Deadline, MemoryStream, Stream};
@@ -10,7 +17,7 @@ use tls::{Acceptor, Handshaken};
 
 use crate::{
     session::{
-        Arrival, Counted, HttpSession, begin,
+        Arrival, Counted, Denied, HttpSession, begin,
         handshake::{HANDSHAKE_TIME, TlsRefused},
     },
     worker::{Running, Worker},
@@ -47,8 +54,16 @@ pub struct Awaited {
 }
 
 impl Awaited {
+    /// How long what a client sends is not answered that is left without a word. It has given up before.
+    pub fn silence_time(&self) -> Duration {
+        /// Where connections may be silent for ever.
+        const LONGEST: Duration = Duration::from_secs(60);
+        let idle = self.instance.config.global.tune.quic.idle_timeout;
+        if idle.is_zero() { LONGEST } else { idle * 2 }
+    }
+
     /// The session, unless a rule is against it.
-    pub fn begin(self, handshaken: Option<Arc<Handshaken>>) -> Option<Box<HttpSession>> {
+    pub fn begin(self, handshaken: Option<Arc<Handshaken>>) -> Result<Box<HttpSession>, Denied> {
         let Self { worker, instance, frontend, listener, source, destination, since, guards } = self;
         let (counted, guard, running) = guards;
         // NOTE: what HTTP/1 and HTTP/2 have a socket for. Nobody is at the other end.
@@ -58,7 +73,7 @@ impl Awaited {
         if let Some(side) = Rc::get_mut(&mut session.side) {
             (side.stream, side.handshaken, side.accepted) = (None, handshaken, since);
         }
-        Some(session)
+        Ok(session)
     }
 
     /// Shakes hands with the client.

@@ -22,6 +22,8 @@ pub struct Http3 {
     unopened: Vec<OwnStream>,
     /// How many streams of this side's there are.
     own_streams: usize,
+    /// How many streams for requests the client has opened, those among them on which nothing has come.
+    opened: u64,
     /// Memory for what is read.
     input: Vec<u8>,
     /// Why the connection is to end.
@@ -62,6 +64,7 @@ impl Http3 {
             keys: FxHashMap::default(),
             unopened: Vec::new(),
             own_streams: 0,
+            opened: 0,
             input: Vec::new(),
             failure: None,
         }
@@ -129,14 +132,34 @@ impl Http3 {
         self.codec.flush(stream, &mut half);
     }
 
-    /// Whether part of an answer has not been acknowledged.
+    /// Notes that the client has opened a stream. QUIC tells of them in their order.
+    pub fn note_opened(&mut self, stream: u64) {
+        if StreamId(stream).is_bidirectional() {
+            self.opened = self.opened.max((stream >> 2) + 1);
+        }
+    }
+
+    /// How many streams are open only because the client has opened a later one: nothing has come on them, and perhaps never will.
+    pub fn silent_streams(&self) -> u64 {
+        self.opened.saturating_sub(self.codec.begun())
+    }
+
+    /// Whether part of an answer has not been acknowledged, if no request is being answered.
     pub fn has_unacknowledged(&mut self) -> bool {
-        self.quic.open_streams() > self.own_streams
+        let silent = usize::try_from(self.silent_streams()).unwrap_or(usize::MAX);
+        let without_answers = self.own_streams + self.codec.awaited() + silent;
+        self.quic.open_streams() > without_answers
     }
 
     /// The client does not want what is sent on a stream.
     pub fn stopped(&mut self, stream: u64, code: u64) -> Option<Event> {
         let event = self.codec.stopped_by_peer(StreamId(stream), ErrorCode(code));
+        self.judge(event)
+    }
+
+    /// Answers a head that has been on its way since then or before.
+    pub fn refuse_late_head(&mut self, last_ms: u64) -> Option<Event> {
+        let event = self.codec.refuse_late_head(last_ms);
         self.judge(event)
     }
 

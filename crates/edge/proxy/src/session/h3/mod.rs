@@ -33,6 +33,8 @@ use self::{
     machine::{Http3, Rest},
 };
 use super::{
+    Denied,
+    ending::{Ending, Stage},
     handshake::TlsRefused,
     http::{LAST_REQUEST_TIME, Session},
     may_go_on,
@@ -90,7 +92,7 @@ pub fn begin(
 }
 
 fn refuse_handshake(awaited: Awaited, why: TlsRefused) {
-    if let Some(session) = awaited.begin(None) {
+    if let Ok(session) = awaited.begin(None) {
         refuse(&session, Some(Refused::Tls(why)));
     }
 }
@@ -103,16 +105,18 @@ async fn serve(awaited: Awaited, mut quic: quic::Connection) {
         return drain(&worker, quic).await;
     }
     // NOTE: what rules ask of the address is asked once the client has proven it.
-    let session = awaited.begin(quic.handshaken()).filter(|session| {
-        let goes_on = may_go_on(session);
-        if !goes_on {
-            refuse(session, None);
-        }
-        goes_on
+    let silence = awaited.silence_time();
+    let session = awaited.begin(quic.handshaken()).and_then(|session| {
+        may_go_on(&session).inspect_err(|_| refuse(&session, None))?;
+        Ok(session)
     });
-    let Some(mut session) = session else {
-        quic.close(worker.now(), ErrorCode::NO_ERROR.0, "");
-        return drain(&worker, quic).await;
+    let mut session = match session {
+        Ok(session) => session,
+        Err(Denied::Silently) => return quic.abandon(worker.now() + silence),
+        Err(Denied::Openly) => {
+            quic.close(worker.now(), ErrorCode::NO_ERROR.0, "");
+            return drain(&worker, quic).await;
+        }
     };
     session.traffic().sessions.increment();
     session.side.count_tracked_session();
@@ -121,8 +125,13 @@ async fn serve(awaited: Awaited, mut quic: quic::Connection) {
     poll_fn(|context| connection.poll(context)).await;
     let Connection { shared, slots, session, .. } = connection;
     drop((slots, session));
-    if let Some(shared) = Rc::into_inner(shared) {
-        drain(&worker, shared.machine.into_inner().quic).await;
+    let Some(shared) = Rc::into_inner(shared) else { return };
+    let is_silent = shared.vanishes();
+    let quic = shared.machine.into_inner().quic;
+    if is_silent {
+        quic.abandon(worker.now() + silence);
+    } else {
+        drain(&worker, quic).await;
     }
 }
 
@@ -148,6 +157,27 @@ async fn drain(worker: &Worker, mut quic: quic::Connection) {
     .await;
 }
 
+/// How far a connection is on its way to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaving {
+    /// It is not.
+    No,
+    /// The client was told then that it is to end. What it asks for meanwhile is answered.
+    Announced(Instant),
+    /// It was told then which request is the last.
+    Told(Instant),
+}
+
+impl Leaving {
+    /// When the next step is due: to tell which request is the last, or to close.
+    fn until(self) -> Option<Instant> {
+        match self {
+            Self::No => None,
+            Self::Announced(since) | Self::Told(since) => Some(since + LAST_REQUEST_TIME),
+        }
+    }
+}
+
 /// A client's connection.
 struct Connection {
     session: Box<Session>,
@@ -155,10 +185,7 @@ struct Connection {
     slots: Slots,
     /// When the last stream ended, or the connection began.
     idle_since: Instant,
-    /// When the client was told that the connection is to end.
-    leaving_since: Option<Instant>,
-    /// Since when a head is not whole, or the client has not begun to speak.
-    expecting_since: Option<Instant>,
+    leaving: Leaving,
     /// When something came last.
     heard_at: Instant,
     /// Whether there is memory of streams to be given back.
@@ -174,8 +201,7 @@ impl Connection {
             shared: Rc::new(Shared::new(Rc::clone(&session.worker), Http3::new(codec, quic))),
             session,
             slots: Slots::default(),
-            leaving_since: None,
-            expecting_since: None,
+            leaving: Leaving::No,
             heard_at: now,
             is_warm: true,
         }
@@ -195,6 +221,7 @@ impl Connection {
             self.close(ErrorCode::NO_ERROR, "");
         }
         self.leave_in_time(now);
+        self.refuse_late_heads();
         while !self.shared.has_gone() {
             let mut moved = self.take_events();
             moved |= self.slots.poll_ready(context);
@@ -216,14 +243,34 @@ impl Connection {
 
     /// Tells the client that the connection is to end, if it is.
     fn leave_in_time(&mut self, now: Instant) {
-        let codec = &mut self.shared.machine.borrow_mut().codec;
-        if !codec.is_leaving() && self.session.is_leaving() {
-            codec.begin_leaving();
-            self.leaving_since = Some(now);
+        match self.leaving {
+            Leaving::No if self.session.is_leaving() => self.begin_leaving(now),
+            Leaving::Announced(since) if now >= since + LAST_REQUEST_TIME => {
+                self.shared.machine.borrow_mut().codec.leave();
+                self.leaving = Leaving::Told(now);
+            }
+            Leaving::No | Leaving::Announced(_) | Leaving::Told(_) => {}
         }
-        if self.leaving_since.is_some_and(|since| now >= since + LAST_REQUEST_TIME) {
-            codec.leave();
-            self.leaving_since = None;
+    }
+
+    fn begin_leaving(&mut self, now: Instant) {
+        self.shared.machine.borrow_mut().codec.begin_leaving();
+        self.leaving = Leaving::Announced(now);
+    }
+
+    /// How long a head may take.
+    fn head_limit(&self) -> Option<Duration> {
+        let timeouts = &self.session.side.frontend.settings().timeouts;
+        timeouts.http_request.or(timeouts.client)
+    }
+
+    /// Answers those who were too slow with their heads. Other requests of the client go on.
+    fn refuse_late_heads(&mut self) {
+        let Some(limit) = self.head_limit() else { return };
+        let last_ms = self.session.worker.now_ms().checked_sub(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+        while let Some(last_ms) = last_ms {
+            let Some(event) = self.shared.machine.borrow_mut().refuse_late_head(last_ms) else { return };
+            self.take_event(event, b"", self.shared.take_head());
         }
     }
 
@@ -240,7 +287,11 @@ impl Connection {
                     self.shared.goes();
                     return true;
                 }
-                quic::Event::Opened(stream) | quic::Event::Readable(stream) => self.read(stream),
+                quic::Event::Opened(stream) => {
+                    self.shared.machine.borrow_mut().note_opened(stream);
+                    self.read(stream);
+                }
+                quic::Event::Readable(stream) => self.read(stream),
                 quic::Event::Writable(stream) => {
                     let key = {
                         let mut machine = self.shared.machine.borrow_mut();
@@ -262,32 +313,25 @@ impl Connection {
 
     /// Reads what there is on a stream, as far as there is room for it.
     fn read(&mut self, stream: u64) {
-        let is_expecting = {
-            for _ in 0..READS_MAX {
-                let key = self.shared.machine.borrow().key(stream);
-                let room = key.map_or(self.shared.buffer_bytes, |key| self.shared.room(key));
-                if room == 0 {
-                    // Nobody reads to where it would be seen.
-                    let event = self.shared.machine.borrow_mut().look_for_reset(stream);
-                    self.take_reset(event);
-                    break;
-                }
-                let shared = Rc::clone(&self.shared);
-                let rest =
-                    machine::read(&shared, stream, room, |event, input, head| self.take_event(event, input, head));
-                if rest == Rest::Nothing {
-                    break;
-                }
+        for _ in 0..READS_MAX {
+            let key = self.shared.machine.borrow().key(stream);
+            let room = key.map_or(self.shared.buffer_bytes, |key| self.shared.room(key));
+            if room == 0 {
+                // Nobody reads to where it would be seen.
+                let event = self.shared.machine.borrow_mut().look_for_reset(stream);
+                self.take_reset(event);
+                break;
             }
-            let machine = self.shared.machine.borrow();
-            if let Some(key) = machine.key(stream) {
-                drop(machine);
-                self.slots.poll(key.slot());
+            let shared = Rc::clone(&self.shared);
+            let rest = machine::read(&shared, stream, room, |event, input, head| self.take_event(event, input, head));
+            if rest == Rest::Nothing {
+                break;
             }
-            self.shared.machine.borrow().codec.is_expecting()
-        };
-        let now = self.session.worker.now();
-        self.expecting_since = is_expecting.then(|| self.expecting_since.unwrap_or(now));
+        }
+        let key = self.shared.machine.borrow().key(stream);
+        if let Some(key) = key {
+            self.slots.poll(key.slot());
+        }
     }
 
     fn take_reset(&mut self, event: Option<h3::Event>) {
@@ -310,7 +354,12 @@ impl Connection {
                 self.slots.wake(stream.slot());
             }
             h3::Event::Reset { .. } => self.take_reset(Some(event)),
-            h3::Event::Malformed | h3::Event::HeadTooLarge => streams::log_malformed(&mut self.session),
+            h3::Event::Malformed | h3::Event::HeadTooLarge => {
+                streams::log_unreadable(&mut self.session, Ending::RequestMalformed(Stage::Request));
+            }
+            h3::Event::HeadTooLate => {
+                streams::log_unreadable(&mut self.session, Ending::ClientTimedOut(Stage::Request));
+            }
             h3::Event::Refused => self.count_error(),
             h3::Event::Priority(key) => self.shared.machine.borrow_mut().prioritize(key),
         }
@@ -363,7 +412,9 @@ impl Connection {
         let is_over = {
             let mut machine = self.shared.machine.borrow_mut();
             machine.quic.flush(now, context);
-            running == 0 && machine.codec.is_over() && !machine.has_unacknowledged()
+            // NOTE: what comes late on a stream that others have overtaken was promised an answer.
+            let may_come = self.leaving.until().is_some_and(|at| now < at) && machine.silent_streams() > 0;
+            running == 0 && machine.codec.is_over() && !may_come && !machine.has_unacknowledged()
         };
         if is_over {
             self.close(ErrorCode::NO_ERROR, "");
@@ -374,13 +425,15 @@ impl Connection {
             && at <= now
         {
             match why {
-                Until::Transport | Until::Leaves => {}
+                Until::Transport | Until::Leaves | Until::HeadLate => {}
+                // NOTE: a request that crosses this is answered still.
+                Until::Idle => self.begin_leaving(now),
                 Until::Rests => {
                     self.is_warm = false;
                     self.slots.clear();
                     self.shared.rest();
                 }
-                Until::Idle | Until::Expects | Until::Stalls => {
+                Until::Stalls => {
                     self.close(ErrorCode::NO_ERROR, "");
                     return self.poll_gone(now, context);
                 }
@@ -399,8 +452,8 @@ impl Connection {
 
     /// When something is to be done if nothing happens.
     fn until(&mut self, now: Instant, running: usize) -> Option<(Instant, Until)> {
+        let head = self.head_limit();
         let timeouts = &self.session.side.frontend.settings().timeouts;
-        let head = timeouts.http_request.or(timeouts.client);
         let mut until: Option<(Instant, Until)> = None;
         let mut add = |at: Option<Instant>, why| {
             if let Some(at) = at
@@ -411,16 +464,18 @@ impl Connection {
         };
         let mut machine = self.shared.machine.borrow_mut();
         add(machine.quic.timeout(), Until::Transport);
-        add(self.leaving_since.map(|since| since + LAST_REQUEST_TIME), Until::Leaves);
-        if let Some(since) = self.expecting_since {
-            add(head.map(|limit| since + limit), Until::Expects);
+        add(self.leaving.until().filter(|at| *at > now), Until::Leaves);
+        let awaited = machine.codec.awaited_since_ms();
+        if let (Some(since_ms), Some(limit)) = (awaited, head) {
+            let waited = Duration::from_millis(self.session.worker.now_ms().saturating_sub(since_ms));
+            add(Some(now + limit.saturating_sub(waited)), Until::HeadLate);
         }
         if running > 0 {
             return until;
         }
         if machine.has_unacknowledged() {
             add(timeouts.client.map(|limit| self.heard_at.max(self.idle_since) + limit), Until::Stalls);
-        } else {
+        } else if awaited.is_none() && self.leaving == Leaving::No {
             let limit = if self.session.first { head } else { timeouts.http_keep_alive.or(head) };
             add(limit.map(|limit| self.idle_since + limit), Until::Idle);
         }
@@ -440,10 +495,10 @@ enum Until {
     Leaves,
     /// Memory is given back.
     Rests,
-    /// The connection has been idle for too long.
+    /// A head has been on its way for too long.
+    HeadLate,
+    /// The connection has been idle for too long: the client is told that it is to end.
     Idle,
-    /// The client is too slow with a head, or says nothing of itself.
-    Expects,
     /// The client takes nothing of what waits for it.
     Stalls,
 }

@@ -177,6 +177,7 @@ impl Session {
         let variables = self.instance.stream_variables();
         let side = self.side.under(Arc::clone(&self.side.frontend), variables);
         self.side = Rc::new(ClientSide { protocol: Protocol::Http2, ..side });
+        self.registered.handle.protocol.set(Protocol::Http2);
     }
 
     /// What a request may be.

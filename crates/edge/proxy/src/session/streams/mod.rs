@@ -13,7 +13,7 @@ use http::{PseudoFields, ResponseHead};
 
 pub use self::{
     exchange::serve,
-    requests::{begin, log_malformed},
+    requests::{begin, log_unreadable},
     shared::{Begun, Shared},
     slots::Slots,
     stream::Stream,

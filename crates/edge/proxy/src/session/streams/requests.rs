@@ -5,11 +5,7 @@ use std::{rc::Rc, sync::Arc};
 use http::RequestHead;
 
 use super::{Begun, Machine, Shared, Slots, serve};
-use crate::session::{
-    ending::{Ending, Stage},
-    http::Session,
-    transaction::Transaction,
-};
+use crate::session::{ending::Ending, http::Session, transaction::Transaction};
 
 /// Gives the request of this key and head to the exchange that has its place.
 pub fn begin<M: Machine>(
@@ -49,17 +45,21 @@ pub fn begin<M: Machine>(
     }
 }
 
-/// Tells of something that came in a request's place.
-pub fn log_malformed(session: &mut Session) {
+/// Tells of something that came in a request's place, and how that ended.
+pub fn log_unreadable(session: &mut Session, ending: Ending) {
     session.adopt_instance();
     let (instance, side, worker) = (&session.instance, &session.side, &session.worker);
     let mut transaction = Transaction::new(Arc::clone(instance), Rc::clone(side), worker);
     transaction.restart(instance, side, worker.random());
     transaction.timeline.idle_since = Some(worker.now());
     transaction.asked.is_follower = true;
-    transaction.end(Ending::RequestMalformed(Stage::Request));
+    transaction.end(ending);
     session.count_bad_request(&mut transaction);
-    transaction.count_tracked_error();
+    if matches!(ending, Ending::ClientTimedOut(_)) {
+        transaction.answered.status = 408;
+    } else {
+        transaction.count_tracked_error();
+    }
     transaction.finish(worker);
     worker.heads.give(transaction.take_heads());
 }

@@ -37,6 +37,8 @@ pub struct Stream<M: Machine> {
     begins_protocol: bool,
     /// What was sent is not to look whole.
     breaks_off: bool,
+    /// The answer is none that the client may get: its stream is to be reset.
+    is_refused: bool,
     /// What the client is told where its stream ends without an answer.
     ends_by: Release,
 }
@@ -53,6 +55,7 @@ impl<M: Machine> Stream<M> {
             is_tunnel: false,
             begins_protocol,
             breaks_off: false,
+            is_refused: false,
             ends_by: Release::Failed,
         }
     }
@@ -203,7 +206,7 @@ impl<M: Machine> ClientStream for Stream<M> {
     }
 
     fn is_gone(&self) -> bool {
-        self.connection.is_gone(self.key)
+        self.is_refused || self.connection.is_gone(self.key)
     }
 
     fn write_interim(&mut self, head: &ResponseHead) {
@@ -218,8 +221,8 @@ impl<M: Machine> ClientStream for Stream<M> {
     fn write_head(&mut self, transaction: &mut Transaction, _: bool) -> usize {
         let head = &transaction.response;
         if self.begins_protocol && (200..300).contains(&head.status()) {
-            // NOTE: the client would take that for the protocol, which the server has not begun.
-            self.break_off();
+            // NOTE: the client would take that for the protocol, which the server has not begun. As in HAProxy, its stream is reset.
+            self.is_refused = true;
             return 0;
         }
         if head.headers.contains_known(HeaderId::TransferEncoding) && !transaction.is_head() {

@@ -2,19 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+#[path = "../support/mod.rs"]
 mod support;
 
-use std::{
-    net::{SocketAddr, UdpSocket},
-    process::Command,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
-    },
-};
+mod ends;
+mod processes;
 
-use bytes::{Buf as _, Bytes};
-use rustix::process::Signal;
+use std::net::{SocketAddr, UdpSocket};
+
+use bytes::Bytes;
 use support::{
     Authority, Edge, Origin, Wanted, free_address,
     http3::{Http3, block_on, receive},
@@ -165,63 +161,6 @@ fn a_client_that_reads_slowly_or_not_at_all_holds_nobody_up() {
     wait_until("the one that was given up has ended", || edge.output().lines().any(is_told));
 }
 
-/// Clients that ask one request after the other, each on a connection of its own, until they are told to end.
-struct Load {
-    ends: Arc<AtomicBool>,
-    asked: Arc<AtomicUsize>,
-    clients: Vec<std::thread::JoinHandle<(usize, Vec<String>)>>,
-}
-
-impl Load {
-    fn start(place: &Place, clients: usize) -> Self {
-        let (ends, asked) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
-        let clients = (0..clients).map(|_| {
-            let (ends, asked) = (Arc::clone(&ends), Arc::clone(&asked));
-            let (settings, front) = (place.authority.client(), place.front);
-            std::thread::spawn(move || {
-                block_on(async {
-                    let (mut connections, mut failures) = (0, Vec::new());
-                    while !ends.load(Relaxed) {
-                        let mut client = Http3::connect(&settings, front).await;
-                        connections += 1;
-                        while !ends.load(Relaxed) {
-                            // A connection that is to end takes no request: nothing has been sent.
-                            let Ok(stream) = client.send("GET", "/", None).await else { break };
-                            match receive(stream).await {
-                                Ok(page) if page.status == 200 => asked.fetch_add(1, Relaxed),
-                                other => {
-                                    failures.push(format!("{other:?}"));
-                                    break;
-                                }
-                            };
-                        }
-                    }
-                    (connections, failures)
-                })
-            })
-        });
-        Self { clients: clients.collect(), ends, asked }
-    }
-
-    /// Waits until so many more requests have been answered.
-    fn wait_more(&self, count: usize) {
-        let before = self.asked.load(Relaxed);
-        wait_until("requests go on", || self.asked.load(Relaxed) >= before + count);
-    }
-
-    /// How many connections there were, and what failed.
-    fn end(self) -> (usize, Vec<String>) {
-        self.ends.store(true, Relaxed);
-        let mut all = (0, Vec::new());
-        for client in self.clients {
-            let (connections, failures) = client.join().unwrap();
-            all.0 += connections;
-            all.1.extend(failures);
-        }
-        all
-    }
-}
-
 #[test]
 fn clients_that_move_to_another_address_keep_their_connections_whatever_worker_hears_them() {
     let place = Place::new();
@@ -235,102 +174,6 @@ fn clients_that_move_to_another_address_keep_their_connections_whatever_worker_h
             }
             assert_eq!(client.get("/big").await.unwrap().body.len(), BIG);
         }
-    });
-}
-
-#[test]
-fn a_reload_fails_no_request_and_ends_no_connection() {
-    let place = Place::new();
-    let config = place.config(2, "alpn h3", "");
-    let edge = Edge::start(&config);
-    let load = Load::start(&place, 3);
-    for round in 0..5 {
-        load.wait_more(20);
-        let text = format!("{config} http-response set-header x-round {round}\n");
-        edge.folder.file("haproxy.cfg", text.replace("%FOLDER%", &edge.folder.0.display().to_string()));
-        tell(&edge, "reload");
-        let page =
-            block_on(async { Http3::connect(&place.authority.client(), place.front).await.get("/").await.unwrap() });
-        assert_eq!(page.head.headers()["x-round"], round.to_string().as_str());
-    }
-    load.wait_more(20);
-    assert_eq!(load.end(), (3, Vec::new()));
-}
-
-fn tell(edge: &Edge, command: &str) {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    let output = program.args([command, "--pid", &edge.pid().to_string()]).output().unwrap();
-    assert!(output.status.success(), "{command}: {}{}", String::from_utf8_lossy(&output.stderr), edge.output());
-}
-
-#[test]
-fn an_upgrade_fails_no_request_and_lets_downloads_end() {
-    let place = Place::new();
-    let edge = Edge::start(&place.config(2, "alpn h3", ""));
-    let load = Load::start(&place, 3);
-    load.wait_more(20);
-    block_on(async {
-        let mut client = Http3::connect(&place.authority.client(), place.front).await;
-        let mut downloads = Vec::new();
-        for _ in 0..4 {
-            downloads.push(client.send("GET", "/big", None).await.unwrap());
-        }
-        let first = receive(downloads.remove(0)).await.unwrap();
-        assert_eq!(first.body.len(), BIG);
-        for _ in 0..2 {
-            tell(&edge, "upgrade");
-            load.wait_more(20);
-        }
-        for download in downloads {
-            assert_eq!(receive(download).await.unwrap().body.len(), BIG);
-        }
-    });
-    load.wait_more(20);
-    let (_, failures) = load.end();
-    assert_eq!(failures, Vec::<String>::new());
-    wait_until("the former workers have ended", || edge.workers().len() == 1);
-}
-
-#[test]
-fn whoever_is_served_at_the_end_is_told_to_go() {
-    let place = Place::new();
-    let mut edge = Edge::start(&place.config(2, "alpn h3", ""));
-    block_on(async {
-        let mut client = Http3::connect(&place.authority.client(), place.front).await;
-        let mut idle = Http3::connect(&place.authority.client(), place.front).await;
-        assert_eq!(idle.get("/").await.unwrap().status, 200);
-        let mut download = client.send("GET", "/big", None).await.unwrap();
-        assert_eq!(download.recv_response().await.unwrap().status(), 200);
-        let mut length = 0;
-        edge.signal(Signal::USR1);
-        while let Some(piece) = download.recv_data().await.unwrap() {
-            length += piece.remaining();
-        }
-        assert_eq!(length, BIG);
-        for client in [client, idle] {
-            let why = tokio::time::timeout(support::PATIENCE, client.quic.closed()).await.unwrap();
-            let quinn::ConnectionError::ApplicationClosed(close) = why else { panic!("{why:?}") };
-            assert_eq!(close.error_code.into_inner(), 0x100, "H3_NO_ERROR");
-        }
-    });
-    assert_eq!(edge.wait_end(), 0);
-}
-
-#[test]
-fn clients_of_a_process_that_has_crashed_are_told_so() {
-    let place = Place::new();
-    let config = place.config(1, "alpn h3", "").replace("global\n", "global\n cluster-secret s3cr3t\n");
-    let edge = Edge::start(&config);
-    block_on(async {
-        let mut client = Http3::connect(&place.authority.client(), place.front).await;
-        assert_eq!(client.get("/").await.unwrap().status, 200);
-        let former = edge.workers();
-        support::signal_process(former[0], Signal::KILL);
-        // Its keep-alive is answered by the next process.
-        let why = tokio::time::timeout(support::PATIENCE, client.quic.closed()).await.unwrap();
-        assert!(matches!(why, quinn::ConnectionError::Reset), "{why:?}");
-        let mut again = Http3::connect(&place.authority.client(), place.front).await;
-        assert_eq!(again.get("/").await.unwrap().status, 200);
     });
 }
 
