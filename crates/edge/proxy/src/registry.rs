@@ -12,8 +12,6 @@ use std::{
 use live::{LiveProxy, LiveServer, ring::Ring};
 use slab::Slab;
 
-use crate::session::Protocol;
-
 /// A backend, and the server in it once there is one.
 pub type Upstream = (Arc<LiveProxy>, Option<Arc<LiveServer>>);
 
@@ -26,8 +24,8 @@ pub struct Handle {
     pub since: Instant,
     /// The client's address.
     pub source: Cell<Option<SocketAddr>>,
-    /// What the client speaks.
-    pub protocol: Cell<Protocol>,
+    /// The version of HTTP that the client speaks, if it speaks any; 3 is over QUIC.
+    pub http_version: Cell<u8>,
     /// Whether it speaks it over TLS, or over QUIC.
     pub is_secure: Cell<bool>,
     /// The frontend.
@@ -102,6 +100,12 @@ impl Handle {
     pub fn is_at(&self, server_key: u64) -> bool {
         self.reached.get() == Reached::Server
             && matches!(&*self.upstream.borrow(), Some((_, Some(server))) if server.key == server_key)
+    }
+
+    /// Notes what the client speaks.
+    pub fn speaks(&self, http_version: u8, is_secure: bool) {
+        self.http_version.set(http_version);
+        self.is_secure.set(is_secure);
     }
 
     /// Notes that the current request waits for a server of `proxy`.
@@ -219,7 +223,7 @@ impl Registry {
             id,
             since,
             source: Cell::new(source),
-            protocol: Cell::default(),
+            http_version: Cell::new(1),
             is_secure: Cell::new(false),
             frontend: RefCell::new(frontend),
             upstream: RefCell::new(None),

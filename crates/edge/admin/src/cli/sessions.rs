@@ -202,7 +202,6 @@ fn write_line(out: &mut String, session: &SessionView) {
 fn write_all(out: &mut String, session: &SessionView, context: &Context<'_>) {
     let (protocol, source) = source(session);
     let mode = |proxy: &ProxyView| if proxy.is_http { "http" } else { "tcp" };
-    let multiplexer = |proxy: &ProxyView| if proxy.is_http { "H1" } else { "PASS" };
     let accepted = context.now.saturating_sub(session.age);
     let date = accept_date(accepted);
     let (date, _) = date.rsplit_once('.').unwrap_or((&date, ""));
@@ -251,6 +250,13 @@ fn write_all(out: &mut String, session: &SessionView, context: &Context<'_>) {
         session.requests,
         human(session.age),
     );
+    write_ends(out, session, protocol, thread);
+}
+
+/// The client's end of a session, and the server's.
+fn write_ends(out: &mut String, session: &SessionView, protocol: &str, thread: u64) {
+    let multiplexer = |proxy: &ProxyView| if proxy.is_http { "H1" } else { "PASS" };
+    let frontend = &session.frontend;
     let mut end = |[side, connection]: [&str; 2],
                    protocol: &str,
                    transport: Transport,

@@ -3,7 +3,7 @@
 use admin::cli::{AskSessions, ProxyView, ServerView, SessionView, Transport};
 use haproxycfg::model::Mode;
 use live::LiveProxy;
-use proxy::{Handle, Order, Worker, session::Protocol};
+use proxy::{Handle, Order, Worker};
 
 /// Whoever asked may have gone, so that nobody takes the answer.
 pub(super) fn answer_about_sessions(worker: &Worker, ask: &AskSessions) {
@@ -36,12 +36,12 @@ fn session_view(handle: &Handle) -> SessionView {
     SessionView {
         id: handle.id,
         source: handle.source.get(),
-        transport: match (handle.protocol.get(), handle.is_secure.get()) {
-            (Protocol::Http3, _) => Transport::Quic,
+        transport: match (handle.http_version.get(), handle.is_secure.get()) {
+            (3, _) => Transport::Quic,
             (_, true) => Transport::Tls,
             (_, false) => Transport::Plain,
         },
-        http_version: handle.protocol.get().major(),
+        http_version: handle.http_version.get(),
         listener,
         backend: backend.as_deref().map(side),
         server: server.flatten().map(|server| ServerView {

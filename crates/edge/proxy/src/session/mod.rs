@@ -75,7 +75,10 @@ pub use self::{
     transaction::{ClientSide, Transaction},
     wire::Wire,
 };
-use crate::worker::{Running, Worker};
+use crate::{
+    registry::Registered,
+    worker::{Running, Worker},
+};
 
 /// Serves one accepted connection.
 pub async fn serve(
@@ -210,7 +213,6 @@ fn begin(
     let id = instance.process.next_session_id.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let client = Wire::new(Rc::clone(&stream), worker.buffers.clone());
     let (accepted, bind) = (worker.now(), settings.binds.get(listener));
-    let is_secure = bind.is_some_and(|bind| bind.tls.is_some());
     let mut side = ClientSide {
         source: Cell::new(source),
         original_source: source,
@@ -258,9 +260,7 @@ fn begin(
     if frontend.accelerator.is_some() {
         varnish_log::session(&worker, &side);
     }
-    let registered = worker.registry.register(id, accepted, side.source.get(), frontend, listener);
-    registered.handle.protocol.set(side.protocol);
-    registered.handle.is_secure.set(is_secure);
+    let registered = register(&worker, &side);
     let session = Box::new(http::Session {
         worker,
         instance,
@@ -277,6 +277,15 @@ fn begin(
         held,
     });
     Ok((session, expected))
+}
+
+/// Notes a connection among those that can be listed and ended.
+fn register(worker: &Worker, side: &ClientSide) -> Registered {
+    let frontend = Arc::clone(&side.frontend);
+    let registered = worker.registry.register(side.id, side.accepted, side.source.get(), frontend, side.listener);
+    let bind = side.frontend.settings().binds.get(side.listener);
+    registered.handle.speaks(side.protocol.major(), bind.is_some_and(|bind| bind.tls.is_some()));
+    registered
 }
 
 /// What is spoken from the first byte on: what the configuration says, or else what both sides have agreed on.

@@ -177,7 +177,7 @@ impl Session {
         let variables = self.instance.stream_variables();
         let side = self.side.under(Arc::clone(&self.side.frontend), variables);
         self.side = Rc::new(ClientSide { protocol: Protocol::Http2, ..side });
-        self.registered.handle.protocol.set(Protocol::Http2);
+        self.registered.handle.http_version.set(Protocol::Http2.major());
     }
 
     /// What a request may be.

@@ -56,8 +56,7 @@ async fn transact<M: Machine>(
     transaction.note_line(M::VERSION);
     let id = instance.process.next_session_id.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let registered = worker.registry.register_stream(id, now, side.source.get(), side.frontend.clone());
-    registered.handle.protocol.set(side.protocol);
-    registered.handle.is_secure.set(side.is_encrypted());
+    registered.handle.speaks(side.protocol.major(), side.is_encrypted());
     let mut client = Stream::new(Rc::clone(connection), key, begins_protocol);
     let mut idle_wish = None;
     let mut exchange = Exchange {
