@@ -21,6 +21,7 @@
 //! | [`moving`] | what is seen of such a range, and what is to be done |
 //! | [`pauses`] | what tells pauses of commands from each other |
 //! | [`pace`] | how fast slots move |
+//! | [`settings`] | settings of stores that the cluster keeps |
 
 pub mod ballot;
 pub mod change;
@@ -38,6 +39,7 @@ pub mod pauses;
 pub mod plan;
 pub mod policy;
 pub mod rescue;
+pub mod settings;
 pub mod slots;
 pub mod undo;
 pub mod voter;

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File, OpenOptions},
+    net::SocketAddr,
     os::unix::process::CommandExt as _,
     path::PathBuf,
     sync::{
@@ -20,7 +21,7 @@ use signal_hook::{
     flag,
 };
 
-use super::{Conductor, Event, fencing, figures, moves, requests, site};
+use super::{Conductor, Event, fencing, figures, moves, requests, settings, site};
 use crate::{
     backups::Archivist,
     board::{Board, View},
@@ -38,6 +39,7 @@ use crate::{
     peers::{Heard, Peers},
     processes::{self, Processes},
     records::{CLUSTER, Records, Registration, VoterRecord},
+    said,
     stranded::{self, Stranded},
     voting::{self, Voting},
     watching,
@@ -79,7 +81,6 @@ pub fn run(
     let desk = Arc::new(Desk { archivist, ..desk });
     http::listen(&options.folder, Arc::clone(&desk))?;
     let site = site::open(&options, desk)?;
-    let api = site.map(|address| site::told(&options, address)).unwrap_or_default();
     let voting = Voting {
         board: Arc::clone(&board),
         name: options.host_name().to_owned(),
@@ -89,7 +90,7 @@ pub fn run(
     };
     voting::start(voting).map_err(no_thread)?;
     let health = watch_health(&options, &coordinator, &keys)?;
-    start_watching(&options, (coordinator, keys), api, (&records, &sender))?;
+    start_watching(&options, (coordinator, keys), site, (&records, &sender))?;
     let fence = fencing::new_fence(options.patience, clock.now());
     let mut controller = Controller::new(options.host_name(), options.patience, fence);
     controller.can_copy = mover.is_some();
@@ -117,6 +118,7 @@ pub fn run(
         log,
         last_log: String::new(),
         figures: figures::Figures::default(),
+        settings_told: settings::Told::default(),
         site,
         reconciled: None,
         incarnation,
@@ -159,13 +161,15 @@ fn look_for(
     token: &Token,
     stops: &AtomicBool,
 ) -> Result<Found, AgentError> {
-    let known = Records::read(Arc::clone(coordinator), keys.clone())?.cluster.epoch;
+    let cluster = Records::read(Arc::clone(coordinator), keys.clone())?.cluster;
+    let known = cluster.epoch;
     let copy = copies::read(&options.folder)?.unwrap_or_default();
     // A folder without a copy may be rescued by one that was kept elsewhere.
     if known >= copy.cluster.epoch && !(known == 0 && options.is_rescue) {
         if known == 0 {
             refuse_orphans(options)?;
         }
+        said::compare(options, &cluster)?;
         return Ok(Found::Known);
     }
     let reason = stranded::reason(options, &copy, known);
@@ -315,9 +319,10 @@ fn register(
 fn start_watching(
     options: &Options,
     (coordinator, keys): (Arc<dyn Coordinator>, Keys),
-    api: String,
+    site: Option<SocketAddr>,
     (records, sender): (&Records, &Sender<Event>),
 ) -> Result<(), AgentError> {
+    let api = site.map(|address| site::told(options, address)).unwrap_or_default();
     register(options, (&coordinator, &keys), api)?;
     let watcher = Mutex::new(sender.clone());
     let tell = move |heard| {

@@ -111,6 +111,7 @@ fn server_status(conductor: &Conductor, group: GroupId, server: &Server) -> Valu
         "epoch": seen.map(|seen| seen.epoch),
         "starts": running.as_ref().map_or(0, |running| running.starts),
         "problem": conductor.silent.get(address),
+        "refused_setting": conductor.refused_setting(group, server),
     })
 }
 
