@@ -104,7 +104,7 @@ test-valkey:
 
 # Network name spaces and a real etcd (root), then the simulation, which names the seed of a failure.
 test-hosts:
-	ROUNDS=$(or $(ROUNDS),10) $(CARGO) test --locked -p tidegate --test cluster_hosts --test cluster_addresses --test cluster_rescue -- --ignored --nocapture
+	ROUNDS=$(or $(ROUNDS),10) $(CARGO) test --locked -p tidegate --test cluster_hosts --test cluster_addresses --test cluster_rescue --test cluster_history -- --ignored --nocapture
 	SEEDS=$(or $(SEEDS),5000) $(CARGO) test --release --locked -p cluster --test hosts -- --include-ignored
 
 # Rust comes without a linker; most machines have one.

@@ -55,8 +55,11 @@ pub struct View {
     pub host: String,
     /// The process of the agent.
     pub pid: u32,
-    /// The record that it knows.
+    /// The record that it votes by.
     pub epoch: Epoch,
+    /// Why it cannot write the record down, and votes by an earlier one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record_problem: Option<String>,
     /// For how long it has not heard of the leader, in milliseconds.
     pub leader_silent_ms: u64,
     /// If it leads: what it wants.

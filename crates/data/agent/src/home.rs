@@ -3,7 +3,10 @@
 use std::{
     fs::{self, File, OpenOptions},
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -36,17 +39,25 @@ impl std::fmt::Debug for Home {
     }
 }
 
-/// Whoever asks the agent is told what it waits for.
-fn answer_meanwhile(options: &Options, waits: String) -> Result<(), AgentError> {
+/// Whoever asks the agent is told what it waits for. Becomes true when it is told to end.
+fn answer_meanwhile(options: &Options, waits: String) -> Result<Arc<AtomicBool>, AgentError> {
     let (desk, requests) = stranded::desk(Token::of_text(""), Login::default());
     http::listen(&options.folder, Arc::new(desk))?;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&is_over);
     let answer = move || {
-        for (_, answer) in requests {
+        for (request, answer) in requests {
+            if stranded::is_down(&request) {
+                let _ = answer.send(stranded::ending());
+                told.store(true, Ordering::Relaxed);
+                continue;
+            }
             let _ = answer.send(Response::refused(503, format!("the agent has not begun: {waits}")));
         }
     };
     let no_thread = |error| AgentError::Other(format!("the system has no thread left: {error}"));
-    thread::Builder::new().name("waiting".into()).spawn(answer).map(drop).map_err(no_thread)
+    thread::Builder::new().name("waiting".into()).spawn(answer).map_err(no_thread)?;
+    Ok(is_over)
 }
 
 /// That of one machine. A damaged file is put aside when a rescue is to make another one.
@@ -72,15 +83,15 @@ fn embedded(options: &Options, folder: &Path) -> Result<Home, AgentError> {
 }
 
 /// Opens it. etcd that does not answer is waited for: after a power failure all of them start at the same time. `stops` says when to give
-/// that up; `note` is told once what is waited for.
+/// that up; `note` is told once what is waited for. Nothing: it was told to end while it waited.
 ///
 /// # Errors
 ///
 /// Another agent has the folder, a file is damaged, or it was to stop.
-pub fn open(options: &Options, stops: impl Fn() -> bool, note: impl Fn(&str)) -> Result<Home, AgentError> {
+pub fn open(options: &Options, stops: &AtomicBool, note: impl Fn(&str)) -> Result<Option<Home>, AgentError> {
     let folder = options.folder.coordinator();
     if options.etcd.is_empty() {
-        return embedded(options, &folder);
+        return embedded(options, &folder).map(Some);
     }
     let failed = |source| AgentError::File { path: folder.clone(), source };
     if folder.join(coord::embedded::FILE).exists() {
@@ -93,18 +104,21 @@ pub fn open(options: &Options, stops: impl Fn() -> bool, note: impl Fn(&str)) ->
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(folder.join("lock")).map_err(failed)?;
     flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| CoordError::InUse(folder.clone()))?;
     let etcd = Etcd::new(&options.etcd.join(","))?;
-    let mut is_told = false;
+    let mut is_over = None::<Arc<AtomicBool>>;
     while let Err(error) = etcd.read("/tidegate") {
-        if stops() {
+        if stops.load(Ordering::Relaxed) {
             return Err(error.into());
         }
+        if is_over.as_ref().is_some_and(|is_over| is_over.load(Ordering::Relaxed)) {
+            let _ = fs::remove_file(options.folder.socket());
+            return Ok(None);
+        }
         let waits = format!("{error}; it is waited for");
-        if !is_told {
+        if is_over.is_none() {
             note(&waits);
-            answer_meanwhile(options, waits)?;
-            is_told = true;
+            is_over = Some(answer_meanwhile(options, waits)?);
         }
         thread::sleep(AGAIN);
     }
-    Ok(Home { coordinator: Arc::new(etcd), lock: Some(lock) })
+    Ok(Some(Home { coordinator: Arc::new(etcd), lock: Some(lock) }))
 }

@@ -3,6 +3,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`claims`] | what an agent steers, no other one does |
 //! | [`names`] | addresses that may be names |
 //! | [`options`] | where the cluster's folder is and how it is begun |
 //! | [`clock`] | milliseconds that go on while the host sleeps |
@@ -11,7 +12,7 @@
 //! | [`voting`] | gives the host's vote to masters |
 //! | [`peers`] | talks to other agents |
 //! | [`watching`] | hears of changes from the coordinator |
-//! | [`health`] | whether the coordinator answers |
+//! | [`health`] | whether the coordinator answers, and is the one of before |
 //! | [`home`] | opens the coordinator, of one machine or of many |
 //! | [`identity`] | who a host is, whatever its address |
 //! | [`connection`] | a connection to a server |
@@ -31,14 +32,13 @@
 //! | [`api`] | what can be asked, as a table, and its description |
 //! | [`http`] | requests on the folder's socket and by TCP, who may ask, and who asks them |
 //! | [`page`] | the files of the page |
-//! | [`said`] | what `up` was told, beside a cluster that is there |
-//! | [`settings`] | the seam to what knows stores' settings, and how stores are told of them |
 //! | [`mover`] | the seam to what copies slots |
 
 pub mod api;
 pub mod backups;
 pub mod beginning;
 pub mod board;
+pub mod claims;
 pub mod clock;
 pub mod conductor;
 pub mod connection;
@@ -61,9 +61,7 @@ pub mod processes;
 pub mod proxy_link;
 pub mod records;
 pub mod redis_link;
-pub mod said;
 pub mod secrets;
-pub mod settings;
 pub mod stranded;
 pub mod survey;
 pub mod voting;

@@ -3,7 +3,6 @@
 //! which names the folder.
 
 use std::{
-    collections::BTreeMap,
     fs::{self, File, OpenOptions},
     io,
     os::unix::process::CommandExt as _,
@@ -166,8 +165,6 @@ pub struct Processes {
     folder: Folder,
     secret: Secret,
     programs: Programs,
-    /// Words of stores' command lines that say their settings: they differ from start to start.
-    settings: BTreeMap<Address, Vec<String>>,
     all: Vec<Supervised>,
 }
 
@@ -212,7 +209,10 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::create(&new)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    fs::rename(&new, path)
+    fs::rename(&new, path)?;
+    // The name is on the disk, too.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
 }
 
 /// The same for what is written anew after a crash in any case: the disk is not waited for.
@@ -232,14 +232,9 @@ impl Processes {
     pub fn new(options: &Options, declared: Vec<Declared>) -> Self {
         let (folder, secret) = (options.folder.clone(), options.secret.clone());
         let programs = Programs { tidegate: options.program.clone(), redis: options.redis_program.clone() };
-        let mut processes = Self { folder, secret, programs, settings: BTreeMap::new(), all: Vec::new() };
+        let mut processes = Self { folder, secret, programs, all: Vec::new() };
         declared.into_iter().for_each(|what| processes.add(what));
         processes
-    }
-
-    /// What stores are started with from now on, besides what they are.
-    pub fn set_settings(&mut self, settings: BTreeMap<Address, Vec<String>>) {
-        self.settings = settings;
     }
 
     /// One more.
@@ -362,8 +357,7 @@ impl Processes {
     pub fn check(&mut self, now: u64) -> Vec<Happening> {
         let mut happenings = Vec::new();
         for one in &mut self.all {
-            let settings = self.settings.get(&one.what.address).map(Vec::as_slice).unwrap_or_default();
-            if let Some(happening) = one.check(now, (&self.folder, &self.secret), (&self.programs, settings)) {
+            if let Some(happening) = one.check(now, (&self.folder, &self.secret), &self.programs) {
                 happenings.push(happening);
             }
         }
@@ -429,12 +423,7 @@ impl Supervised {
         }
     }
 
-    fn check(
-        &mut self,
-        now: u64,
-        (folder, secret): (&Folder, &Secret),
-        (programs, settings): (&Programs, &[String]),
-    ) -> Option<Happening> {
+    fn check(&mut self, now: u64, (folder, secret): (&Folder, &Secret), programs: &Programs) -> Option<Happening> {
         let address = self.what.address.clone();
         match &mut self.state {
             State::Ended | State::Held => None,
@@ -444,7 +433,7 @@ impl Supervised {
                     self.state = State::Running { process: Process::Adopted(pid), since: now };
                     return Some(Happening::Adopted(address, pid.as_raw_nonzero().get().unsigned_abs()));
                 }
-                match start(&self.what, (folder, secret), (programs, settings)) {
+                match start(&self.what, (folder, secret), programs) {
                     Ok(child) => {
                         let pid = child.id();
                         self.starts += 1;
@@ -496,11 +485,7 @@ fn running(words: &[String], later: &str) -> Option<Pid> {
     })
 }
 
-fn start(
-    what: &Declared,
-    (folder, secret): (&Folder, &Secret),
-    (programs, settings): (&Programs, &[String]),
-) -> io::Result<Child> {
+fn start(what: &Declared, (folder, secret): (&Folder, &Secret), programs: &Programs) -> io::Result<Child> {
     let log_path = folder.log_of(&what.name);
     if let Some(parent) = log_path.parent() {
         fs::create_dir_all(parent)?;
@@ -513,7 +498,7 @@ fn start(
     let mut command = Command::new(program);
     command.args(what.words(folder, secret));
     if what.program == Program::Store {
-        command.args([AGENT_SOCKET.as_ref(), folder.socket().as_os_str()]).args(settings);
+        command.args([AGENT_SOCKET.as_ref(), folder.socket().as_os_str()]);
     }
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     // What the terminal sends to its foreground does not reach it: the agent ends it, in order.

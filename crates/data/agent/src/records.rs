@@ -10,9 +10,11 @@ use cluster::{
     Cluster, Epoch, GroupId,
     ballot::Incarnation,
     controller::{self, pending::PendingRecord},
+    history::{History, Relation},
     leading::Leader,
     model::InSync,
     plan::Move,
+    record::{self, RecordCopy, Standing},
     slots::Phase,
 };
 use coord::{CoordError, Coordinator, Revision, Transaction, keys::Keys};
@@ -26,6 +28,8 @@ pub const CLUSTER: &str = "main";
 const REMOVED_MAX: usize = 100;
 /// Groups whose replicas in sync one transaction writes: etcd takes 128 conditions and writes unless it is told otherwise.
 const IN_SYNC_MAX: usize = 100;
+/// Bytes of chance in a change of the record.
+const MARK_LEN: usize = 6;
 /// Changes that are at hand without a question to the coordinator.
 const LAST_MAX: usize = 50;
 
@@ -40,6 +44,9 @@ pub struct Change {
     pub by: String,
     /// What it was, for people.
     pub what: String,
+    /// What it is told from others by (see [`cluster::history`]).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mark: String,
     /// The cluster after it.
     pub cluster: Cluster,
 }
@@ -95,6 +102,8 @@ pub struct Records {
     moving: Vec<(Move, Phase)>,
     version: Revision,
     in_sync: BTreeMap<GroupId, (InSync, Revision)>,
+    /// The changes behind it.
+    history: (History, Revision),
     /// What waits for a person.
     pending: (PendingRecord, Revision),
     /// The last changes that were read or made, the last first, without the clusters after them.
@@ -114,6 +123,30 @@ fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
 
+/// Chance by which a change of the record is told from all others.
+///
+/// # Errors
+///
+/// The system gives no random number.
+pub fn mark() -> Result<String, AgentError> {
+    let mut bytes = [0; MARK_LEN];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .map_err(|error| AgentError::Other(format!("the system gives no random number: {error}")))?;
+    Ok(bytes.iter().fold(String::new(), |mark, byte| mark + &format!("{byte:02x}")))
+}
+
+/// Why an agent that runs does not go on by what the coordinator has.
+#[must_use]
+pub fn other_coordinator(standing: Standing) -> String {
+    let has = match standing {
+        Standing::None => "it knows of no cluster".to_owned(),
+        Standing::Older => "it knows the cluster as it was before".to_owned(),
+        Standing::Forked { after } => format!("it has another history of the cluster since change {after}"),
+        Standing::Continues => "it is another one, and knows the cluster".to_owned(),
+    };
+    format!("the coordinator is not the one that this agent began by: {has}")
+}
+
 /// What a voter writes at its start. What a process before this one has sent and comes late finds another version than it has seen:
 /// otherwise the number of the later start, and with it all that this voter promises, would be lost.
 fn start_of_voting(keys: &Keys, host: &str, record: &VoterRecord, seen: Revision) -> Transaction {
@@ -128,7 +161,17 @@ impl Records {
     ///
     /// The coordinator does not answer, or has what makes no sense.
     pub fn read(coordinator: Arc<dyn Coordinator>, keys: Keys) -> Result<Self, AgentError> {
-        let mut records = Self {
+        let (revision, all) = coordinator.list(&keys.all())?;
+        let mut records = Self::none(coordinator, keys);
+        for (key, found) in all {
+            records.take(&key, Some(&found.value), found.version)?;
+        }
+        records.revision = revision;
+        Ok(records)
+    }
+
+    fn none(coordinator: Arc<dyn Coordinator>, keys: Keys) -> Self {
+        Self {
             coordinator,
             keys,
             cluster: Cluster::default(),
@@ -141,33 +184,72 @@ impl Records {
             moving: Vec::new(),
             version: 0,
             in_sync: BTreeMap::new(),
+            history: Default::default(),
             pending: Default::default(),
             last: VecDeque::new(),
-        };
-        records.refresh()?;
-        Ok(records)
+        }
     }
 
     /// Reads the cluster again: somebody else has changed it.
     ///
     /// # Errors
     ///
-    /// Those of [`Records::read`].
+    /// Those of [`Records::read`], or what is there does not go on from what is known. What is known stays then.
     pub fn refresh(&mut self) -> Result<(), AgentError> {
-        let (revision, all) = self.coordinator.list(&self.keys.all())?;
-        (self.in_sync, self.leader, self.pending) = (BTreeMap::new(), None, Default::default());
-        (self.incarnations, self.agents, self.last) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
-        for (key, found) in all {
-            self.take(&key, Some(&found.value), found.version)?;
+        let read = Self::read(Arc::clone(&self.coordinator), self.keys.clone())?;
+        match record::standing(&self.copy(), &read.copy()) {
+            Standing::Continues => {
+                *self = Self { own_term: self.own_term, ..read };
+                Ok(())
+            }
+            standing => Err(AgentError::Other(other_coordinator(standing))),
         }
-        self.revision = revision;
-        Ok(())
+    }
+
+    /// All that a folder keeps of it, as of the last change of the cluster itself.
+    #[must_use]
+    pub fn copy(&self) -> RecordCopy {
+        RecordCopy {
+            cluster: self.cluster.clone(),
+            in_sync: self.in_sync.iter().map(|(group, (in_sync, _))| (*group, in_sync.clone())).collect(),
+            term: self.leader().map_or(0, |leader| leader.term),
+            history: self.history.0.clone(),
+            at: self.last.front().map_or(0, |change| change.at),
+            ..RecordCopy::default()
+        }
+    }
+
+    /// The changes behind it.
+    #[must_use]
+    pub fn history_of_record(&self) -> &History {
+        &self.history.0
     }
 
     /// The revision that everything is of, or later.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.revision
+    }
+
+    /// Whether changes go on from what is known, as far as they say.
+    ///
+    /// # Errors
+    ///
+    /// They are of a coordinator that has another history.
+    pub fn look_at(&self, changes: &[coord::Change]) -> Result<(), AgentError> {
+        let past = self.keys.past();
+        for change in changes.iter().filter(|change| change.key == past && change.revision > self.history.1) {
+            let Some(value) = &change.value else { return Err(AgentError::Other(other_coordinator(Standing::None))) };
+            let told: History = parsed(&past, value)?;
+            match self.history.0.relation_of(&told) {
+                Relation::Forked { after } => {
+                    return Err(AgentError::Other(other_coordinator(Standing::Forked { after })));
+                }
+                Relation::Behind => return Err(AgentError::Other(other_coordinator(Standing::Older))),
+                Relation::Same | Relation::Continues | Relation::Unknown => {}
+            }
+        }
+        Ok(())
     }
 
     /// Takes over what somebody has changed, this agent or another one.
@@ -196,6 +278,10 @@ impl Records {
                 && self.in_sync.get(&group).is_none_or(|(_, known)| version > *known)
             {
                 self.in_sync.insert(group, (parsed(key, value)?, version));
+            }
+        } else if key == keys.past() {
+            if let Some(value) = value.filter(|_| version > self.history.1) {
+                self.history = (parsed(key, value)?, version);
             }
         } else if key == keys.pending() {
             if let Some(value) = value.filter(|_| version > self.pending.1) {
@@ -247,11 +333,19 @@ impl Records {
     pub fn lead(&mut self, leader: Leader) -> Result<(), AgentError> {
         let seen = self.leader.as_ref().map_or(0, |(_, version)| *version);
         let key = self.keys.leader();
-        let transaction = Transaction::new().if_version(&key, seen).put(&key, json(&leader));
-        let version = self.coordinator.commit(transaction)?;
+        let (history, transaction) = self.next_change(Transaction::new().if_version(&key, seen), false)?;
+        let version = self.coordinator.commit(transaction.put(&key, json(&leader)))?;
         self.own_term = Some(leader.term);
         self.leader = Some((leader, version));
+        self.history = (history, version);
         Ok(())
+    }
+
+    /// A transaction that is one more change of the record.
+    fn next_change(&self, transaction: Transaction, makes_epoch: bool) -> Result<(History, Transaction), AgentError> {
+        let (history, key) = (self.history.0.next(&mark()?, makes_epoch), self.keys.past());
+        let transaction = transaction.if_version(&key, self.history.1).put(&key, json(&history));
+        Ok((history, transaction))
     }
 
     /// Writes down that the voter of a host has been started. Gives the number of this start, and what the one before had written.
@@ -354,8 +448,10 @@ impl Records {
             .if_version(self.keys.state(), self.version)
             .if_version(&key, seen)
             .put(&key, json(&in_sync));
+        let (history, transaction) = self.next_change(transaction, false)?;
         let version = self.coordinator.commit(transaction)?;
         self.in_sync.insert(group, (in_sync, version));
+        self.history = (history, version);
         Ok(())
     }
 
@@ -400,9 +496,10 @@ impl Records {
             )));
         }
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let change = Change { epoch: cluster.epoch, at, by: by.to_owned(), what: what.to_owned(), cluster };
-        let mut transaction = self
-            .guarded()?
+        let (history, transaction) = self.next_change(self.guarded()?, true)?;
+        let mark = history.epoch_mark.clone();
+        let change = Change { epoch: cluster.epoch, at, by: by.to_owned(), what: what.to_owned(), mark, cluster };
+        let mut transaction = transaction
             .if_version(self.keys.state(), self.version)
             .if_version(self.keys.change(change.epoch), 0)
             .put(self.keys.state(), json(&change.cluster))
@@ -417,6 +514,7 @@ impl Records {
         }
         self.version = self.coordinator.commit(transaction)?;
         let version = self.version;
+        self.history = (history, version);
         self.in_sync.extend(in_sync.into_iter().map(|(group, in_sync)| (group, (in_sync, version))));
         if let Some(pending) = pending {
             self.pending = (pending, version);

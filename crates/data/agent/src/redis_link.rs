@@ -130,8 +130,7 @@ impl Seat {
 
     fn obey(&mut self, order: &Order, round: &mut Report) -> Result<(), RoundError> {
         match order {
-            // Redis servers keep their settings themselves: none are told to them.
-            Order::Do(words) | Order::Settings(words) => {
+            Order::Do(words) => {
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
                 self.tell(&words, round)?;
             }

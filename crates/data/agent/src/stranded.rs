@@ -5,9 +5,10 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc::{self, Receiver, Sender},
     },
     thread,
@@ -15,11 +16,12 @@ use std::{
 };
 
 use cluster::{
-    Address, Cluster, Server,
+    Address, Server,
     leading::Leader,
-    rescue::{self, HostFound, RecordCopy, Rescue, ServerFound},
+    record::{RecordCopy, Standing},
+    rescue::{self, HostFound, Rescue, ServerFound},
 };
-use coord::{Coordinator, Transaction, keys::Keys};
+use coord::{Coordinator, Revision, Transaction, keys::Keys};
 use serde_json::{Value, json};
 
 use crate::{
@@ -27,18 +29,27 @@ use crate::{
     beginning,
     clock::Clock,
     connection::{Connection, Login, command, text},
+    copies,
     error::AgentError,
     http::{self, Desk, Request, Response, Token},
     link::field,
     options::Options,
     processes::Processes,
-    records::{Change, Registration},
+    records::{self, Change, Registration},
 };
 
 /// What asks for a host's own part.
 const VIEW: &str = "/api/rescue/view";
+/// What asks whether a host waits for a rescue.
+const WAITS: &str = "/api/rescue/waits";
+/// How long a host may take to say that.
+const WAITS_PATIENCE: Duration = Duration::from_secs(3);
 /// What asks for all of it, or has it done.
 const RESCUE: &str = "/api/rescue";
+/// What ends the agent.
+const DOWN: &str = "/api/down";
+/// How long answers may take to go before the agent begins anew.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
 /// How often it is looked whether the coordinator knows the cluster.
 const LOOK_EACH: Duration = Duration::from_millis(300);
 /// How long stores may take to open what they have.
@@ -52,22 +63,49 @@ const STEP: Duration = Duration::from_millis(50);
 
 /// Why an agent is stranded, for people.
 #[must_use]
-pub fn reason(options: &Options, copy: &RecordCopy, known: u64) -> String {
+pub fn reason(options: &Options, copy: &RecordCopy, (standing, known): (Standing, &RecordCopy)) -> String {
     let place = match options.etcd.is_empty() {
         true => format!("its coordinator ({})", options.folder.coordinator().display()),
         false => format!("etcd ({})", options.etcd.join(",")),
     };
     let (dir, epoch) = (options.folder.path().display(), copy.cluster.epoch);
-    let knows = match known {
-        0 => "knows of none".to_owned(),
-        known => format!("knows it as it was before, in epoch {known}"),
+    let (own, theirs) = (copy.history.number, known.history.number);
+    let at = known.cluster.epoch;
+    let knows = match standing {
+        Standing::None => "knows of none".to_owned(),
+        Standing::Older | Standing::Continues => {
+            format!(
+                "knows it as it was before, in epoch {at} (change {theirs}; the folder's record.json has change {own})"
+            )
+        }
+        Standing::Forked { after } => format!(
+            "has another history of it: both have change {after}, and from there the folder's record.json goes on to change {own}, the coordinator              to change {theirs} (epoch {at})"
+        ),
+    };
+    let give_up = match standing {
+        Standing::Forked { .. } => format!(
+            " If what this host alone has may be given up, move the folder away (mv {dir} {dir}.before) and begin with an empty one."
+        ),
+        _ => String::new(),
     };
     let (groups, servers) = (copy.cluster.groups.len(), copy.cluster.servers().count());
     format!(
         "{dir} has stores of a cluster ({groups} groups, {servers} servers, epoch {epoch}), and {place} {knows}. Nothing is started. If \
          the coordinator can be restored as it was last, do that. Otherwise the cluster can be made anew of what its folders know: \
-         `tidegate cluster rescue --dir {dir}`, when `up` runs on all hosts that are left"
+         `tidegate cluster rescue --dir {dir}`, when `up` runs on all hosts that are left.{give_up}"
     )
+}
+
+/// Whether a request is to end the agent.
+#[must_use]
+pub fn is_down(request: &Request) -> bool {
+    request.path == DOWN && request.method == "POST"
+}
+
+/// The answer to that.
+#[must_use]
+pub fn ending() -> Response {
+    Response::good(json!({ "pid": std::process::id() }))
 }
 
 /// A stranded agent.
@@ -88,8 +126,16 @@ pub struct Stranded<'a> {
     pub since: Instant,
     /// The programs, once they were started.
     pub processes: Option<Processes>,
+    /// It was told to end.
+    pub is_ending: bool,
+    /// How many requests are being answered.
+    pub serving: Arc<AtomicUsize>,
+    /// The versions of the record that was looked at last.
+    pub looked_at: Option<(Revision, Revision)>,
 }
 
+/// What another agent says, with HTTP's number.
+type Answered = Result<(u16, Value), AgentError>;
 /// Requests, as they come.
 type Requests = Receiver<(Request, Sender<Response>)>;
 
@@ -104,11 +150,12 @@ pub fn desk(token: Token, login: Login) -> (Desk, Requests) {
     };
     let desk = Desk {
         hand_over: Box::new(hand_over),
-        access: |_, path| path.starts_with(RESCUE).then_some(Access::Change),
+        access: |_, path| (path.starts_with(RESCUE) || path == DOWN).then_some(Access::Change),
         exchange: Box::new(|_| None),
         token,
         login,
         archivist: None,
+        serving: Arc::default(),
     };
     (desk, requests)
 }
@@ -122,23 +169,37 @@ impl Stranded<'_> {
     pub fn wait(&mut self, requests: &Requests, stops: &AtomicBool) -> Result<bool, AgentError> {
         let clock = Clock::start();
         loop {
-            if stops.load(Ordering::Relaxed) {
+            if stops.load(Ordering::Relaxed) || self.is_ending {
                 self.end(clock);
+                self.answer_all(requests);
+                // A socket that nobody listens on says less than none.
+                let _ = fs::remove_file(self.options.folder.socket());
                 return Ok(false);
             }
             if let Ok((request, answer)) = requests.recv_timeout(LOOK_EACH) {
                 // Whoever asked may have gone.
-                let _ = answer.send(self.answer(&request, clock));
+                let _ = answer.send(self.answer(&request, requests, clock));
             }
             if let Some(processes) = &mut self.processes {
                 processes.check(clock.now());
             }
             // A coordinator that does not answer is waited for.
-            if self.known_epoch().is_ok_and(|known| known > 0 && known >= self.copy.cluster.epoch) {
+            if self.is_known().unwrap_or(false) {
                 if self.options.etcd.is_empty() {
                     self.end(clock);
                 }
+                self.answer_all(requests);
                 return Ok(true);
+            }
+        }
+    }
+
+    /// Whoever has asked is answered before this agent is another one.
+    fn answer_all(&self, requests: &Requests) {
+        let end = Instant::now() + ANSWER_PATIENCE;
+        while self.serving.load(Ordering::SeqCst) > 0 && Instant::now() < end {
+            if let Ok((_, answer)) = requests.recv_timeout(Duration::from_millis(5)) {
+                let _ = answer.send(Response::refused(503, "the agent is beginning anew, or ending: ask again"));
             }
         }
     }
@@ -152,21 +213,30 @@ impl Stranded<'_> {
         }
     }
 
-    fn known(&self) -> Result<Option<(Cluster, u64)>, AgentError> {
-        let Some(found) = self.coordinator.read(&self.keys.state())? else { return Ok(None) };
-        let unreadable =
-            |error: serde_json::Error| AgentError::Unreadable { place: self.keys.state(), problem: error.to_string() };
-        Ok(Some((serde_json::from_slice(&found.value).map_err(unreadable)?, found.version)))
+    /// Whether the coordinator knows all that the folder knows.
+    fn is_known(&mut self) -> Result<bool, AgentError> {
+        let version = |key: &str| Ok::<_, AgentError>(self.coordinator.read(key)?.map_or(0, |found| found.version));
+        let versions = Some((version(&self.keys.state())?, version(&self.keys.past())?));
+        if versions == self.looked_at {
+            return Ok(false);
+        }
+        let (standing, known) = copies::standing(&self.coordinator, &self.keys, &self.copy)?;
+        self.looked_at = versions;
+        if known.cluster.epoch > 0 && standing != Standing::Continues {
+            self.reason = reason(self.options, &self.copy, (standing, &known));
+        }
+        Ok(known.cluster.epoch > 0 && standing == Standing::Continues)
     }
 
-    fn known_epoch(&self) -> Result<u64, AgentError> {
-        Ok(self.known()?.map_or(0, |(cluster, _)| cluster.epoch))
-    }
-
-    fn answer(&mut self, request: &Request, clock: Clock) -> Response {
+    fn answer(&mut self, request: &Request, requests: &Requests, clock: Clock) -> Response {
         let done = match request.path.as_str() {
             VIEW => Ok(self.view(clock)),
-            RESCUE if request.method == "POST" => self.rescue(&request.body, clock),
+            WAITS => Ok(json!({ "waits": true })),
+            RESCUE if request.method == "POST" => self.rescue(&request.body, requests, clock),
+            DOWN if request.method == "POST" => {
+                self.is_ending = true;
+                return ending();
+            }
             _ => return Response::refused(503, &self.reason),
         };
         done.map_or_else(|error| Response::refused(409, error), Response::good)
@@ -219,7 +289,12 @@ impl Stranded<'_> {
     }
 
     /// Hosts that are there, this one first.
-    fn all(&mut self, kept: Option<&RecordCopy>, clock: Clock) -> Result<Vec<HostFound>, AgentError> {
+    fn all(
+        &mut self,
+        kept: Option<&RecordCopy>,
+        requests: &Requests,
+        clock: Clock,
+    ) -> Result<Vec<HostFound>, AgentError> {
         let (_, agents) = self.coordinator.list(&self.keys.agents_all())?;
         let own = self.options.host_name().to_owned();
         let prefix = self.keys.agents_all();
@@ -231,27 +306,51 @@ impl Stranded<'_> {
             })
             .filter(|(host, _)| *host != own)
             .collect();
+        // NOTE: before any store is started: an agent that runs would give it orders.
+        for (host, agent) in &others {
+            let asked = ("GET", WAITS);
+            let Ok((status, said)) = http::passed_on(&agent.api, &self.token, asked, &Value::Null, WAITS_PATIENCE)
+            else {
+                continue;
+            };
+            if status != 200 {
+                return Err(runs_already(host, status, &said));
+            }
+        }
         // All start their stores at the same time.
-        let asked: Vec<(String, Result<Value, AgentError>)> = thread::scope(|scope| {
+        let token = self.token.clone();
+        let asked: Vec<(String, Answered)> = thread::scope(|scope| {
             let asks: Vec<_> = others
                 .iter()
                 .map(|(host, agent)| {
-                    let ask = || http::ask_at(&agent.api, &self.token, ("GET", VIEW), &Value::Null, VIEW_PATIENCE);
+                    let ask = || http::passed_on(&agent.api, &token, ("GET", VIEW), &Value::Null, VIEW_PATIENCE);
                     (host.clone(), scope.spawn(ask))
                 })
                 .collect();
+            // A rescue on one of them asks this one at the same time.
+            while asks.iter().any(|(_, ask)| !ask.is_finished()) {
+                if let Ok((request, answer)) = requests.recv_timeout(STEP) {
+                    let said = match request.path.as_str() {
+                        VIEW => Response::good(self.view(clock)),
+                        WAITS => Response::good(json!({ "waits": true })),
+                        _ => {
+                            Response::refused(503, "a rescue asks hosts at this moment: try again when it has its plan")
+                        }
+                    };
+                    let _ = answer.send(said);
+                }
+            }
             let gone = || Err(AgentError::Other("it was not asked".into()));
             asks.into_iter().map(|(host, ask)| (host, ask.join().unwrap_or_else(|_| gone()))).collect()
         });
         let mut found = vec![self.found(kept, clock)];
         let mut quiet_ms = self.since.elapsed().as_millis() as u64;
         for (host, answer) in asked {
-            let Ok(answer) = answer else { continue };
+            // One that does not answer is not here.
+            let Ok((status, answer)) = answer else { continue };
             let view = answer.get("host").cloned().unwrap_or_default();
             let Ok(view) = serde_json::from_value::<HostFound>(view) else {
-                return Err(AgentError::Other(format!(
-                    "the agent of host {host} runs on this coordinator, and is not waiting for a rescue: `tidegate cluster down` there first"
-                )));
+                return Err(runs_already(&host, status, &answer));
             };
             quiet_ms = quiet_ms.min(answer.get("quiet_ms").and_then(Value::as_u64).unwrap_or(0));
             found.push(view);
@@ -263,11 +362,16 @@ impl Stranded<'_> {
         Ok(found)
     }
 
-    fn rescue(&mut self, body: &Value, clock: Clock) -> Result<Value, AgentError> {
+    fn rescue(&mut self, body: &Value, requests: &Requests, clock: Clock) -> Result<Value, AgentError> {
         let kept = body.get("record").and_then(Value::as_str);
         let kept = kept.map(|kept| crate::copies::parsed(kept, "--record")).transpose()?;
-        let found = self.all(kept.as_ref(), clock)?;
-        let rescue = rescue::rescue(&found, kept.as_ref()).map_err(|error| AgentError::Other(error.to_string()))?;
+        let found = self.all(kept.as_ref(), requests, clock)?;
+        let (standing, known) = copies::standing(&self.coordinator, &self.keys, &self.copy)?;
+        if known.cluster.epoch > 0 && standing == Standing::Continues {
+            return Err(AgentError::Other("somebody else has rescued the cluster meanwhile".into()));
+        }
+        let rescue = rescue::rescue(&found, kept.as_ref(), Some(&known));
+        let rescue = rescue.map_err(|error| AgentError::Other(error.to_string()))?;
         let words = rescue.words();
         let mut shown = serde_json::to_value(&rescue).unwrap_or_default();
         if let Some(fields) = shown.as_object_mut() {
@@ -294,29 +398,44 @@ impl Stranded<'_> {
     }
 
     fn write(&self, rescue: &Rescue) -> Result<(), AgentError> {
-        let known = self.known()?;
-        let (seen, before) = known.map_or((0, 0), |(cluster, version)| (version, cluster.epoch));
-        if before >= rescue.cluster.epoch {
+        let version = |key: &str| Ok::<_, AgentError>(self.coordinator.read(key)?.map_or(0, |found| found.version));
+        let (state, past, led) =
+            (version(&self.keys.state())?, version(&self.keys.past())?, version(&self.keys.leader())?);
+        let (standing, known) = copies::standing(&self.coordinator, &self.keys, &self.copy)?;
+        if known.cluster.epoch > 0 && standing == Standing::Continues {
             return Err(AgentError::Other("somebody else has rescued the cluster meanwhile".into()));
         }
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let lost = |(host, address): &(String, String)| format!("{host} ({address})");
         let without: Vec<String> = rescue.missing.iter().map(lost).collect();
+        let branches = rescue.branches.iter().map(rescue::Branch::name);
+        let without: Vec<String> = without.into_iter().chain(branches).collect();
         let without = if without.is_empty() { String::new() } else { format!(", without {}", without.join(", ")) };
         let what = format!("the cluster is made anew of what folders know (epoch {}){without}", rescue.epoch);
         let cluster = rescue.cluster.clone();
-        let change = Change { epoch: cluster.epoch, at, by: "rescue".into(), what, cluster };
+        let mark = records::mark()?;
+        let history = rescue.history(&mark);
+        let change = Change { epoch: cluster.epoch, at, by: "rescue".into(), what, mark, cluster };
         let leader = Leader { host: self.options.host_name().to_owned(), term: rescue.term, api: String::new() };
-        let led = self.coordinator.read(&self.keys.leader())?.map_or(0, |led| led.version);
         let transaction = Transaction::new()
-            .if_version(self.keys.state(), seen)
+            .if_version(self.keys.state(), state)
+            .if_version(self.keys.past(), past)
             .if_version(self.keys.leader(), led)
             .put(self.keys.state(), bytes(&change.cluster))
+            .put(self.keys.past(), bytes(&history))
             .put(self.keys.change(change.epoch), bytes(&change))
             .put(self.keys.leader(), bytes(&leader));
         self.coordinator.commit(transaction)?;
         Ok(())
     }
+}
+
+fn runs_already(host: &str, status: u16, answer: &Value) -> AgentError {
+    let said = answer.get("error").and_then(Value::as_str).unwrap_or_default();
+    AgentError::Other(format!(
+        "the agent of host {host} runs on this coordinator, and is not waiting for a rescue (it answers {status}: {said}): `tidegate cluster \
+         down` there first"
+    ))
 }
 
 fn bytes(value: &impl serde::Serialize) -> Vec<u8> {

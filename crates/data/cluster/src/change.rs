@@ -3,7 +3,6 @@
 use crate::{
     model::{Address, Cluster, Group, GroupId, Proxy, Server, ServerKind},
     policy::Policy,
-    settings::Scope,
     slots::{Move, NoRange, NoStep, SLOTS, SlotEvent, SlotRange, SlotState},
 };
 
@@ -212,7 +211,7 @@ impl Cluster {
         }
         let mut next = self.next();
         next.groups.remove(&id);
-        Ok(next.without_settings_of_gone())
+        Ok(next)
     }
 
     /// With one more replica in a group.
@@ -255,7 +254,7 @@ impl Cluster {
             group.servers.retain(|server| server.address != *address);
             group.ack = ack.unwrap_or(group.ack);
         }
-        Ok(next.without_settings_of_gone())
+        Ok(next)
     }
 
     /// The proxy at an address.
@@ -307,29 +306,6 @@ impl Cluster {
     #[must_use]
     pub fn with_policy(&self, policy: Policy) -> Self {
         Self { policy, ..self.next() }
-    }
-
-    /// With settings of stores: names with their values, none where a value is taken back.
-    #[must_use]
-    pub fn with_settings(&self, scope: &Scope, changes: &[(String, Option<String>)]) -> Self {
-        let mut next = self.next();
-        for (name, value) in changes {
-            next.settings.set(scope, name, value.clone(), next.epoch);
-        }
-        next
-    }
-
-    /// Without what was kept of groups and servers that are not there any more.
-    #[must_use]
-    pub fn without_settings_of_gone(mut self) -> Self {
-        let mut settings = std::mem::take(&mut self.settings);
-        settings.retain(|scope| match scope {
-            Scope::Cluster => true,
-            Scope::Group(group) => self.groups.contains_key(group),
-            Scope::Server(id) => self.servers().any(|(_, server)| server.id == *id),
-        });
-        self.settings = settings;
-        self
     }
 
     fn member(&self, id: GroupId, address: &Address) -> Result<(), Refusal> {

@@ -14,6 +14,8 @@
 //! | [`voter`] | a host's vote for masters |
 //! | [`hosts`] | machines that come, go and get other addresses |
 //! | [`leading`] | who of the agents leads the others |
+//! | [`history`] | the changes behind a record: whether one goes on from another one |
+//! | [`record`] | a copy of the coordinator's record, and how the coordinator's own stands to it |
 //! | [`rescue`] | what is made of what hosts know when the coordinator is gone |
 //! | [`controller`] | what an agent decides: whether it leads, and what is done about all groups |
 //! | [`keeper`] | who of a group serves: leases, replicas in sync, failover, handing over |
@@ -21,12 +23,12 @@
 //! | [`moving`] | what is seen of such a range, and what is to be done |
 //! | [`pauses`] | what tells pauses of commands from each other |
 //! | [`pace`] | how fast slots move |
-//! | [`settings`] | settings of stores that the cluster keeps |
 
 pub mod ballot;
 pub mod change;
 pub mod controller;
 pub mod fence;
+pub mod history;
 pub mod hosts;
 pub mod keeper;
 pub mod leading;
@@ -38,8 +40,8 @@ pub mod pace;
 pub mod pauses;
 pub mod plan;
 pub mod policy;
+pub mod record;
 pub mod rescue;
-pub mod settings;
 pub mod slots;
 pub mod undo;
 pub mod voter;

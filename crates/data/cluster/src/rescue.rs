@@ -6,38 +6,25 @@
 //!
 //! What is made begins much later than anything that the lost coordinator can have written: servers and agents that come back with what
 //! it said know less, and are told better.
+//!
+//! Records may have different histories ([`crate::history`]): hosts that were rescued without the others, or that began by a coordinator
+//! of before. Then the branch counts that most hosts are on, and nothing is said to be safe.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    history::{ChangeNumber, History, Rescued},
     hosts::NewAddresses,
     model::{Address, Cluster, Epoch, Group, GroupId, InSync, Server},
+    record::{self, RecordCopy, Standing},
 };
 
 /// So many epochs later a rescued cluster begins.
 const EPOCHS_LATER: Epoch = 1_000_000;
 /// The same for terms of leaders.
 const TERMS_LATER: u64 = 1_000_000;
-
-/// What a folder has of the coordinator's record.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecordCopy {
-    /// When it was written: seconds since 1970.
-    pub at: u64,
-    /// The cluster.
-    pub cluster: Cluster,
-    /// Who of groups is in sync.
-    #[serde(default)]
-    pub in_sync: BTreeMap<GroupId, InSync>,
-    /// Since when that is so: seconds since 1970.
-    #[serde(default)]
-    pub in_sync_since: BTreeMap<GroupId, u64>,
-    /// The term of the last leader.
-    #[serde(default)]
-    pub term: u64,
-}
 
 /// A host that is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +90,21 @@ pub struct GroupRescue {
     pub loss: Loss,
 }
 
+/// A record that has another history than the one that counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Branch {
+    /// The hosts that have it.
+    pub hosts: Vec<String>,
+    /// When it was written: seconds since 1970.
+    pub at: u64,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// Its last change.
+    pub number: ChangeNumber,
+    /// The last change that it has in common with the record that counts.
+    pub after: ChangeNumber,
+}
+
 /// What is made of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rescue {
@@ -114,6 +116,12 @@ pub struct Rescue {
     pub at: u64,
     /// The epoch of that.
     pub epoch: Epoch,
+    /// The last change of that.
+    pub number: ChangeNumber,
+    /// The hosts that have it, or one of before it.
+    pub hosts: Vec<String>,
+    /// Records with other histories.
+    pub branches: Vec<Branch>,
     /// The groups.
     pub groups: Vec<GroupRescue>,
     /// Hosts that had votes and are not there, with their addresses.
@@ -122,6 +130,12 @@ pub struct Rescue {
     pub voters: usize,
     /// Most hosts that had votes are there.
     pub has_majority: bool,
+    /// What the record is to remember of all that.
+    #[serde(skip)]
+    rescued: Rescued,
+    /// The changes before it.
+    #[serde(skip)]
+    before: History,
 }
 
 /// Why nothing is made.
@@ -141,10 +155,17 @@ impl Rescue {
     /// The words that a person types who wants this.
     #[must_use]
     pub fn words(&self) -> String {
-        if self.has_majority {
-            return "rescue".to_owned();
-        }
-        format!("rescue without {} of {} hosts", self.missing.len(), self.voters)
+        let hosts = format!(" without {} of {} hosts", self.missing.len(), self.voters);
+        let hosts = if self.has_majority { "" } else { &hosts };
+        let given_up: Vec<String> = self.branches.iter().map(Branch::name).collect();
+        let branches = if given_up.is_empty() { String::new() } else { format!(" without {}", given_up.join(" and ")) };
+        format!("rescue{hosts}{branches}")
+    }
+
+    /// The changes behind what is made. `mark`: see [`History::next`].
+    #[must_use]
+    pub fn history(&self, mark: &str) -> History {
+        self.before.rescued(mark, self.rescued.clone())
     }
 
     /// What of it a person agrees to: who becomes master, what is lost by that, who is not there. Another one is to be looked at first.
@@ -152,24 +173,96 @@ impl Rescue {
     pub fn gist(&self) -> String {
         let group = |group: &GroupRescue| format!("{}={} {:?}", group.id, group.master, group.loss);
         let groups: Vec<String> = self.groups.iter().map(group).collect();
-        format!("epoch {}; {}; without {:?}", self.epoch, groups.join("; "), self.missing)
+        let change = format!("epoch {} change {}", self.epoch, self.number);
+        format!("{change}; {}; without {:?} {:?}", groups.join("; "), self.missing, self.branches)
     }
 }
 
-/// Makes a cluster of what hosts know, and of a record that was kept elsewhere.
+impl Branch {
+    /// What it is called.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("the branch of {}", self.hosts.join(", "))
+    }
+}
+
+/// A record, and who has it.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    of: &'a str,
+    copy: &'a RecordCopy,
+    is_of_host: bool,
+}
+
+impl Known<'_> {
+    /// Whether another record has all that this one has.
+    fn is_part_of(&self, other: &Self) -> bool {
+        // Who was not there when few hosts were rescued may have served on, whatever the record says.
+        let is_unseen = |rescue: &Rescued| {
+            !rescue.has_majority && !rescue.hosts.iter().any(|host| host == self.of) && self.is_of_host
+        };
+        let known = |rescue: &&Rescued| !self.copy.history.rescues.iter().any(|known| known.head == rescue.head);
+        let has_joined = other.copy.cluster.hosts.iter().any(|host| host == self.of);
+        record::standing(self.copy, other.copy) == Standing::Continues
+            && (has_joined || !other.copy.history.rescues.iter().filter(known).any(is_unseen))
+    }
+}
+
+/// Records that no other one goes on from, each with those who have it or what it goes on from; the one that counts first.
+fn tips<'a>(known: &[Known<'a>]) -> Vec<(Known<'a>, Vec<Known<'a>>)> {
+    let is_over = |(place, one): &(usize, &Known)| {
+        let others = known.iter().enumerate().filter(|(other, _)| other != place);
+        others.into_iter().any(|(at, other)| one.is_part_of(other) && (at < *place || !other.is_part_of(one)))
+    };
+    let last = known.iter().enumerate().filter(|one| !is_over(one)).map(|(_, one)| *one);
+    let last: Vec<Known> = last.collect();
+    let on = |tip: &Known<'a>| {
+        let is_on_it = |one: &&Known| {
+            let mut parts = last.iter().filter(|tip| one.is_part_of(tip));
+            parts.next().is_some_and(|first| std::ptr::eq(first.copy, tip.copy) && parts.next().is_none())
+        };
+        known.iter().filter(is_on_it).copied().collect::<Vec<_>>()
+    };
+    let mut tips: Vec<(Known, Vec<Known>)> = last.iter().map(|tip| (*tip, on(tip))).collect();
+    tips.sort_by_key(|(tip, on)| {
+        let hosts = on.iter().filter(|one| one.is_of_host).count();
+        std::cmp::Reverse((hosts, unsettled(tip.copy).is_empty(), tip.copy.history.number, tip.copy.cluster.epoch))
+    });
+    tips
+}
+
+/// Hosts that a rescue of few hosts went without, and that have not been members since.
+fn unsettled(copy: &RecordCopy) -> Vec<String> {
+    let Some(rescue) = copy.history.rescues.iter().rev().find(|rescue| !rescue.has_majority) else { return Vec::new() };
+    let now = copy.cluster.voters();
+    let is_away = |host: &&String| !now.contains(&host.as_str()) && !rescue.hosts.contains(host);
+    rescue.voters.iter().filter(is_away).cloned().collect()
+}
+
+/// Makes a cluster of what hosts know, of a record that was kept elsewhere, and of what the coordinator has, which they do not go on by.
 ///
 /// # Errors
 ///
 /// Nobody knows anything, or they know different clusters.
-pub fn rescue(found: &[HostFound], kept: Option<&RecordCopy>) -> Result<Rescue, NoRescue> {
+pub fn rescue(
+    found: &[HostFound],
+    kept: Option<&RecordCopy>,
+    coordinator: Option<&RecordCopy>,
+) -> Result<Rescue, NoRescue> {
     let copies = found.iter().filter_map(|host| Some((host.host.as_str(), host.copy.as_ref()?)));
-    let copies: Vec<(&str, &RecordCopy)> = copies.chain(kept.map(|kept| ("the kept record", kept))).collect();
-    let (of, latest) = *copies.iter().max_by_key(|(_, copy)| copy.cluster.epoch).ok_or(NoRescue::NoCopy)?;
-    let base = &with_latest_in_sync(latest, &copies);
+    let copies = copies.map(|(of, copy)| Known { of, copy, is_of_host: true });
+    let other = |of, copy| Known { of, copy, is_of_host: false };
+    let kept_one = kept.map(|kept| other("the kept record", kept));
+    let of_coordinator = coordinator.map(|copy| other("the coordinator", copy));
+    let copies: Vec<Known> =
+        copies.chain(kept_one).chain(of_coordinator).filter(|one| one.copy.cluster.epoch > 0).collect();
+    let tips = tips(&copies);
+    let (latest, on) = tips.first().ok_or(NoRescue::NoCopy)?;
+    let base = &with_latest_in_sync(latest.copy, on);
     let names = |cluster: &Cluster| cluster.servers().map(|(_, server)| server.id.clone()).collect::<BTreeSet<_>>();
     let known = names(&base.cluster);
-    if let Some((other, _)) = copies.iter().find(|(_, copy)| names(&copy.cluster).is_disjoint(&known)) {
-        return Err(NoRescue::Different(of.to_owned(), (*other).to_owned()));
+    if let Some(other) = copies.iter().find(|one| names(&one.copy.cluster).is_disjoint(&known)) {
+        return Err(NoRescue::Different(latest.of.to_owned(), other.of.to_owned()));
     }
     let is_here = |host: &str| found.iter().any(|found| found.host == host);
     let before = &base.cluster;
@@ -180,10 +273,14 @@ pub fn rescue(found: &[HostFound], kept: Option<&RecordCopy>) -> Result<Rescue, 
         .map(|host| ((*host).to_owned(), before.address_of(host).unwrap_or_default().to_owned()))
         .collect();
     let has_majority = voters.len() - missing.len() >= before.majority();
+    let names = |on: &[Known]| on.iter().map(|one| one.of.to_owned()).collect::<Vec<_>>();
+    let branches: Vec<Branch> = tips.iter().skip(1).map(|(tip, on)| branch(latest.copy, tip.copy, names(on))).collect();
     let mut cluster = readdressed(before, found);
-    cluster.epoch = before.epoch + EPOCHS_LATER;
+    // NOTE: later than all of them: servers that know another branch are told better, too.
+    cluster.epoch = copies.iter().map(|one| one.copy.cluster.epoch).max().unwrap_or(0) + EPOCHS_LATER;
     cluster.hosts.retain(|host| is_here(host));
-    let all_found = Found { found, has_majority, has_kept: kept.is_some_and(|kept| kept == latest) };
+    let doubts = doubts(base, (&missing, has_majority), &branches, kept.is_some_and(|kept| kept == latest.copy));
+    let all_found = Found { found, doubts: doubts.join("; ") };
     let groups: Vec<GroupRescue> = before
         .groups
         .iter()
@@ -198,15 +295,68 @@ pub fn rescue(found: &[HostFound], kept: Option<&RecordCopy>) -> Result<Rescue, 
             group.config_epoch = cluster.epoch;
         }
     }
-    let term = copies.iter().map(|(_, copy)| copy.term).max().unwrap_or(0) + TERMS_LATER;
-    let (at, epoch, voters) = (base.at, before.epoch, voters.len());
-    Ok(Rescue { cluster, term, at, epoch, groups, missing, voters, has_majority })
+    let rescued = Rescued {
+        seen: copies.iter().filter(|one| one.is_of_host).map(|one| one.copy.history.head()).collect(),
+        hosts: found.iter().map(|host| host.host.clone()).collect(),
+        voters: voters.iter().map(|host| (*host).to_owned()).collect(),
+        has_majority,
+        in_sync: base.in_sync.clone(),
+        ..Rescued::default()
+    };
+    Ok(Rescue {
+        cluster,
+        term: copies.iter().map(|one| one.copy.term).max().unwrap_or(0) + TERMS_LATER,
+        at: base.at,
+        epoch: before.epoch,
+        number: base.history.number,
+        hosts: names(on),
+        branches,
+        groups,
+        missing,
+        voters: voters.len(),
+        has_majority,
+        rescued,
+        before: latest.copy.history.clone(),
+    })
+}
+
+fn branch(latest: &RecordCopy, copy: &RecordCopy, hosts: Vec<String>) -> Branch {
+    let (epoch, number) = (copy.cluster.epoch, copy.history.number);
+    Branch { hosts, at: copy.at, epoch, number, after: copy.history.agreed_up_to(&latest.history) }
+}
+
+/// Why what was acknowledged may not be in what a record says.
+fn doubts(
+    base: &RecordCopy,
+    (missing, has_majority): (&[(String, String)], bool),
+    branches: &[Branch],
+    is_kept: bool,
+) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if !has_majority && !missing.is_empty() {
+        doubts.push("hosts that are not here may know a later master, or serve on".to_owned());
+    } else if is_kept {
+        doubts.push("the record was kept elsewhere: there may have been another master since".to_owned());
+    }
+    let away = unsettled(base);
+    if !away.is_empty() {
+        doubts.push(format!("the record came of a rescue without {}, which may have served on", away.join(", ")));
+    }
+    for branch in branches {
+        doubts.push(format!(
+            "{} has another history since change {} (epoch {} now): what was acknowledged there alone is set aside",
+            branch.hosts.join(", "),
+            branch.after,
+            branch.epoch
+        ));
+    }
+    doubts
 }
 
 /// A record with the latest that anybody knows of who is in sync: that changes within an epoch.
-fn with_latest_in_sync(record: &RecordCopy, copies: &[(&str, &RecordCopy)]) -> RecordCopy {
+fn with_latest_in_sync(record: &RecordCopy, known: &[Known]) -> RecordCopy {
     let mut record = record.clone();
-    for (_, copy) in copies {
+    for Known { copy, .. } in known {
         for (id, in_sync) in &copy.in_sync {
             let rank = |in_sync: &InSync| (in_sync.config_epoch, in_sync.serial);
             if record.in_sync.get(id).is_none_or(|known| rank(known) < rank(in_sync)) {
@@ -232,9 +382,8 @@ fn readdressed(cluster: &Cluster, found: &[HostFound]) -> Cluster {
 
 struct Found<'a> {
     found: &'a [HostFound],
-    has_majority: bool,
-    /// The record is one that was kept elsewhere: hosts may have known a later one.
-    has_kept: bool,
+    /// Why anything may be lost; empty: nothing speaks for that.
+    doubts: String,
 }
 
 impl Found<'_> {
@@ -260,25 +409,42 @@ impl Found<'_> {
         GroupRescue { id, servers, master, in_sync_since: base.in_sync_since.get(&id).copied(), loss }
     }
 
+    /// A loss for a reason, and for all that speaks against the record.
+    fn loss(&self, why: &str) -> Loss {
+        match [why, &self.doubts].iter().filter(|why| !why.is_empty()).copied().collect::<Vec<_>>().join("; ") {
+            none if none.is_empty() => Loss::Nothing,
+            why => Loss::Some(why),
+        }
+    }
+
     fn choose(&self, before: &Group, after: &Group, in_sync: &InSync, servers: &[ServerRescue]) -> (Address, Loss) {
-        let is_unsure = |text: &str| match (self.has_majority, self.has_kept) {
-            (false, _) => Some(format!("{text}hosts that are not here may know a later master, or serve on")),
-            (_, true) => Some(format!("{text}the record was kept elsewhere: there may have been another master since")),
-            _ => None,
-        };
         let offset = |server: &&ServerRescue| server.found.map_or(0, |found| found.offset);
+        if !before.kind().is_store() {
+            return (after.master.clone(), self.loss(""));
+        }
+        let with = |best: &ServerRescue| {
+            let longer = servers.iter().filter(|server| offset(server) > offset(&best)).max_by_key(offset);
+            let why = longer.map_or(String::new(), |longer| {
+                format!(
+                    "the log of {} goes on to {}: by the record that was not acknowledged",
+                    longer.address,
+                    offset(&longer)
+                )
+            });
+            (best.address.clone(), self.loss(&why))
+        };
         // One that has less than a replica in sync has lost what it had on its disk.
         let most = servers.iter().filter(|server| server.was_in_sync).map(|server| offset(&server)).max().unwrap_or(0);
         let stays = |server: &&ServerRescue| server.was_master && server.found.is_some() && offset(server) >= most;
-        if servers.iter().any(|server| stays(&server)) || !before.kind().is_store() {
-            return (after.master.clone(), is_unsure("").map_or(Loss::Nothing, Loss::Some));
+        if let Some(master) = servers.iter().find(stays) {
+            return with(master);
         }
         let here = |server: &&ServerRescue| server.found.is_some();
         let members: Vec<&ServerRescue> = servers.iter().filter(here).filter(|server| server.was_in_sync).collect();
         let needed = in_sync.needed(before);
         let is_complete = needed > 0 && members.len() + needed > in_sync.members.len();
         if let Some(best) = members.iter().copied().max_by_key(offset).filter(|_| is_complete) {
-            return (best.address.clone(), is_unsure("").map_or(Loss::Nothing, Loss::Some));
+            return with(best);
         }
         let Some(best) = servers.iter().filter(here).max_by_key(offset) else {
             return (after.master.clone(), Loss::All);
@@ -290,127 +456,9 @@ impl Found<'_> {
             (_, false) => "it was not in sync with its master: what was written since it was is gone",
             _ => "replicas that may have had more are not here",
         };
-        (best.address.clone(), Loss::Some(is_unsure(&format!("{why}; ")).unwrap_or_else(|| why.to_owned())))
+        (best.address.clone(), self.loss(why))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::change::tests::two_groups;
-
-    /// Groups 1 (on a and b) and 2 (on b and c); the masters first.
-    fn copy() -> RecordCopy {
-        let mut cluster = two_groups();
-        cluster.epoch = 7;
-        cluster.hosts = ["a", "b", "c"].map(str::to_owned).into();
-        let places = ["a", "b", "b", "c"];
-        for group in cluster.groups.values_mut() {
-            for server in &mut group.servers {
-                server.host = places[usize::from(server.address.port()) - 1].to_owned();
-                server.address = Address::new(server.host.clone(), server.address.port());
-            }
-            group.master = group.servers[0].address.clone();
-        }
-        let members = |id: GroupId| vec![cluster.groups[&id].servers[1].address.clone()];
-        let in_sync = |id| InSync { config_epoch: 1, members: members(id), ack: Some(1), serial: 3 };
-        let in_sync = BTreeMap::from([(1, in_sync(1)), (2, in_sync(2))]);
-        RecordCopy { at: 100, in_sync, in_sync_since: BTreeMap::from([(1, 90)]), term: 4, cluster }
-    }
-
-    fn host(name: &str, copy: Option<RecordCopy>, servers: &[(&str, u64)]) -> HostFound {
-        let servers = servers.iter().map(|(id, offset)| ((*id).to_owned(), ServerFound { offset: *offset, keys: 1 }));
-        HostFound { host: name.to_owned(), address: name.to_owned(), copy, servers: servers.collect() }
-    }
-
-    fn shown(rescue: &Rescue) -> Vec<String> {
-        let group = |group: &GroupRescue| format!("{} {:?}", group.master, group.loss);
-        rescue.groups.iter().map(group).collect()
-    }
-
-    #[test]
-    fn a_replica_in_sync_takes_the_place_of_a_master_that_is_gone() {
-        let found = [host("b", Some(copy()), &[("n2", 50), ("n3", 70)]), host("c", Some(copy()), &[("n4", 70)])];
-        let rescue = rescue(&found, None).unwrap();
-        assert_eq!(shown(&rescue), ["b:2 Nothing", "b:3 Nothing"]);
-        assert_eq!((rescue.words().as_str(), rescue.missing.len(), rescue.voters), ("rescue", 1, 3));
-        let cluster = &rescue.cluster;
-        assert_eq!((cluster.epoch, rescue.term, cluster.hosts.len()), (1_000_007, 1_000_004, 2));
-        assert!(cluster.groups.values().all(|group| group.config_epoch == cluster.epoch && group.servers.len() == 2));
-    }
-
-    #[test]
-    fn who_was_in_sync_last_counts_whoever_knows_it() {
-        // Replica b:2 was found out of sync within the epoch: what was acknowledged since is nowhere but on the master, which is gone.
-        let mut alone = copy();
-        alone.in_sync.insert(1, InSync { config_epoch: 1, members: Vec::new(), ack: Some(0), serial: 4 });
-        for records in [[alone.clone(), copy()], [copy(), alone]] {
-            let [b, c] = records;
-            let found = [host("b", Some(b), &[("n2", 50), ("n3", 70)]), host("c", Some(c), &[("n4", 70)])];
-            let rescue = rescue(&found, None).unwrap();
-            assert!(matches!(rescue.groups[0].loss, Loss::Some(_)), "{:?}", rescue.groups[0]);
-            assert_eq!(rescue.groups[1].loss, Loss::Nothing);
-        }
-    }
-
-    #[test]
-    fn the_latest_record_counts_and_addresses_are_those_of_now() {
-        let mut later = copy();
-        later.cluster = later.cluster.with_master(1, &Address::new("b", 2)).unwrap();
-        let mut found = [
-            host("a", Some(copy()), &[("n1", 90)]),
-            host("b", Some(later), &[("n2", 50), ("n3", 70)]),
-            host("c", None, &[("n4", 70)]),
-        ];
-        found[1].address = "y".into();
-        let rescue = rescue(&found, None).unwrap();
-        assert_eq!(
-            shown(&rescue),
-            ["y:2 Nothing", "y:3 Nothing"],
-            "the former master has more, and nobody may have it"
-        );
-        assert_eq!(rescue.cluster.address_of("b"), Some("y"));
-    }
-
-    #[test]
-    fn what_may_be_lost_is_said() {
-        // Fewer than most of the hosts.
-        let alone = [host("b", Some(copy()), &[("n2", 50), ("n3", 70)])];
-        let found = rescue(&alone, None).unwrap();
-        assert_eq!(found.words(), "rescue without 2 of 3 hosts");
-        assert!(found.groups.iter().all(|group| matches!(group.loss, Loss::Some(_))));
-        // Not in sync; without acknowledgements; nobody is there.
-        let mut copy = copy();
-        let disk = [
-            host("a", Some(copy.clone()), &[("n1", 9)]),
-            host("b", Some(copy.clone()), &[("n2", 50), ("n3", 70)]),
-            host("c", Some(copy.clone()), &[]),
-        ];
-        assert_eq!(shown(&rescue(&disk, None).unwrap())[0], "b:2 Nothing", "its disk has lost what its replica has");
-        copy.in_sync.get_mut(&1).unwrap().members.clear();
-        let two = |copy: &RecordCopy| {
-            let found = [host("b", Some(copy.clone()), &[("n2", 50)]), host("c", Some(copy.clone()), &[])];
-            shown(&rescue(&found, None).unwrap())
-        };
-        let shown = two(&copy);
-        assert!(shown[0].contains("not in sync") && shown[1] == "b:3 All", "{shown:?}");
-        copy.in_sync.get_mut(&1).unwrap().members = vec![Address::new("b", 2)];
-        copy.in_sync.get_mut(&1).unwrap().ack = Some(0);
-        assert!(two(&copy)[0].contains("without a replica"));
-    }
-
-    #[test]
-    fn nothing_is_made_of_nothing_or_of_two_clusters() {
-        assert_eq!(rescue(&[host("b", None, &[])], None), Err(NoRescue::NoCopy));
-        let mut other = copy();
-        other.cluster.groups.values_mut().for_each(|group| {
-            group.servers.iter_mut().for_each(|server| server.id = format!("x{}", server.id));
-        });
-        let found = [host("b", Some(copy()), &[]), host("c", Some(other), &[])];
-        assert!(matches!(rescue(&found, None), Err(NoRescue::Different(..))));
-        // A record that was kept elsewhere will do, and says less.
-        let kept = rescue(&[host("a", None, &[("n1", 1)])], Some(&copy())).unwrap();
-        assert_eq!(kept.groups[0].master, Address::new("a", 1));
-        assert!(matches!(kept.groups[0].loss, Loss::Some(_)));
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `/tidegate/NAME/state` | the cluster as it is: epoch, groups, slots, proxies |
 //! | `/tidegate/NAME/history/EPOCH` | the change that made an epoch: who, when, what, and the cluster after it; 20 digits, so names sort by number |
+//! | `/tidegate/NAME/past` | how many changes of the record there were, with marks by which each is told from others; rescues among them |
 //! | `/tidegate/NAME/in-sync/GROUP` | which replicas have all that was acknowledged; 10 digits |
 //! | `/tidegate/NAME/pending` | what waits for a person, and what was said to it |
 //! | `/tidegate/NAME/moves` | slots that are to move and have not yet |
@@ -12,8 +13,8 @@
 //! | `/tidegate/NAME/leader` | which agent leads, and its term |
 //! | `/tidegate/NAME/token` | the token by which agents and people change the cluster |
 //!
-//! A change of the cluster writes `state` and its line of `history` in one transaction, if `leader` and all of `voters` are what whoever
-//! leads has seen.
+//! A change of the cluster writes `state`, its line of `history` and `past` in one transaction, if `leader` and all of `voters` are what
+//! whoever leads has seen. Who is in sync and who leads are written with `past`, too.
 
 /// The names of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,12 @@ impl Keys {
     #[must_use]
     pub fn state(&self) -> String {
         format!("{}/state", self.root)
+    }
+
+    /// The changes behind all that.
+    #[must_use]
+    pub fn past(&self) -> String {
+        format!("{}/past", self.root)
     }
 
     /// What all changes begin with.

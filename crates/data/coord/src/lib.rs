@@ -94,6 +94,11 @@ pub enum CoordError {
 
 /// A place where what must be agreed on is kept. Names are paths: `/tidegate/...`.
 pub trait Coordinator: Send + Sync {
+    /// Which coordinator has answered last, where there may be another one at the same place; 0: that is not known.
+    fn identity(&self) -> u64 {
+        0
+    }
+
     /// A value, if there is one of the name.
     ///
     /// # Errors

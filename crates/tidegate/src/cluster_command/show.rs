@@ -183,6 +183,21 @@ pub fn rescue(plan: &Value) -> String {
     let style = Style::of_output();
     let mut out =
         format!("The latest record that is known is of {} (epoch {}).\n", date(plan, "at"), number(plan, "epoch"));
+    for branch in list(plan, "branches") {
+        let hosts = |of: &Value| list(of, "hosts").iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ");
+        out.push_str(&format!(
+            "{}: there are two histories of it since change {}. {} has the one that is taken (change {}). {} has another one, of {} (change {}, \
+             epoch {}): what was acknowledged there alone is set aside. To take that one, end `up` on the other hosts and rescue from there.\n",
+            style.paint(Colour::Bad, "DANGER"),
+            number(branch, "after"),
+            hosts(plan),
+            number(plan, "number"),
+            hosts(branch),
+            date(branch, "at"),
+            number(branch, "number"),
+            number(branch, "epoch"),
+        ));
+    }
     let missing = list(plan, "missing");
     let voters = plan.get("voters").and_then(Value::as_u64).unwrap_or(0);
     let pair = |host: &Value, place: usize| host.get(place).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -391,6 +406,23 @@ fn coordinator_problems(status: &Value) -> Vec<String> {
             text(coordinator, "problem")
         ));
     }
+    if text(coordinator, "state") == "other" {
+        found.push(format!(
+            "{} ({}). Commands go on, but no master is replaced and nothing can be changed. Bring the one of before back as it was last; if it is              gone for good, end all agents (`tidegate cluster down`), start them again and run `tidegate cluster rescue`",
+            text(coordinator, "problem"),
+            text(coordinator, "place")
+        ));
+    }
+    for agent in list(status, "agents") {
+        let problem = text(agent, "record_problem");
+        if !problem.is_empty() {
+            found.push(format!(
+                "host {} ({}) cannot write the record, and gives no vote to a master that was named since: {problem}. Make room on its disk",
+                text(agent, "host"),
+                text(agent, "address")
+            ));
+        }
+    }
     if status.get("has_leader").and_then(Value::as_bool) == Some(false) {
         found.push(
             "no agent leads: most hosts or the coordinator are away, and what is shown of servers is what this host knows".to_owned(),
@@ -458,11 +490,6 @@ pub fn problems(status: &Value) -> Vec<String> {
                 found.push(format!("group {id}: {address} is {}: {why}", text(server, "state")));
             } else if !server.get("in_sync").and_then(Value::as_bool).unwrap_or(false) {
                 found.push(format!("group {id}: {address} does not have all that its master has yet"));
-            }
-            if let Some(answer) = server.get("refused_setting").and_then(Value::as_str) {
-                found.push(format!(
-                    "group {id}: {address} does not take a setting that the cluster keeps (`tidegate cluster config get`): {answer}"
-                ));
             }
         }
     }

@@ -199,16 +199,26 @@ impl Hosts {
         self.start_etcd_of(host, &[0, 1, 2]);
     }
 
+    /// Where a host's etcd keeps what it has.
+    pub fn etcd_dir(&self, host: usize) -> PathBuf {
+        self.folder.join(format!("etcd{host}"))
+    }
+
     /// Etcds that know nothing, on some hosts.
     pub fn start_new_etcds(&self, members: &[usize]) {
         for host in members {
-            let _ = fs::remove_dir_all(self.folder.join(format!("etcd{host}")));
+            let _ = fs::remove_dir_all(self.etcd_dir(*host));
         }
         members.iter().for_each(|host| self.start_etcd_of(*host, members));
     }
 
     fn start_etcd_of(&self, host: usize, members: &[usize]) {
-        let (own, data) = (self.address(host), self.folder.join(format!("etcd{host}")));
+        let (own, data) = (self.address(host), self.etcd_dir(host));
+        // What one before it has left in the system goes a moment after it.
+        wait_within(PATIENCE, "the ports of etcd are free", || {
+            let is_free = |port| std::net::TcpListener::bind((own.as_str(), port)).is_ok();
+            self.on(host, || is_free(2379) && is_free(2380))
+        });
         let all: Vec<String> =
             members.iter().map(|host| format!("h{host}=http://{}:2380", self.address(*host))).collect();
         let words = format!(
@@ -408,7 +418,8 @@ impl Drop for Hosts {
     fn drop(&mut self) {
         if thread::panicking() {
             for host in 0..COUNT {
-                for path in [self.dir(host).join("logs/agent.log"), self.folder.join(format!("up{host}.out"))] {
+                let said = ["up", "etcd"].map(|name| self.folder.join(format!("{name}{host}.out")));
+                for path in [self.dir(host).join("logs/agent.log")].into_iter().chain(said) {
                     eprintln!("== {}\n{}", path.display(), fs::read_to_string(&path).unwrap_or_default());
                 }
             }

@@ -121,6 +121,10 @@ impl Conductor {
         match heard {
             Heard::Everything => self.read_again(),
             Heard::Changes(changes) => {
+                if let Err(error) = self.records.look_at(&changes) {
+                    self.note(&error.to_string());
+                    return;
+                }
                 for change in changes {
                     if let Err(error) = self.records.take_change(&change) {
                         self.note(&format!("{}: {error}", change.key));

@@ -10,7 +10,6 @@ mod moves;
 mod policy;
 mod reconcile;
 mod requests;
-mod settings;
 mod site;
 mod start;
 mod status;
@@ -35,6 +34,7 @@ use cluster::{Address, Epoch, ServerKind, ballot::Incarnation, controller::Contr
 
 use crate::{
     board::{Board, View},
+    claims::Claims,
     clock::Clock,
     connection::Login,
     copies::KeptCopy,
@@ -61,7 +61,7 @@ const LOOK_HURRIED: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub enum Event {
     /// A server's round is over.
-    Report(Box<Report>),
+    Report(Report),
     /// Somebody asks.
     Request(Request, Sender<Response>),
     /// A proxy has said which orders about Redis servers it has done, or does not answer.
@@ -111,8 +111,6 @@ pub struct Conductor {
     last_log: String,
     /// What servers do and take.
     pub figures: figures::Figures,
-    /// What stores were told of settings.
-    pub settings_told: settings::Told,
     /// What slots were found to have last, and when.
     measured: Option<(u64, crate::survey::Measured)>,
     /// Where REST and the page are.
@@ -125,6 +123,8 @@ pub struct Conductor {
     health: Option<Arc<Health>>,
     /// What the folder has of the record.
     copy: KeptCopy,
+    /// The addresses that no other agent steers.
+    claims: Claims,
     /// The folder knows this host's address.
     is_address_known: bool,
     /// It was told to end.
@@ -187,7 +187,7 @@ impl Conductor {
         let mut event = self.events.recv_timeout(patience).ok();
         while let Some(heard) = event {
             match heard {
-                Event::Report(report) => self.handle_report(*report),
+                Event::Report(report) => self.handle_report(report),
                 Event::Proxy(proxy, done) => {
                     let now = self.now();
                     self.controller.handle_proxy(&proxy, done, now);
@@ -235,11 +235,16 @@ impl Conductor {
     /// What follows from the record as it is, before programs are started: a proxy without a topology ends at once.
     fn follow_record(&mut self) {
         let shared = Arc::clone(&self.records.shared);
-        // NOTE: before the vote by it. A disk that fails does not keep masters from being replaced.
-        if let Err(error) = self.copy.keep(&self.records) {
-            self.note(&format!("the folder has no copy of the record: {error}"));
+        // NOTE: before the vote by it: what a master has served by is what most folders have.
+        let is_kept = self.copy.keep(&self.records);
+        let problem = self.copy.problem().map(str::to_owned);
+        if self.board.look().own.record_problem != problem {
+            if let Some(problem) = &problem {
+                self.note(&format!("the record is not written, and this host does not vote by it: {problem}"));
+            }
+            self.board.change(|board| board.own.record_problem = problem);
         }
-        if self.board.look().voter.cluster().epoch < shared.epoch {
+        if is_kept && self.board.look().voter.cluster().epoch < shared.epoch {
             self.board.change(|board| board.voter.learn(&shared));
         }
         self.tell_proxies();
@@ -279,9 +284,7 @@ impl Conductor {
         self.take_exit(address, run.as_deref(), now);
     }
 
-    fn handle_report(&mut self, mut report: Report) {
-        let mark = self.settings_mark(&report.server);
-        self.settings_told.take(&mut report, mark, self.clock.now());
+    fn handle_report(&mut self, report: Report) {
         let (now, server) = (self.now(), report.server);
         self.controller.handle_round(&server, report.observation.is_ok());
         for failure in report.failures {
@@ -330,13 +333,12 @@ impl Conductor {
         let servers: BTreeMap<Address, ServerKind> = servers.collect();
         self.links.retain(|address, _| servers.contains_key(address));
         self.figures.retain(|address| servers.contains_key(address));
-        self.settings_told.retain(|address| servers.contains_key(address));
         for (address, kind) in servers {
             if self.links.contains_key(&address) {
                 continue;
             }
             let sender = self.sender.clone();
-            let report = move |report| sender.send(Event::Report(Box::new(report))).is_ok();
+            let report = move |report| sender.send(Event::Report(report)).is_ok();
             let started = match kind {
                 ServerKind::Store => {
                     let login = Login { term: self.records.led_term(), ..self.login.clone() };

@@ -19,7 +19,6 @@ impl Conductor {
             return;
         }
         self.reconciled = Some(epoch);
-        self.remember_settings();
         self.remember_passwords();
         self.remember_address();
         let wanted = self.wanted();
@@ -56,6 +55,9 @@ impl Conductor {
     /// Writes the list of programs.
     pub(super) fn write_declared(&mut self) {
         let all: Vec<Declared> = self.processes.declared().cloned().collect();
+        if let Err(error) = self.claims.take(&self.options.folder, &all) {
+            self.note(&error.to_string());
+        }
         if let Err(error) = processes::declare(&self.options.folder, &all) {
             // The next start makes it again from what the cluster says.
             self.note(&format!("the list of programs cannot be written: {error}"));

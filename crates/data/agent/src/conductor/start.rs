@@ -3,28 +3,28 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File, OpenOptions},
-    net::SocketAddr,
     os::unix::process::CommandExt as _,
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::AtomicBool,
         mpsc::{self, Sender},
     },
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use cluster::{ballot::Incarnation, controller::Controller, voter::Voter};
-use coord::{Coordinator, keys::Keys};
+use cluster::{ballot::Incarnation, controller::Controller, record::Standing, voter::Voter};
+use coord::{Coordinator, Etcd, keys::Keys};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     flag,
 };
 
-use super::{Conductor, Event, fencing, figures, moves, requests, settings, site};
+use super::{Conductor, Event, fencing, figures, moves, requests, site};
 use crate::{
     backups::Archivist,
     board::{Board, View},
+    claims::Claims,
     clock::Clock,
     connection::Login,
     copies::{self, KeptCopy},
@@ -39,7 +39,6 @@ use crate::{
     peers::{Heard, Peers},
     processes::{self, Processes},
     records::{CLUSTER, Records, Registration, VoterRecord},
-    said,
     stranded::{self, Stranded},
     voting::{self, Voting},
     watching,
@@ -58,9 +57,14 @@ pub fn run(
 ) -> Result<(), AgentError> {
     let options = identity::with_known_address(options)?;
     options.check()?;
+    refuse_no_cluster(&options)?;
     let log = open_log(&options)?;
     let stops = stops()?;
-    let home = home::open(&options, || stops.load(Ordering::Relaxed), |text| eprintln!("tidegate cluster: {text}"))?;
+    let Some(home) = home::open(&options, &stops, |text| eprintln!("tidegate cluster: {text}"))? else {
+        return Ok(());
+    };
+    let mut claims = Claims::default();
+    claims.take(&options.folder, &processes::declared(&options.folder)?)?;
     let options = identity::settled(options, &*home.coordinator, &Keys::new(CLUSTER))?;
     options.check()?;
     options.secret.write(&options.folder.stores_secret(), &options.folder.proxies_secret())?;
@@ -72,7 +76,7 @@ pub fn run(
         Found::Over => return Ok(()),
         Found::Anew => return Err(begun_anew()),
     }
-    let (records, board, incarnation) = begin_voting(&options, &coordinator, &keys, clock)?;
+    let Begun { records, board, incarnation, copy } = begin_voting(&options, &coordinator, &keys, clock)?;
     let declared = processes::declared(&options.folder)?;
     let (sender, events) = mpsc::channel();
     let login = Login { password: options.secret.password.clone(), term: None };
@@ -81,20 +85,11 @@ pub fn run(
     let desk = Arc::new(Desk { archivist, ..desk });
     http::listen(&options.folder, Arc::clone(&desk))?;
     let site = site::open(&options, desk)?;
-    let voting = Voting {
-        board: Arc::clone(&board),
-        name: options.host_name().to_owned(),
-        login: login.clone(),
-        lease_ms: options.patience.lease_ms,
-        clock,
-    };
-    voting::start(voting).map_err(no_thread)?;
+    let api = site.map(|address| site::told(&options, address)).unwrap_or_default();
+    start_voting(&options, &board, &login, clock)?;
     let health = watch_health(&options, &coordinator, &keys)?;
-    start_watching(&options, (coordinator, keys), site, (&records, &sender))?;
-    let fence = fencing::new_fence(options.patience, clock.now());
-    let mut controller = Controller::new(options.host_name(), options.patience, fence);
-    controller.can_copy = mover.is_some();
-    controller.ask_each_ms = options.ask_each_ms;
+    start_watching(&options, (coordinator, keys), api, (&records, &sender))?;
+    let controller = new_controller(&options, mover.is_some(), clock);
     let conductor = Conductor {
         records,
         processes: Processes::new(&options, declared),
@@ -118,12 +113,12 @@ pub fn run(
         log,
         last_log: String::new(),
         figures: figures::Figures::default(),
-        settings_told: settings::Told::default(),
         site,
         reconciled: None,
         incarnation,
         health,
-        copy: KeptCopy::of(&options.folder)?,
+        copy,
+        claims,
         is_address_known: false,
         is_ending: false,
         options,
@@ -161,23 +156,23 @@ fn look_for(
     token: &Token,
     stops: &AtomicBool,
 ) -> Result<Found, AgentError> {
-    let cluster = Records::read(Arc::clone(coordinator), keys.clone())?.cluster;
-    let known = cluster.epoch;
     let copy = copies::read(&options.folder)?.unwrap_or_default();
+    let (standing, known) = copies::standing(coordinator, keys, &copy)?;
+    let is_unknown = known.cluster.epoch == 0;
     // A folder without a copy may be rescued by one that was kept elsewhere.
-    if known >= copy.cluster.epoch && !(known == 0 && options.is_rescue) {
-        if known == 0 {
+    if standing == Standing::Continues && !(is_unknown && options.is_rescue) {
+        if is_unknown {
             refuse_orphans(options)?;
         }
-        said::compare(options, &cluster)?;
         return Ok(Found::Known);
     }
-    let reason = stranded::reason(options, &copy, known);
+    let reason = stranded::reason(options, &copy, (standing, &known));
     if options.etcd.is_empty() && !options.is_rescue {
         return Err(AgentError::Other(reason));
     }
     let login = Login { password: options.secret.password.clone(), term: None };
     let (desk, requests) = stranded::desk(token.clone(), login);
+    let serving = Arc::clone(&desk.serving);
     let desk = Arc::new(desk);
     http::listen(&options.folder, Arc::clone(&desk))?;
     let since = Instant::now();
@@ -187,9 +182,41 @@ fn look_for(
         register(options, (coordinator, keys), api)?;
     }
     let (coordinator, keys, token) = (Arc::clone(coordinator), keys.clone(), token.clone());
-    let mut stranded = Stranded { options, coordinator, keys, token, copy, reason, since, processes: None };
+    let mut stranded = Stranded {
+        options,
+        coordinator,
+        keys,
+        token,
+        copy,
+        reason,
+        since,
+        processes: None,
+        is_ending: false,
+        serving,
+        looked_at: None,
+    };
     let is_rescued = stranded.wait(&requests, stops)?;
     Ok(if is_rescued && !options.is_rescue { Found::Anew } else { Found::Over })
+}
+
+/// A rescue of a folder that is none of a cluster makes nothing there.
+fn refuse_no_cluster(options: &Options) -> Result<(), AgentError> {
+    if !options.is_rescue {
+        return Ok(());
+    }
+    let folder = &options.folder;
+    let files = [folder.record(), folder.identity(), folder.processes(), folder.coordinator()];
+    let has_stores = || {
+        let mut entries = fs::read_dir(folder.path()).into_iter().flatten().filter_map(Result::ok);
+        entries.any(|entry| entry.file_name().to_string_lossy().starts_with("store-"))
+    };
+    if files.iter().any(|file| file.exists()) || has_stores() {
+        return Ok(());
+    }
+    let path = folder.path().display();
+    Err(AgentError::Other(format!(
+        "{path} is no folder of a cluster: it has no record.json, no host.json and no store. --dir names the one that `up` has"
+    )))
 }
 
 /// A folder whose stores belong to a cluster that its coordinator does not know, and that has no copy of the record.
@@ -226,7 +253,21 @@ fn watch_health(
         return Ok(None);
     }
     let health = Health::new(options.etcd.join(","));
-    health.watch(Arc::clone(coordinator), keys.leader()).map_err(no_thread)?;
+    let (own, again) = (options.clone(), keys.clone());
+    let begin_anew = move || {
+        // NOTE: asked by a connection of its own: what this agent knows is of the coordinator before.
+        let (Ok(etcd), Ok(copy)) = (Etcd::new(&own.etcd.join(",")), copies::read(&own.folder)) else { return };
+        let etcd: Arc<dyn Coordinator> = Arc::new(etcd);
+        let found = copies::standing(&etcd, &again, &copy.unwrap_or_default());
+        if found.is_ok_and(|(standing, known)| standing == Standing::Continues && known.cluster.epoch > 0) {
+            eprintln!(
+                "tidegate cluster: another coordinator is at {}, and knows all that this host knows: the agent begins anew by it",
+                own.etcd.join(",")
+            );
+            eprintln!("tidegate cluster: {}", begun_anew());
+        }
+    };
+    health.watch(Arc::clone(coordinator), keys.clone(), begin_anew).map_err(no_thread)?;
     Ok(Some(health))
 }
 
@@ -248,6 +289,14 @@ fn stops() -> Result<Arc<AtomicBool>, AgentError> {
     Ok(stops)
 }
 
+/// What an agent begins with.
+struct Begun {
+    records: Records,
+    board: Arc<Board>,
+    incarnation: Incarnation,
+    copy: KeptCopy,
+}
+
 /// NOTE: the order matters. Who has been told of promises of a voter before this one finds it started anew from here on, and the record
 /// is read after that: it is as new as anything that was promised.
 fn begin_voting(
@@ -255,15 +304,33 @@ fn begin_voting(
     coordinator: &Arc<dyn Coordinator>,
     keys: &Keys,
     clock: Clock,
-) -> Result<(Records, Arc<Board>, Incarnation), AgentError> {
+) -> Result<Begun, AgentError> {
     let (name, patience) = (options.host_name(), options.patience);
     let record = VoterRecord { lease_ms: patience.lease_ms };
     let (incarnation, before) = Records::begin_voting(&**coordinator, keys, name, &record)?;
     let records = Records::read(Arc::clone(coordinator), keys.clone())?;
     let mut voter = Voter::new(incarnation, patience, clock.now(), before.lease_ms);
-    voter.learn(&records.shared);
+    let mut copy = KeptCopy::of(&options.folder)?;
+    // Only by what is on the disk.
+    if copy.keep(&records) {
+        voter.learn(&records.shared);
+    }
     voter.note_leader(records.leader().map_or(0, |leader| leader.term));
-    Ok((records, Arc::new(Board::new(name, voter, clock)), incarnation))
+    Ok(Begun { records, board: Arc::new(Board::new(name, voter, clock)), incarnation, copy })
+}
+
+fn start_voting(options: &Options, board: &Arc<Board>, login: &Login, clock: Clock) -> Result<(), AgentError> {
+    let (board, name) = (Arc::clone(board), options.host_name().to_owned());
+    let voting = Voting { board, name, login: login.clone(), lease_ms: options.patience.lease_ms, clock };
+    voting::start(voting).map_err(no_thread)
+}
+
+fn new_controller(options: &Options, can_copy: bool, clock: Clock) -> Controller {
+    let fence = fencing::new_fence(options.patience, clock.now());
+    let mut controller = Controller::new(options.host_name(), options.patience, fence);
+    controller.can_copy = can_copy;
+    controller.ask_each_ms = options.ask_each_ms;
+    controller
 }
 
 /// What happens when another agent has said something: it is on the board at once, and the loop hears of it.
@@ -295,6 +362,7 @@ fn desk(board: &Arc<Board>, heard: &Arc<Heard>, sender: &Sender<Event>, (token, 
         token,
         login,
         archivist: None,
+        serving: Arc::default(),
     }
 }
 
@@ -319,10 +387,9 @@ fn register(
 fn start_watching(
     options: &Options,
     (coordinator, keys): (Arc<dyn Coordinator>, Keys),
-    site: Option<SocketAddr>,
+    api: String,
     (records, sender): (&Records, &Sender<Event>),
 ) -> Result<(), AgentError> {
-    let api = site.map(|address| site::told(options, address)).unwrap_or_default();
     register(options, (&coordinator, &keys), api)?;
     let watcher = Mutex::new(sender.clone());
     let tell = move |heard| {

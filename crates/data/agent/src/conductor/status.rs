@@ -111,7 +111,6 @@ fn server_status(conductor: &Conductor, group: GroupId, server: &Server) -> Valu
         "epoch": seen.map(|seen| seen.epoch),
         "starts": running.as_ref().map_or(0, |running| running.starts),
         "problem": conductor.silent.get(address),
-        "refused_setting": conductor.refused_setting(group, server),
     })
 }
 
@@ -195,6 +194,7 @@ pub fn agents(conductor: &Conductor) -> Value {
                 "state": if peer.is_some_and(|peer| peer.heard_at + FRESH_MS >= now) { "up" } else { "down" },
                 "leads": leader.as_ref() == Some(host),
                 "epoch": peer.map(|peer| peer.view.epoch),
+                "record_problem": peer.and_then(|peer| peer.view.record_problem.as_deref()),
                 "page": agent.map(|agent| format!("http://{}/", agent.api)),
                 "version": agent.map(|agent| agent.version.clone()),
             })
@@ -236,6 +236,7 @@ pub fn agent(conductor: &Conductor) -> Value {
         "state": "up",
         "leads": conductor.leads(),
         "epoch": conductor.records.cluster.epoch,
+        "record_problem": conductor.copy.problem(),
         "version": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
         "dir": conductor.options.folder.path().display().to_string(),

@@ -17,7 +17,7 @@ use crate::{
     survey::{Measured, Survey},
 };
 
-pub use client::{Fetched, ask, ask_at, ask_leader, fetch_at, token_in};
+pub use client::{Fetched, ask, ask_at, ask_leader, fetch_at, passed_on, token_in};
 pub use serve::{Desk, listen, listen_tcp};
 pub use token::Token;
 

@@ -55,6 +55,8 @@ pub struct Desk {
     pub token: Token,
     /// The servers' password.
     pub login: Login,
+    /// How many are being served.
+    pub serving: Arc<AtomicUsize>,
     /// What makes backups.
     pub archivist: Option<Arc<dyn Archivist>>,
 }
@@ -82,8 +84,10 @@ pub fn listen(folder: &Folder, desk: Arc<Desk>) -> Result<(), AgentError> {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
     let take = move || listener.accept().map(|(stream, _)| (stream, ()));
     let serve = move |mut stream, ()| {
+        desk.serving.fetch_add(1, Ordering::SeqCst);
         let served = serve_owner(&mut stream, &desk);
         drop(served);
+        desk.serving.fetch_sub(1, Ordering::SeqCst);
     };
     accept("requests", take, serve).map_err(failed)
 }
@@ -97,7 +101,9 @@ pub fn listen_tcp(listener: TcpListener, desk: Arc<Desk>) -> io::Result<()> {
     let take = move || listener.accept();
     accept("api", take, move |mut stream: TcpStream, peer: SocketAddr| {
         // Who goes away in the middle has no answer to wait for.
+        desk.serving.fetch_add(1, Ordering::SeqCst);
         let _ = serve_guest(&mut stream, peer, &desk);
+        desk.serving.fetch_sub(1, Ordering::SeqCst);
     })
 }
 

@@ -4,7 +4,6 @@ mod choices;
 mod clients;
 mod error;
 pub mod file;
-pub mod kept;
 mod kinds;
 mod limits;
 mod lists;

@@ -241,7 +241,6 @@ settings! {
     "cluster-enabled", cluster_enabled: Flag = Flag(false), fixed, Supported, "Whether the store is a node of a cluster. A node serves the slots that the agent gives it.";
     "cluster-agent-socket", cluster_agent_socket: Text = Text(String::new()), fixed, Supported, "The socket of the agent that looks after this node. The node passes commands that change the cluster (`CLUSTER MEET` and the like) on to it. `tidegate cluster up` sets it.";
     "cluster-proxy", cluster_proxy: Flag = Flag(false), mutable, Supported, "Whether a node of a cluster serves clients that know nothing of clusters: it passes commands for other nodes on to these, as a proxy does, instead of answering MOVED. Clients that have asked for the slots (CLUSTER SLOTS, SHARDS, NODES, LINKS), READONLY, READWRITE or ASKING still get MOVED. The node logs in to other nodes with `masteruser` and `masterauth`.";
-    "cluster-settings-told", cluster_settings_told: Text = Text(String::new()), mutable, Supported, "Which of the settings that the cluster keeps (`tidegate cluster config`) this node was told last. The agent sets it.";
     "cluster-config-file", cluster_config_file: Text = Text("nodes.conf".into()), fixed, NO_BUS, "The cluster's file of nodes.";
     "cluster-node-timeout", cluster_node_timeout: Integer<0, { i64::MAX }> = Integer(15000), mutable, NO_BUS, "After how many milliseconds of silence a node counts as dead.";
     "cluster-port", cluster_port: Integer<0, 65535> = Integer(0), fixed, NO_BUS, "The port of the cluster's bus.";

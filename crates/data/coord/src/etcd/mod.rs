@@ -6,7 +6,7 @@
 mod http;
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
@@ -35,6 +35,8 @@ pub struct Etcd {
     endpoints: Vec<Endpoint>,
     /// The one that has answered last.
     good: AtomicUsize,
+    /// The cluster of etcd that has answered last, as it calls itself.
+    cluster: AtomicU64,
 }
 
 impl Etcd {
@@ -60,7 +62,7 @@ impl Etcd {
         if endpoints.is_empty() {
             return Err(unusable("no URL is given, such as http://10.0.0.1:2379".into()));
         }
-        Ok(Self { endpoints, good: AtomicUsize::new(0) })
+        Ok(Self { endpoints, good: AtomicUsize::new(0), cluster: AtomicU64::new(0) })
     }
 
     fn unavailable(&self, problem: impl ToString) -> CoordError {
@@ -112,6 +114,7 @@ impl Etcd {
 
     fn revision(&self, answer: &Value) -> Result<Revision, CoordError> {
         let header = answer.get("header").ok_or_else(|| self.unavailable("gives an answer without a header"))?;
+        self.cluster.store(number(header, "cluster_id"), Ordering::Relaxed);
         Ok(number(header, "revision"))
     }
 }
@@ -214,6 +217,10 @@ fn change_of(event: &Value) -> Option<Change> {
 }
 
 impl Coordinator for Etcd {
+    fn identity(&self) -> u64 {
+        self.cluster.load(Ordering::Relaxed)
+    }
+
     fn read(&self, key: &str) -> Result<Option<Versioned>, CoordError> {
         let answer = self.ask("/v3/kv/range", &json!({ "key": encoded(key.as_bytes()) }))?;
         self.revision(&answer)?;
