@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import os
 import re
+import signal
 import socket
 import ssl
 import statistics
@@ -260,7 +261,7 @@ def servers(given, folder):
         yield pids
     finally:
         for process in running:
-            process.terminate()
+            process.send_signal(given.end if process.pid == pids.get("tidegate") else signal.SIGTERM)
         for process in running:
             process.wait()
 
@@ -295,9 +296,13 @@ def main():
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--idle", type=int, default=2_000, help="connections of the case idle")
     parser.add_argument("--servers", default="tidegate,haproxy,nginx,h2o", help="which of them")
+    parser.add_argument("--alone", action="store_true", help="ours alone, which ends by itself: a program that profiles itself writes what it has found then")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("cases", nargs="*")
     given = parser.parse_args()
+    given.end = signal.SIGUSR1 if given.alone else signal.SIGTERM
+    if given.alone:
+        given.servers = "tidegate"
     if given.list:
         print("\n".join([*CASES, "idle"]))
         return
