@@ -6,21 +6,7 @@ mod support;
 
 use std::{fs, sync::Arc};
 
-use rustix::process::Signal;
-use support::{
-    cluster::{Cluster, Writer, nothing_is_lost},
-    signal_process, wait_until,
-};
-
-/// Kills all of it at once, as the loss of power would.
-fn lose_power(cluster: &mut Cluster) {
-    let pids = cluster.pids();
-    cluster.agent.kill().unwrap();
-    cluster.agent.wait().unwrap();
-    pids.iter().for_each(|pid| signal_process(u32::try_from(*pid).unwrap(), Signal::KILL));
-    let is_there = |pid: &u64| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
-    wait_until("all have ended", || !pids.iter().any(is_there));
-}
+use support::cluster::{Cluster, Writer, nothing_is_lost};
 
 #[test]
 fn a_master_whose_folder_was_emptied_is_not_the_master_again() {
@@ -32,11 +18,8 @@ fn a_master_whose_folder_was_emptied_is_not_the_master_again() {
     assert_eq!(errors, Vec::<String>::new());
     cluster.wait_well();
     let (master, pid) = cluster.master(0);
-    let words = String::from_utf8(fs::read(format!("/proc/{pid}/cmdline")).unwrap()).unwrap();
-    let place = cluster.folder.0.display().to_string();
-    let is_data = |word: &&str| word.starts_with(&place) && fs::metadata(word).is_ok_and(|found| found.is_dir());
-    let data = words.split('\0').find(is_data).expect("the folder of its data").to_owned();
-    lose_power(&mut cluster);
+    let data = cluster.data_of(pid);
+    cluster.lose_power();
     fs::remove_dir_all(data).unwrap();
     let folder = Arc::clone(&cluster.folder);
     cluster.agent = Cluster::spawn(cluster.address, &folder, &arguments);

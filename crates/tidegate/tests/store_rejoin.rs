@@ -174,3 +174,61 @@ fn the_master_is_a_client_of_its_replica() {
     assert_eq!(second.text(&["REPLICAOF", "NO", "ONE"]), "OK");
     wait_within(LONG, "it is listed no more", || list(&mut second).is_empty());
 }
+
+/// A node of a cluster, and what its agent says to it.
+fn node(address: Option<SocketAddr>, folder: Arc<support::Folder>) -> (Store, RedisClient) {
+    let store = match address {
+        Some(address) => Store::start_at(address, folder, &["--cluster-enabled", "yes"]),
+        None => Store::start_in(folder, &["--cluster-enabled", "yes"]),
+    };
+    let mut agent = store.client();
+    assert_eq!(agent.text(&["CLUSTER", "CONNECTION", "AGENT", "1"]), "OK");
+    (store, agent)
+}
+
+fn serve(agent: &mut RedisClient, at: SocketAddr) {
+    let line = format!("m {at}@1 myself,master - 0 0 1 connected 0-16383\n");
+    assert_eq!(agent.text(&["CLUSTER", "TOPOLOGY", "1", &line]), "OK");
+}
+
+#[test]
+fn a_node_copies_no_master_that_has_lost_what_it_has_itself() {
+    let (master, mut first) = node(None, Arc::new(support::Folder::new()));
+    serve(&mut first, master.address);
+    let (_replica, mut second) = node(None, Arc::new(support::Folder::new()));
+    let follow_since = |agent: &mut RedisClient, since: &str, at: SocketAddr| {
+        assert_eq!(agent.text(&["CLUSTER", "CONNECTION", "MASTER", since]), "OK");
+        follow(agent, at);
+    };
+    follow_since(&mut second, "7", master.address);
+    wait_for_link(&mut second);
+    assert_eq!(first.text(&["SET", "before", "1"]), "OK");
+    let has = |client: &mut RedisClient, count: &str| client.text(&["DBSIZE"]) == count;
+    wait_within(LONG, "the replica has it", || has(&mut second, "1"));
+    assert_eq!(field(&mut second, "master_since_epoch"), "7");
+    let (address, folder) = (master.address, Arc::clone(&master.folder));
+    let (data, kept) = (folder.0.join("data"), folder.0.join("kept"));
+    assert!(Command::new("cp").arg("-a").args([&data, &kept]).status().unwrap().success());
+    assert_eq!(first.text(&["SET", "after", "1"]), "OK");
+    wait_within(LONG, "the replica has it", || has(&mut second, "2"));
+    // A crash, and the folder as it was before.
+    signal_process(master.pid(), rustix::process::Signal::KILL);
+    drop(master);
+    std::fs::remove_dir_all(&data).unwrap();
+    std::fs::rename(&kept, &data).unwrap();
+    let (_master, mut first) = node(Some(address), folder);
+    serve(&mut first, address);
+    wait_within(LONG, "the replica refuses it", || field(&mut second, "master_refused").starts_with("lacks_from="));
+    let end = field(&mut second, "master_repl_offset");
+    assert!(field(&mut second, "master_refused").ends_with(&format!(",lacks_to={end}")));
+    assert_eq!(field(&mut second, "master_link_status"), "down");
+    assert!(has(&mut second, "2") && has(&mut first, "1"));
+    // Said again, it is the same. Whoever is the master since a later epoch may have less.
+    let (host, port) = (address.ip().to_string(), address.port().to_string());
+    assert_eq!(second.text(&["REPLICAOF", &host, &port]), "OK Already connected to specified master");
+    follow_since(&mut second, "8", address);
+    wait_for_link(&mut second);
+    wait_within(LONG, "what it has alone is set aside", || field(&mut second, "set_aside_files") == "1");
+    assert!(has(&mut second, "1"));
+    assert_eq!(field(&mut second, "master_refused"), "");
+}

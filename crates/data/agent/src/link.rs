@@ -11,7 +11,7 @@ use std::{
 use cluster::{
     Address,
     controller::Cleared,
-    keeper::{Count, Counting, Observation, Role},
+    keeper::{Bond, Count, Counting, Observation, Refusal, Role},
 };
 use resp::Value;
 
@@ -304,7 +304,19 @@ fn observed(answers: &[Value], asked_at: u64, answered_at: u64) -> Result<Observ
         run: field(&replication, "run_id").ok_or(RoundError::NoRun)?.to_owned(),
         serves,
         pauses: field(&info, "cluster_pauses").map(numbers).unwrap_or_default(),
+        bond: bond_of(&replication),
     })
+}
+
+/// What a replica knows of what it keeps; a store of an earlier version says nothing of that.
+fn bond_of(replication: &str) -> Option<Bond> {
+    let since = number(replication, "master_since_epoch").ok()?;
+    let refusal = field(replication, "master_refused").and_then(|text| {
+        let value =
+            |name: &str| text.split(',').find_map(|one| one.strip_prefix(name)?.strip_prefix('=')?.parse().ok());
+        Some(Refusal { until: value("lacks_from")?, end: value("lacks_to")? })
+    });
+    Some(Bond { since, refusal })
 }
 
 fn numbers(text: &str) -> Vec<u64> {

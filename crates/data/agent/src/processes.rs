@@ -28,6 +28,8 @@ const PAUSE_MAX_MS: u64 = 10_000;
 const STEADY_MS: u64 = 10_000;
 /// The option by which a store learns of its agent.
 const AGENT_SOCKET: &str = "--cluster-agent-socket";
+/// Words behind that of a store that is to copy nothing before an agent leads.
+const WAITS: [&str; 2] = ["--cluster-wait-for-agent", "yes"];
 /// How long a program may take to end before it is killed: a store writes what is in memory alone.
 const END_PATIENCE_MS: u64 = 30_000;
 
@@ -165,6 +167,8 @@ pub struct Processes {
     folder: Folder,
     secret: Secret,
     programs: Programs,
+    /// Stores that are started copy nothing before an agent leads.
+    stores_wait: bool,
     all: Vec<Supervised>,
 }
 
@@ -232,9 +236,15 @@ impl Processes {
     pub fn new(options: &Options, declared: Vec<Declared>) -> Self {
         let (folder, secret) = (options.folder.clone(), options.secret.clone());
         let programs = Programs { tidegate: options.program.clone(), redis: options.redis_program.clone() };
-        let mut processes = Self { folder, secret, programs, all: Vec::new() };
+        let mut processes = Self { folder, secret, programs, stores_wait: false, all: Vec::new() };
         declared.into_iter().for_each(|what| processes.add(what));
         processes
+    }
+
+    /// The same, of which stores copy nothing before an agent leads.
+    #[must_use]
+    pub fn waiting(options: &Options, declared: Vec<Declared>) -> Self {
+        Self { stores_wait: true, ..Self::new(options, declared) }
     }
 
     /// One more.
@@ -357,7 +367,8 @@ impl Processes {
     pub fn check(&mut self, now: u64) -> Vec<Happening> {
         let mut happenings = Vec::new();
         for one in &mut self.all {
-            if let Some(happening) = one.check(now, (&self.folder, &self.secret), &self.programs) {
+            let how = (&self.programs, self.stores_wait);
+            if let Some(happening) = one.check(now, (&self.folder, &self.secret), how) {
                 happenings.push(happening);
             }
         }
@@ -423,7 +434,7 @@ impl Supervised {
         }
     }
 
-    fn check(&mut self, now: u64, (folder, secret): (&Folder, &Secret), programs: &Programs) -> Option<Happening> {
+    fn check(&mut self, now: u64, (folder, secret): (&Folder, &Secret), how: (&Programs, bool)) -> Option<Happening> {
         let address = self.what.address.clone();
         match &mut self.state {
             State::Ended | State::Held => None,
@@ -433,7 +444,7 @@ impl Supervised {
                     self.state = State::Running { process: Process::Adopted(pid), since: now };
                     return Some(Happening::Adopted(address, pid.as_raw_nonzero().get().unsigned_abs()));
                 }
-                match start(&self.what, (folder, secret), programs) {
+                match start(&self.what, (folder, secret), how) {
                     Ok(child) => {
                         let pid = child.id();
                         self.starts += 1;
@@ -485,7 +496,11 @@ fn running(words: &[String], later: &str) -> Option<Pid> {
     })
 }
 
-fn start(what: &Declared, (folder, secret): (&Folder, &Secret), programs: &Programs) -> io::Result<Child> {
+fn start(
+    what: &Declared,
+    (folder, secret): (&Folder, &Secret),
+    (programs, stores_wait): (&Programs, bool),
+) -> io::Result<Child> {
     let log_path = folder.log_of(&what.name);
     if let Some(parent) = log_path.parent() {
         fs::create_dir_all(parent)?;
@@ -499,6 +514,7 @@ fn start(what: &Declared, (folder, secret): (&Folder, &Secret), programs: &Progr
     command.args(what.words(folder, secret));
     if what.program == Program::Store {
         command.args([AGENT_SOCKET.as_ref(), folder.socket().as_os_str()]);
+        command.args(WAITS.iter().filter(|_| stores_wait));
     }
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     // What the terminal sends to its foreground does not reach it: the agent ends it, in order.

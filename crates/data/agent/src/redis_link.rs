@@ -223,5 +223,6 @@ fn observed(answers: &[Value], (asked_at, answered_at): (u64, u64)) -> Result<Ob
         run: field(&text(server), "run_id").unwrap_or_default().to_owned(),
         serves: true,
         pauses: Vec::new(),
+        bond: None,
     })
 }

@@ -267,7 +267,7 @@ impl Stranded<'_> {
             .collect();
         let processes = self
             .processes
-            .get_or_insert_with(|| Processes::new(self.options, own.iter().map(beginning::program_of).collect()));
+            .get_or_insert_with(|| Processes::waiting(self.options, own.iter().map(beginning::program_of).collect()));
         let login = Login { password: self.options.secret.password.clone(), term: None };
         let (mut servers, end) = (BTreeMap::new(), Instant::now() + START_PATIENCE);
         while servers.len() < own.len() && Instant::now() < end {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use keyspace::Millis;
 
+pub use crate::session::Bond;
 use crate::session::{ReplicaTraits, Session, SessionId};
 
 /// Where a server's writes come from.
@@ -32,6 +33,8 @@ pub struct MasterLink {
     pub copy: Option<CopyProgress>,
     /// Since when the link is down; nothing while it is up, or if it never was up.
     pub down_since: Option<Millis>,
+    /// What an agent has said of the master, in a cluster.
+    pub bond: Option<Bond>,
 }
 
 impl MasterLink {

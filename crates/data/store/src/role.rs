@@ -5,6 +5,8 @@
 //! master 10.0.0.7 6379        who is followed; without the line nobody is
 //! configured 10.0.0.5 6379    what the settings said at that time
 //! boot 1b4e28ba-...           when the machine was started that wrote this
+//! since 12                    the epoch since which that is the master, as the cluster's agent has said
+//! bound                       all that is here was that master's
 //! followed                    the log has, or had, what another server wrote
 //! ```
 //!
@@ -15,6 +17,8 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
+
+use commands::replication::Bond;
 
 use crate::{archive::sync_folder, messages};
 
@@ -28,6 +32,8 @@ type Address = (String, u16);
 pub struct Begun {
     /// Who is followed.
     pub master: Option<Address>,
+    /// What an agent has said of it.
+    pub bond: Option<Bond>,
     /// The machine has been started anew since: what the log had not durably may be gone from it.
     pub may_have_lost: bool,
 }
@@ -37,6 +43,7 @@ struct File {
     master: Option<Address>,
     configured: Option<Address>,
     boot: String,
+    bond: Option<Bond>,
     has_followed: bool,
 }
 
@@ -66,6 +73,14 @@ impl File {
                 Some(("master", text)) => file.master = address(text),
                 Some(("configured", text)) => file.configured = address(text),
                 Some(("boot", text)) => file.boot = text.to_owned(),
+                Some(("since", text)) => {
+                    file.bond = text.parse().ok().map(|since| Bond { since, ..Bond::default() });
+                }
+                None if line == "bound" => {
+                    if let Some(bond) = &mut file.bond {
+                        bond.is_bound = true;
+                    }
+                }
                 _ => file.has_followed |= line == "followed",
             }
         }
@@ -78,7 +93,10 @@ impl File {
         };
         let (master, configured) = (line("master", &self.master), line("configured", &self.configured));
         let followed = if self.has_followed { "followed\n" } else { "" };
-        let text = format!("{HEAD}\n{master}{configured}boot {}\n{followed}", self.boot);
+        let bond = self.bond.as_ref().filter(|_| self.master.is_some());
+        let since = bond.map(|bond| format!("since {}\n", bond.since)).unwrap_or_default();
+        let bound = bond.filter(|bond| bond.is_bound).map_or("", |_| "bound\n");
+        let text = format!("{HEAD}\n{master}{configured}boot {}\n{since}{bound}{followed}", self.boot);
         let unready = root.join("replication.new");
         let written = fs::write(&unready, text)
             .and_then(|()| fs::File::open(&unready)?.sync_all())
@@ -100,21 +118,22 @@ pub fn begin(root: &Path, configured: Option<Address>) -> Begun {
     let boot = boot();
     let former = File::read(root);
     let may_have_lost = former.as_ref().is_some_and(|file| file.boot != boot);
-    let master = match former {
-        Some(file) if file.configured == configured => file.master,
-        _ => configured.clone(),
+    let (master, bond) = match former {
+        Some(file) if file.configured == configured => (file.master, file.bond),
+        _ => (configured.clone(), None),
     };
+    let bond = bond.filter(|_| master.is_some());
     let has_followed = master.is_some() || has_followed(root);
-    File { master: master.clone(), configured, boot, has_followed }.write(root);
-    Begun { master, may_have_lost }
+    File { master: master.clone(), configured, boot, bond: bond.clone(), has_followed }.write(root);
+    Begun { master, bond, may_have_lost }
 }
 
-/// Notes that a master is followed from now on, or nobody.
-pub fn write(root: &Path, master: Option<(&str, u16)>) {
+/// Notes that a master is followed from now on, or nobody, and what was said of it.
+pub fn write(root: &Path, master: Option<(&str, u16)>, bond: Option<&Bond>) {
     let former = File::read(root).unwrap_or_default();
     let master = master.map(|(host, port)| (host.to_owned(), port));
     let has_followed = former.has_followed || master.is_some();
-    File { master, configured: former.configured, boot: boot(), has_followed }.write(root);
+    File { master, configured: former.configured, boot: boot(), bond: bond.cloned(), has_followed }.write(root);
 }
 
 #[cfg(test)]
@@ -126,15 +145,30 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         let at = |host: &str| Some((host.to_owned(), 6379));
-        assert_eq!(begin(root, None), Begun { master: None, may_have_lost: false });
+        assert_eq!(begin(root, None), Begun { master: None, bond: None, may_have_lost: false });
         assert_eq!(begin(root, at("a")).master, at("a"), "settings that are changed");
-        write(root, Some(("b", 6379)));
+        write(root, Some(("b", 6379)), None);
         assert_eq!(begin(root, at("a")).master, at("b"), "a command, and the settings as they were");
         assert_eq!(begin(root, at("a")).master, at("b"));
-        write(root, None);
+        write(root, None, None);
         assert_eq!(begin(root, at("a")).master, None, "it was promoted");
         assert_eq!(begin(root, at("c")).master, at("c"), "settings that are changed");
         assert_eq!(begin(root, None).master, None);
+    }
+
+    #[test]
+    fn what_an_agent_has_said_of_the_master_is_known_after_a_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        for is_bound in [false, true] {
+            let bond = Bond { since: 12, is_bound, refusal: None };
+            write(root, Some(("b", 6379)), Some(&bond));
+            assert_eq!(begin(root, None).bond, Some(bond));
+        }
+        let text = fs::read_to_string(path(root)).unwrap();
+        assert!(text.ends_with("\nsince 12\nbound\nfollowed\n"), "{text}");
+        write(root, None, None);
+        assert_eq!(begin(root, None).bond, None);
     }
 
     #[test]

@@ -80,11 +80,24 @@ pub fn servers(status: &Value) -> String {
                 number(server, "pid"),
                 if is_master { number(group, "slots") } else { String::new() },
                 if is_master { String::new() } else { if in_sync { "yes" } else { "no" }.to_owned() },
-                if problem.is_empty() { format!("{state}{}", starter(server)) } else { format!("{state}: {problem}") },
+                match refusal(server) {
+                    Some(refusal) => format!("{state}: {refusal}"),
+                    None if problem.is_empty() => format!("{state}{}", starter(server)),
+                    None => format!("{state}: {problem}"),
+                },
             ]);
         }
     }
     table(&rows)
+}
+
+/// What a replica has that its master has lost, if it does not copy the master for that reason.
+fn refusal(server: &Value) -> Option<String> {
+    let lost = server.get("refuses")?.as_array()?;
+    let [until, end] = lost.as_slice() else { return None };
+    Some(format!(
+        "it does not copy its master, which has lost a part of its log: offsets {until} to {end} are here alone"
+    ))
 }
 
 /// Says so where no agent looks after a server: one that somebody has started and that joined by `CLUSTER MEET`.
@@ -321,9 +334,9 @@ pub fn is_up(server: &Value) -> bool {
 
 /// Why a server is not well.
 pub fn why_not_well(server: &Value) -> String {
-    let problem = text(server, "problem");
+    let (problem, refusal) = (text(server, "problem"), refusal(server));
     let why = match (is_up(server), problem) {
-        (true, _) => "gets what its master has",
+        (true, _) => refusal.as_deref().unwrap_or("gets what its master has"),
         (false, "") => "starts",
         (false, problem) => problem,
     };
@@ -488,6 +501,11 @@ pub fn problems(status: &Value) -> Vec<String> {
                     problem => problem,
                 };
                 found.push(format!("group {id}: {address} is {}: {why}", text(server, "state")));
+            } else if let Some(refusal) = refusal(server) {
+                found.push(format!(
+                    "group {id}: {address}: {refusal}. If it was in sync, it takes the master's place in a moment. If the master serves on, \
+                     back up what is here (`tidegate backup`), then give it up: `tidegate cluster server remove {id} {address}`"
+                ));
             } else if !server.get("in_sync").and_then(Value::as_bool).unwrap_or(false) {
                 found.push(format!("group {id}: {address} does not have all that its master has yet"));
             }

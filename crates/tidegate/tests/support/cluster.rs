@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     net::SocketAddr,
+    path::PathBuf,
     process::{Child, Command, Output, Stdio},
     sync::{
         Arc,
@@ -113,6 +114,23 @@ impl Cluster {
             .chain(status["proxies"].as_array().unwrap())
             .map(|server| server["pid"].as_u64().unwrap())
             .collect()
+    }
+
+    /// Kills all of it at once, as the loss of power would.
+    pub fn lose_power(&mut self) {
+        let pids = self.pids();
+        self.agent.kill().unwrap();
+        self.agent.wait().unwrap();
+        pids.iter().for_each(|pid| super::signal_process(u32::try_from(*pid).unwrap(), rustix::process::Signal::KILL));
+        let is_there = |pid: &u64| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+        super::wait_until("all have ended", || !pids.iter().any(is_there));
+    }
+
+    /// The folder that a store's process has its data in.
+    pub fn data_of(&self, pid: u32) -> PathBuf {
+        let words = String::from_utf8(fs::read(format!("/proc/{pid}/cmdline")).unwrap()).unwrap();
+        let mut words = words.split('\0').skip_while(|word| *word != "--dir");
+        PathBuf::from(words.nth(1).expect("the folder of its data"))
     }
 
     pub fn wait_well(&self) {

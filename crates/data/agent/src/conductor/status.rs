@@ -110,6 +110,7 @@ fn server_status(conductor: &Conductor, group: GroupId, server: &Server) -> Valu
         "offset": seen.map(|seen| seen.offset),
         "epoch": seen.map(|seen| seen.epoch),
         "starts": running.as_ref().map_or(0, |running| running.starts),
+        "refuses": seen.and_then(|seen| seen.bond?.refusal).map(|lost| json!([lost.until, lost.end])),
         "problem": conductor.silent.get(address),
     })
 }

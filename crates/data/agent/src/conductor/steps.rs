@@ -134,11 +134,15 @@ impl Conductor {
                 }
                 (server, Order::Do(words))
             }
-            Step::Follow { server, master } => {
+            Step::Follow { server, master, since, keeps } => {
                 // Its master is to know it by the name that the agent gives it.
                 let (host, port) = (server.host().to_owned(), server.port().to_string());
                 let known_as = ["CONFIG", "SET", "replica-announce-ip", &host, "replica-announce-port", &port];
-                orders.entry(server.clone()).or_default().push(Order::Do(command(&known_as)));
+                let since = since.to_string();
+                let keep = keeps.then_some("KEEP");
+                let said: Vec<&str> = ["CLUSTER", "CONNECTION", "MASTER", &since].into_iter().chain(keep).collect();
+                let todo = orders.entry(server.clone()).or_default();
+                todo.extend([Order::Do(command(&known_as)), Order::Do(command(&said))]);
                 let words = ["REPLICAOF", master.host(), &master.port().to_string()];
                 (server, Order::Do(command(&words)))
             }

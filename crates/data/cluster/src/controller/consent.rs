@@ -73,7 +73,7 @@ impl Controller {
         cluster: &Cluster,
         actions: &mut Vec<Action>,
     ) -> bool {
-        let Step::Follow { server, master } = step else { return true };
+        let Step::Follow { server, master, .. } = step else { return true };
         if !self.pending.record.replaced.contains(server) {
             return true;
         }

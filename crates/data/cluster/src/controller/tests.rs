@@ -57,6 +57,7 @@ impl Scene {
                 run: format!("r{id}"),
                 serves: true,
                 pauses: Vec::new(),
+                bond: None,
             };
             self.controller.handle_observed(&self.cluster, &group.master, seen, self.now);
         }

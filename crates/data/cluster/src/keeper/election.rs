@@ -18,11 +18,11 @@ impl Keeper {
         (self.had_time(now) && self.is_too_silent(&group.master, now)) || self.prefers_others(now, group, in_sync)
     }
 
-    /// A master whose process has ended is not waited for while one of those in sync can take its place at once: nothing is told to
-    /// the new process.
+    /// A master whose process has ended, or has lost a part of its log, is not waited for while one of those in sync can take its place at
+    /// once: nothing is told to the new process.
     pub(super) fn prefers_others(&self, now: u64, group: &Group, in_sync: &InSync) -> bool {
         let until = self.members.get(&group.master).map_or(0, |member| member.succession_until);
-        now < until && !in_sync.members.is_empty()
+        (now < until || self.lost_part(group).is_some()) && !in_sync.members.is_empty()
     }
 
     /// How many of those in sync must have said how far they are, so that one of them has all that was acknowledged.
@@ -54,9 +54,16 @@ impl Keeper {
         }
         if let Some((best, offset)) = heard.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(a.0))) {
             let best = best.clone();
+            if self.forgive_lost_part(offset) {
+                return false;
+            }
             let exited = self.prefers_others(now, group, in_sync);
             self.backoff.note_chosen(!exited);
-            let what = if exited { "has ended" } else { "does not answer" };
+            let what = match self.lost_part(group) {
+                Some(lost) => lost.text(),
+                None if exited => "has ended".to_owned(),
+                None => "does not answer".to_owned(),
+            };
             let reason = format!("{} {what}; {best} has all that was acknowledged (offset {offset})", group.master);
             steps.push(Step::Elect { master: best, reason });
         }

@@ -122,7 +122,8 @@ impl Keeper {
         };
         let mut members: Vec<Address> = in_sync.members.iter().filter(|member| is_here(member)).cloned().collect();
         if members.len() < in_sync.members.len() {
-            if now < self.began_at + self.patience.replica_ms {
+            let has_just_begun = now < self.began_at + self.patience.replica_ms;
+            if has_just_begun || self.waits_for_proof(now, group, in_sync) {
                 // They may not have had the time to answer.
                 members.clone_from(&in_sync.members);
             }
@@ -179,6 +180,8 @@ impl Keeper {
         let waits_enough = !group.is_strict || count.ack >= group.ack;
         let run = match is_covered && waits_enough && master.epoch >= group.config_epoch {
             false => None,
+            // Its folder may have been set back.
+            true if !self.is_proven(&master.run) => return,
             // Another process of it may still be told what was meant for one before; this one obeys, and takes nothing older.
             true if self.joining.obedient_run.as_ref() == Some(&master.run) => Some(master.run.clone()),
             true if records.all(|record| record.needed(group) == 0) => Some(master.run.clone()),

@@ -20,6 +20,7 @@ mod counting;
 mod election;
 mod hand_over;
 mod in_sync;
+mod proof;
 mod redis;
 mod votes;
 
@@ -97,6 +98,27 @@ pub struct Observation {
     pub serves: bool,
     /// Pauses that are on, by their numbers, and before which nothing took effect that is not in its log.
     pub pauses: Vec<u64>,
+    /// What a replica knows of what it must keep; nothing: it is none, or its server knows nothing of that.
+    pub bond: Option<Bond>,
+}
+
+/// What a replica has been told of its master, and what follows from it. A replica that is bound to a master keeps what it has: it takes no
+/// copy of that master which lacks some of it. It is bound by [`Step::Follow`], or once it has all that the master has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bond {
+    /// Since which epoch its master is the master, as it was told; 0: nobody has said so.
+    pub since: Epoch,
+    /// It refuses to copy the master.
+    pub refusal: Option<Refusal>,
+}
+
+/// A replica refuses to copy a master that has lost what the replica has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The master has it up to there.
+    pub until: u64,
+    /// The replica up to there.
+    pub end: u64,
 }
 
 /// What is to be done.
@@ -113,6 +135,10 @@ pub enum Step {
         server: Address,
         /// Whom.
         master: Address,
+        /// Since which epoch that is the master.
+        since: Epoch,
+        /// All that it has was the master's: it keeps it, whatever the master has.
+        keeps: bool,
     },
     /// Have a server follow nobody.
     Promote {
@@ -214,6 +240,7 @@ pub struct Keeper {
     is_held: bool,
     redis: redis::RedisState,
     backoff: backoff::Backoff,
+    proof: proof::Proof,
     /// The master of a group of Redis servers.
     redis_master: Option<Address>,
 }
@@ -254,6 +281,7 @@ impl Keeper {
             is_held: false,
             redis: redis::RedisState::default(),
             backoff: backoff::Backoff::default(),
+            proof: proof::Proof::default(),
             redis_master: None,
         }
     }
@@ -379,9 +407,10 @@ impl Keeper {
         let in_sync = situation.in_sync.of(group);
         self.backoff.look(self.fresh(&group.master, now).is_none(), now, self.patience.master_ms);
         self.look_at_promises(cluster, situation.incarnations);
+        self.look_at_proof(now, group, &in_sync);
         let mut steps = Vec::new();
         self.steer_master(now, cluster, group, &in_sync, &mut steps);
-        self.steer_replicas(now, cluster, group, &mut steps);
+        self.steer_replicas(now, (cluster, group, &in_sync), &mut steps);
         self.keep_in_sync(in_sync::Standing { now, situation: &situation, group, in_sync: &in_sync }, &mut steps);
         let is_handing_over = self.go_on_handing_over(now, group, &in_sync, &mut steps);
         let is_electing = !is_handing_over && self.elect_if_needed(now, group, &in_sync, &mut steps);
@@ -409,7 +438,13 @@ impl Keeper {
         }
     }
 
-    fn steer_replicas(&self, now: u64, cluster: &Cluster, group: &Group, steps: &mut Vec<Step>) {
+    fn steer_replicas(&self, now: u64, (cluster, group, in_sync): (&Cluster, &Group, &InSync), steps: &mut Vec<Step>) {
+        let follow = |server: &Address| Step::Follow {
+            server: server.clone(),
+            master: group.master.clone(),
+            since: group.config_epoch,
+            keeps: in_sync.members.contains(server),
+        };
         let is_master_there = self.fresh(&group.master, now).is_some_and(|seen| seen.role == Role::Master);
         for server in group.replicas() {
             let Some(seen) = self.fresh(&server.address, now) else {
@@ -418,7 +453,7 @@ impl Keeper {
                 if self.members.get(&server.address).is_some_and(|member| member.exited_at.is_none()) && is_master_there
                 {
                     steps.push(Step::Tell { server: server.address.clone() });
-                    steps.push(Step::Follow { server: server.address.clone(), master: group.master.clone() });
+                    steps.push(follow(&server.address));
                 }
                 continue;
             };
@@ -426,8 +461,10 @@ impl Keeper {
                 steps.push(Step::Tell { server: server.address.clone() });
             }
             let follows = matches!(&seen.role, Role::Replica { master, .. } if *master == group.master);
-            if !follows && is_master_there {
-                steps.push(Step::Follow { server: server.address.clone(), master: group.master.clone() });
+            // What it keeps is of a master's time.
+            let is_bound_to_another = seen.bond.is_some_and(|bond| bond.since != group.config_epoch);
+            if (!follows || is_bound_to_another) && is_master_there {
+                steps.push(follow(&server.address));
             }
         }
     }

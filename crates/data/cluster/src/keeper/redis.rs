@@ -55,7 +55,9 @@ impl RedisOrder {
         let need = |count| Self::NeedReplicas { count, lag_s: LAG_MAX_S };
         Some(match step {
             // What waited there is refused now, and goes to the new master.
-            Step::Follow { server, master } => (server, vec![Self::Follow(master.clone()), Self::EndPause, need(0)]),
+            Step::Follow { server, master, .. } => {
+                (server, vec![Self::Follow(master.clone()), Self::EndPause, need(0)])
+            }
             // Nobody follows it yet.
             Step::Promote { server } => (server, vec![need(0), Self::FollowNobody]),
             Step::Count { server, count, .. } => (server, vec![need(count.ack)]),
@@ -194,7 +196,8 @@ impl Keeper {
         for server in group.replicas() {
             let Some(seen) = self.fresh(&server.address, now) else { continue };
             if !matches!(&seen.role, Role::Replica { master, .. } if *master == group.master) {
-                steps.push(Step::Follow { server: server.address.clone(), master: group.master.clone() });
+                let (server, master) = (server.address.clone(), group.master.clone());
+                steps.push(Step::Follow { server, master, since: group.config_epoch, keeps: false });
             }
         }
     }
@@ -332,6 +335,7 @@ mod tests {
             run: run.into(),
             serves: true,
             pauses: Vec::new(),
+            bond: None,
         };
         keeper.handle_observed(&address(port), seen);
     }
@@ -387,7 +391,8 @@ mod tests {
         says(&mut keeper, 1, 3_200, Role::Master, 120);
         let steps = keeper.poll_redis_steps(3_201, &next, &in_sync(&[]), None);
         for server in [1, 2] {
-            assert!(steps.contains(&Step::Follow { server: address(server), master: address(3) }), "{steps:?}");
+            let follow = Step::Follow { server: address(server), master: address(3), since: 2, keeps: false };
+            assert!(steps.contains(&follow), "{steps:?}");
         }
         assert_eq!(keeper.wants_hold(), None);
     }

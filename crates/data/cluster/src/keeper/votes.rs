@@ -239,6 +239,7 @@ mod tests {
             run: "r".into(),
             serves: true,
             pauses: Vec::new(),
+            bond: None,
         }
     }
 

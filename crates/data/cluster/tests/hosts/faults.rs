@@ -15,7 +15,7 @@ use super::{
 };
 
 impl World {
-    fn kill_store(&mut self, index: usize) {
+    pub fn kill_store(&mut self, index: usize) {
         if self.stores[index].is_dead {
             return;
         }
@@ -61,6 +61,7 @@ impl World {
         if self.is_overloaded {
             self.overload();
         }
+        self.set_something_back();
         if !self.wants_faults {
             return;
         }
@@ -109,7 +110,7 @@ impl World {
         self.network.slow = if self.random.one_in(2) { self.random.below(3_000) } else { 0 };
     }
 
-    fn kill_host(&mut self, host: usize) {
+    pub fn kill_host(&mut self, host: usize) {
         self.kill_agent(host, 500);
         for index in 0..self.stores.len() {
             if self.stores[index].host == host && !self.stores[index].is_dead {

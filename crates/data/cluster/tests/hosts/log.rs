@@ -70,6 +70,12 @@ impl Log {
         }
     }
 
+    /// How many entries both have, from the beginning.
+    pub fn common_with(&self, other: &Self) -> usize {
+        let mut both = self.entries.iter().zip(&other.entries);
+        both.position(|(own, other)| own.0 != other.0).unwrap_or(self.len().min(other.len()))
+    }
+
     /// Takes over what another one has, up to some entry.
     pub fn follow(&mut self, other: &Self, upto: usize) {
         if !self.is_prefix_of(other) || upto < self.len() {

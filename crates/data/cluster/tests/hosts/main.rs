@@ -14,7 +14,9 @@ mod log;
 mod moves;
 mod planted;
 mod redis;
+mod replicate;
 mod runs;
+mod set_back;
 mod tell;
 mod world;
 
@@ -91,6 +93,8 @@ struct World {
     patience: Patience,
     wants_faults: bool,
     is_overloaded: bool,
+    /// Folders are set back to copies of before, one at a time while all is well.
+    set_backs: Option<set_back::SetBacks>,
     /// When cut links are whole again; 0: none is cut.
     healed_at: u64,
 }
@@ -169,6 +173,7 @@ impl World {
             patience: Patience::default(),
             wants_faults: true,
             is_overloaded: false,
+            set_backs: None,
             healed_at: 0,
         }
     }
@@ -443,17 +448,20 @@ impl World {
                 let role = store.master.clone();
                 let is_linked = store.is_linked;
                 let early = if self.planted == Some(Planted::EarlyEnd) { self.random.below(3) } else { 0 };
+                let says_more = self.planted == Some(Planted::ServesWithLess);
+                let had = if says_more && store.master.is_none() { store.longest } else { 0 };
                 let seen = Observation {
                     asked_at,
                     answered_at: 0,
                     role: role.map_or(Role::Master, |master| Role::Replica { master, is_linked }),
-                    offset: (store.log.len() as u64).saturating_sub(early),
+                    offset: (store.log.len().max(had) as u64).saturating_sub(early),
                     epoch: store.epoch,
                     counting: store.counting.clone(),
                     followers: store.replicas.keys().cloned().collect(),
                     run: store.run.clone(),
                     serves,
                     pauses: store.pauses.iter().filter(|pause| clock < pause.2).map(|pause| pause.0).collect(),
+                    bond: store.bond.filter(|_| store.master.is_some() && !says_more),
                 };
                 self.send((host, from), Message::Answer { term, server, seen });
             }
@@ -477,12 +485,10 @@ impl World {
         }
         match step {
             Step::Tell { .. } => store.learn(cluster, planted),
-            Step::Follow { master, .. } if store.master.as_ref() != Some(&master) => {
-                (store.master, store.is_linked) = (Some(master), false);
-                store.replicas.clear();
-            }
+            Step::Follow { master, since, keeps, .. } => store.follow(master, since, keeps),
             Step::Promote { .. } => {
                 (store.master, store.is_linked, store.acknowledged) = (None, false, 0);
+                (store.bond, store.is_bound) = (None, false);
                 store.replicas.clear();
             }
             Step::Count { serial, count, .. } => store.count(Counting { term, serial, count }),
@@ -611,47 +617,6 @@ impl World {
             step => Message::Step { server, term, step, cluster: Arc::clone(cluster) },
         };
         self.send_in_order((host, server), (host, message));
-    }
-
-    fn replicate(&mut self) {
-        for index in 0..self.stores.len() {
-            let Some(master) = self.stores[index].master.clone() else { continue };
-            let Some(source) = self.found(&master) else {
-                self.stores[index].is_linked = false;
-                continue;
-            };
-            let is_cut = self.network.is_cut(self.stores[index].host, self.stores[source].host);
-            let both_run = self.store_runs(index) && self.store_runs(source);
-            let address = self.stores[index].server.address.clone();
-            if both_run && !is_cut && self.stores[source].master.is_none() {
-                if !self.random.one_in(4) {
-                    continue;
-                }
-                let (log, all) = (&self.stores[index].log, &self.stores[source].log);
-                let (known, end) = (log.len(), all.len());
-                let upto = if log.is_prefix_of(all) {
-                    known + self.random.below((end - known) as u64 + 1) as usize
-                } else {
-                    end
-                };
-                self.follow(index, source, upto);
-                self.stores[index].is_linked = true;
-                self.stores[source].replicas.insert(address, upto);
-            } else if !both_run || self.stores[source].master.is_some() || self.random.one_in(50) {
-                self.stores[index].is_linked = false;
-                self.stores[source].replicas.remove(&address);
-            }
-        }
-    }
-
-    fn follow(&mut self, index: usize, source: usize, upto: usize) {
-        if self.is_redis(index) {
-            self.follow_redis(index, source, upto);
-            return;
-        }
-        let mut log = std::mem::take(&mut self.stores[index].log);
-        log.follow(&self.stores[source].log, upto);
-        self.stores[index].log = log;
     }
 
     fn run_until(&mut self, end: u64) {

@@ -34,6 +34,10 @@ pub enum Planted {
     PromotesAnybody,
     /// What was to be removed is removed once more, some time later.
     ClearsAgainLater,
+    /// A replica copies whatever its master has.
+    CopiesWhatHasLost,
+    /// A new process of a master serves though one of those in sync has more.
+    ServesWithLess,
 }
 
 /// Runs worlds until one of them finds it, which finds nothing if nothing is wrong.

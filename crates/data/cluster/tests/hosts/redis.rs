@@ -362,6 +362,7 @@ impl World {
             run: store.run.clone(),
             serves: true,
             pauses: Vec::new(),
+            bond: None,
         }
     }
 

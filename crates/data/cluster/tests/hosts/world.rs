@@ -10,7 +10,7 @@ use cluster::{
     Address, Cluster, Epoch, GroupId, Server,
     ballot::Incarnation,
     controller::{self, pending::PendingRecord},
-    keeper::{Counting, Observation, RedisOrder, Step},
+    keeper::{Bond, Counting, Observation, RedisOrder, Step},
     leading::Leader,
     model::InSync,
     plan::Move,
@@ -405,6 +405,12 @@ pub struct Store {
     pub acknowledged: usize,
     pub master: Option<Address>,
     pub is_linked: bool,
+    /// What it was told of its master, which its folder keeps.
+    pub bond: Option<Bond>,
+    /// It copies no master that lacks what it has.
+    pub is_bound: bool,
+    /// How long its log was before its folder was set back.
+    pub longest: usize,
     pub epoch: Epoch,
     /// The change that made it the master, as it knows; nothing: it is none.
     pub master_since: Option<Epoch>,
@@ -440,6 +446,9 @@ impl Store {
             acknowledged: 0,
             master: None,
             is_linked: false,
+            bond: None,
+            is_bound: false,
+            longest: 0,
             epoch: 0,
             master_since: None,
             voters: Vec::new(),
@@ -466,6 +475,17 @@ impl Store {
         (self.counting, self.stopped_until, self.is_dead) = (None, 0, false);
         (self.cluster, self.pauses, self.movers, self.acknowledged) = (None, Vec::new(), BTreeMap::new(), 0);
         (self.voters, self.votes, self.replicas) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+    }
+
+    /// Follows a master, and keeps what it has, or need not until it has once had all that the master has.
+    pub fn follow(&mut self, master: Address, since: Epoch, keeps: bool) {
+        if self.master.as_ref() == Some(&master) && self.bond.is_some_and(|bond| bond.since == since) {
+            self.is_bound |= keeps;
+            return;
+        }
+        (self.master, self.is_linked, self.is_bound) = (Some(master), false, keeps);
+        self.bond = Some(Bond { since, refusal: None });
+        self.replicas.clear();
     }
 
     pub fn learn(&mut self, cluster: &Arc<Cluster>, planted: Option<Planted>) {

@@ -5,7 +5,7 @@ use keyspace::{Bytes, Failure, changes::Words};
 use crate::{
     Context,
     config::Master,
-    replication::{Attach, MasterLink, ReplicaState, Request, Role},
+    replication::{Attach, Bond, MasterLink, ReplicaState, Request, Role},
     server::{self, Command},
     session::{AwaitedReplicas, ReplicaTraits},
     table::{Categories, Flags},
@@ -90,11 +90,19 @@ fn replicaof(context: &mut Context<'_>) -> Result<(), Failure> {
     let port = context.words.integer(2).ok().and_then(|port| u16::try_from(port).ok());
     let port = port.ok_or(Failure::text("ERR Invalid master port"))?;
     let host = String::from_utf8_lossy(context.words.at(1)).into_owned();
-    if shared.replication.master().is_some_and(|link| link.host == host && link.port == port) {
+    let said = context.session.said_of_master.take();
+    let is_known = |known: &Option<Bond>| match (&said, known) {
+        (Some(said), Some(known)) => said.since == known.since && (known.is_bound || !said.is_bound),
+        (Some(_), None) => false,
+        (None, _) => true,
+    };
+    let is_followed = |link: &MasterLink| link.host == host && link.port == port && is_known(&link.bond);
+    if shared.replication.master().is_some_and(is_followed) {
         context.reply.simple("OK Already connected to specified master");
         return Ok(());
     }
-    shared.replication.role = Role::Replica(Box::new(MasterLink::new(host.clone(), port)));
+    let link = MasterLink { bond: said, ..MasterLink::new(host.clone(), port) };
+    shared.replication.role = Role::Replica(Box::new(link));
     shared.outbox.push(server::Request::Replication(Request::Follow));
     shared.settings.replicaof = Master(Some((host, port)));
     context.reply.ok();

@@ -5,7 +5,7 @@ use crate::{
     cluster::Counted,
     config::{Master, Settings},
     host::{Host, PersistenceFigures},
-    replication::{Failover, MasterLink, Replication, Role},
+    replication::{Bond, Failover, MasterLink, Replication, Role},
     scripting::{Functions, LogLine},
     secrets::Secrets,
 };
@@ -145,9 +145,21 @@ impl Server {
     }
 
     /// Makes this server a replica, as `REPLICAOF` does: who asks is told so from now on.
-    pub fn set_master(&mut self, host: String, port: u16) {
+    pub fn set_master(&mut self, host: String, port: u16, bond: Option<Bond>) {
         self.shared.settings.replicaof = Master(Some((host.clone(), port)));
-        self.shared.replication.role = Role::Replica(Box::new(MasterLink::new(host, port)));
+        self.shared.replication.role = Role::Replica(Box::new(MasterLink { bond, ..MasterLink::new(host, port) }));
+    }
+
+    /// Whether this node has been told of its cluster.
+    #[must_use]
+    pub fn knows_cluster(&self) -> bool {
+        self.shared.cluster.as_ref().is_some_and(|membership| membership.topology.is_some())
+    }
+
+    /// Whether this node is a master of its cluster, as it was told.
+    #[must_use]
+    pub fn is_master_of_slots(&self) -> bool {
+        self.shared.cluster.as_ref().is_some_and(|membership| membership.master_since() != u64::MAX)
     }
 
     /// Makes it a master.
@@ -161,7 +173,7 @@ impl Server {
         if let Some(failover) = &mut self.shared.replication.failover {
             *failover = Failover { target: Some((host.clone(), port)), is_asked: true, ..failover.clone() };
         }
-        self.set_master(host, port);
+        self.set_master(host, port, None);
     }
 
     /// Which replicas count for acknowledgements, in a cluster.

@@ -19,7 +19,7 @@ use crate::{acl::User, cluster::Standing, table::CommandName};
 pub(crate) use calling::Calling;
 pub(crate) use pieces::{PIECE_FROM, Pieces};
 pub(crate) use promise::OutputPromise;
-pub use replica::{AwaitedReplicas, ReplicaTraits};
+pub use replica::{AwaitedReplicas, Bond, ReplicaTraits};
 pub use unfinished::{Rest, Unfinished};
 
 /// Names a session. Numbers are never given twice: `CLIENT ID` is this one.
@@ -249,6 +249,8 @@ pub struct Session {
     pub(crate) calling: Option<Box<Calling>>,
     /// The query whose command runs, if it is long: one that goes on over turns takes it over.
     pub sent: Option<Rc<ReceivedQuery>>,
+    /// What an agent has said of the master that it names next.
+    pub said_of_master: Option<Bond>,
     /// A command must not wait: it runs in a transaction or a script.
     pub deny_blocking: bool,
     /// The command in run is run again because a key that it waits for has changed.
@@ -313,6 +315,7 @@ impl Session {
             making: 0,
             calling: None,
             sent: None,
+            said_of_master: None,
             deny_blocking: false,
             retry: None,
             close: Close::No,

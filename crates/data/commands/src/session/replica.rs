@@ -31,3 +31,15 @@ pub struct AwaitedReplicas {
     /// Where the log ended when it began to wait; nothing before the end of that turn.
     pub offset: Option<u64>,
 }
+
+/// What an agent has said of a master, and what follows from it: what a replica has that is bound to its master was that master's. So if the
+/// master lacks some of it, the master has lost it, and is not copied.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Bond {
+    /// The epoch since which it is the master.
+    pub since: u64,
+    /// The replica keeps what it has. It does from the first time that it has all that the master has.
+    pub is_bound: bool,
+    /// The master was not copied, as it lacks what this server has from an offset on, up to the second one.
+    pub refusal: Option<(u64, u64)>,
+}

@@ -59,6 +59,8 @@ pub enum FromLink {
         reason: String,
         /// The master does not want this replica.
         is_refusal: bool,
+        /// The master has lost what is here from an offset on, up to the other one.
+        lost: Option<(Offset, Offset)>,
     },
 }
 
@@ -98,6 +100,8 @@ pub struct Task {
     pub position: Position,
     /// The histories that the own log tells.
     pub histories: Histories,
+    /// What is here was the master's: one that lacks some of it is not copied.
+    pub is_bound: bool,
     pub settings: Settings,
     /// The store's folder.
     pub root: PathBuf,
@@ -130,8 +134,8 @@ impl LinkThread {
         let own = Arc::clone(&shared);
         thread::Builder::new().name("replica-link".into()).spawn(move || {
             let waker = Arc::clone(&task.waker);
-            if let Err(Ended { reason: Some(reason), is_refusal }) = run(task, &own, &to_loop) {
-                let _ = to_loop.send(FromLink::Ended { reason, is_refusal });
+            if let Err(Ended { reason: Some(reason), is_refusal, lost }) = run(task, &own, &to_loop) {
+                let _ = to_loop.send(FromLink::Ended { reason, is_refusal, lost });
             }
             let _ = waker.wake();
         })?;
@@ -178,15 +182,24 @@ impl Drop for LinkThread {
 pub struct Ended {
     reason: Option<String>,
     is_refusal: bool,
+    lost: Option<(Offset, Offset)>,
 }
 
 impl Ended {
     fn because(reason: impl Into<String>) -> Self {
-        Self { reason: Some(reason.into()), is_refusal: false }
+        Self { reason: Some(reason.into()), is_refusal: false, lost: None }
     }
 
     fn as_wanted() -> Self {
-        Self { reason: None, is_refusal: false }
+        Self { reason: None, is_refusal: false, lost: None }
+    }
+
+    /// The master lacks what is here, behind an offset.
+    fn lost((until, end): (Offset, Offset)) -> Self {
+        let reason = format!(
+            "the master has lost a part of its log: it lacks what this store has of it from offset {until} to {end}. It is not copied"
+        );
+        Self { lost: Some((until, end)), ..Self::because(reason) }
     }
 }
 
@@ -194,7 +207,7 @@ impl From<LinkError> for Ended {
     fn from(error: LinkError) -> Self {
         let is_refusal =
             matches!(error, LinkError::Refused { .. } | LinkError::Unauthenticated(_) | LinkError::NoAnswer { .. });
-        Self { reason: Some(chain(&error)), is_refusal }
+        Self { reason: Some(chain(&error)), is_refusal, lost: None }
     }
 }
 
@@ -275,7 +288,7 @@ impl Driver<'_> {
     /// Makes a copy of what comes, has the loop take it over, and goes on with the log.
     fn copy(&mut self, position: Position) -> Result<(), Ended> {
         let (root, settings) = (self.task.root.clone(), self.task.settings.clone());
-        let parted = self.parted(position);
+        let parted = self.parted(position)?;
         let mut incoming = Incoming { driver: self, bytes: Vec::new(), at: 0, is_end: false, ended: None };
         let copied = copy::make(&root, &settings, position, &mut incoming);
         if let Some(ended) = incoming.ended.take() {
@@ -293,17 +306,25 @@ impl Driver<'_> {
     }
 
     /// Where the own log has parted from the master's, if it goes on behind that.
-    fn parted(&self, position: Position) -> Parting {
+    fn parted(&self, position: Position) -> Result<Parting, Ended> {
         let own = &self.task.histories;
         let theirs = match ask::histories(self.stream.socket(), self.task.peer.as_ref(), &self.task.options) {
             // What it has written since may be as long as what it has lost.
             Ok(theirs) => theirs.no_later_than(position.offset, own),
+            // It is asked again.
+            Err(reason) if self.task.is_bound => {
+                return Err(Ended::because(format!("the master was asked which histories its log tells: {reason}")));
+            }
             Err(reason) => {
                 messages::warn(&format!("the master was asked which histories its log tells: {reason}"));
-                return Parting::Unrelated;
+                return Ok(Parting::Unrelated);
             }
         };
-        Parting::between(own, &theirs)
+        match Parting::between(own, &theirs) {
+            Parting::At(until) if self.task.is_bound => Err(Ended::lost((until, own.end))),
+            Parting::Unrelated if self.task.is_bound && own.end > Offset(0) => Err(Ended::lost((Offset(0), own.end))),
+            parting => Ok(parting),
+        }
     }
 
     fn give_pending(&mut self) -> Result<(), Ended> {

@@ -22,6 +22,7 @@ mod set_aside;
 use std::{io, sync::Arc};
 
 use commands::{
+    Server,
     config::{LogLevel, Settings},
     replication::{Attach, Replica, ReplicaState, Request},
 };
@@ -72,6 +73,8 @@ pub struct Replicator {
     promises: Promises,
     /// How the master has asked to be relieved.
     taking_over: Option<Attach>,
+    /// The log tells a history that this process has begun.
+    has_own_history: bool,
 }
 
 impl Replicator {
@@ -86,6 +89,7 @@ impl Replicator {
             conductor: Conductor::default(),
             promises: Promises::default(),
             taking_over: None,
+            has_own_history: false,
         }
     }
 
@@ -97,10 +101,11 @@ impl Replicator {
             // What this machine lost in a crash, replicas may have: they have parted from here on.
             let history = new_history()?;
             shard.begin_history(history, clock::now())?;
+            self.has_own_history = true;
         }
         self.tell_histories(shard);
         if let Some((host, port)) = begun.master {
-            shard.server.set_master(host, port);
+            shard.server.set_master(host, port, begun.bond);
             self.asked.push(Request::Follow);
         }
         Ok(())
@@ -165,6 +170,7 @@ impl Replicator {
                 Request::AbortFailover => self.abort_failover(shard, folder, "Failover manually aborted", now)?,
             }
         }
+        self.begin_own_history(shard, now)?;
         self.act(shard, sockets, folder, now)?;
         self.replicas.take_released(shard, sockets, folder, now);
         self.replicas.begin_those_behind(shard, folder, now);
@@ -235,7 +241,7 @@ impl Replicator {
         let failover = replication.failover.as_ref().filter(|failover| !failover.is_asked);
         let is_online = |replica: &&Replica| replica.state == ReplicaState::Online;
         Situation {
-            is_replica: shard.role().is_follower(),
+            is_replica: shard.role().is_follower() && !waits_for_agent(&shard.server),
             end: shard.persistence().map(|persistence| persistence.log().end()),
             is_quiet: failover.is_some() && shard.server.is_quiet(),
             is_asked_to_take_over: asker.is_some_and(|asker| shard.server.session_address(asker.session).is_some()),
@@ -255,7 +261,7 @@ impl Replicator {
         let Some(master) = shard.server.replication().master() else { return Ok(()) };
         let (host, port) = (master.host.clone(), master.port);
         messages::notice(&format!("this store follows {host}:{port}"));
-        role::write(folder.root(), Some((&host, port)));
+        role::write(folder.root(), Some((&host, port)), master.bond.as_ref());
         self.link = None;
         shard.server.set_master_client(None, now);
         // What replicas of this store have may not be the new master's: they ask again.
@@ -273,11 +279,26 @@ impl Replicator {
         self.conductor.handle_promoted();
         shard.server.set_master_client(None, now);
         shard.promote(new_history()?, now).map_err(failed)?;
+        self.has_own_history = true;
         // They are to learn of the new history.
         self.replicas.drop_all(shard);
         self.tell_histories(shard);
-        role::write(folder.root(), None);
+        role::write(folder.root(), None, None);
         messages::notice("this store is a master from now on");
+        Ok(())
+    }
+
+    /// A process that is the master of a group tells a history of its own. Its folder may be older than what its replicas have: what it writes
+    /// from here on is not what they have by the same offsets.
+    fn begin_own_history(&mut self, shard: &mut Shard, now: Millis) -> Result<(), StoreError> {
+        if self.has_own_history || shard.role().is_follower() || !shard.server.is_master_of_slots() {
+            return Ok(());
+        }
+        self.has_own_history = true;
+        shard.begin_history(new_history()?, now)?;
+        // They go on where they are, if it is a part of this log.
+        self.replicas.drop_all(shard);
+        self.tell_histories(shard);
         Ok(())
     }
 
@@ -310,10 +331,11 @@ impl Replicator {
                         break;
                     }
                 }
-                FromLink::Continued(history) => self.continued(shard, history, now)?,
+                FromLink::Continued(history) => self.continued(shard, folder, history, now)?,
                 FromLink::Copied(copied) => self.install(shard, folder, *copied, now)?,
-                FromLink::Ended { reason, is_refusal } => {
+                FromLink::Ended { reason, is_refusal, lost } => {
                     self.give_up(shard, &reason, now);
+                    note_refusal(shard, lost);
                     if is_refusal && shard.server.replication().failover.is_some() {
                         self.abort_failover(shard, folder, "Failover target rejected psync request", now)?;
                     }
@@ -376,6 +398,7 @@ impl Replicator {
         let position = Position { history: persistence.replication_id(), offset: persistence.log().end() };
         let histories = Histories { begun: persistence.histories(), end: position.offset };
         let settings = server.settings();
+        let is_bound = master.bond.as_ref().is_some_and(|bond| bond.is_bound);
         let mut options = options(settings);
         options.hands_over = server.replication().failover.is_some();
         self.link = Some(LinkThread::start(link::Task {
@@ -384,6 +407,7 @@ impl Replicator {
             options,
             position,
             histories,
+            is_bound,
             settings: settings.clone(),
             root: folder.root().to_owned(),
             waker: Arc::clone(&self.waker),
@@ -417,7 +441,13 @@ impl Replicator {
         }
     }
 
-    fn continued(&mut self, shard: &mut Shard, history: ReplicationId, now: Millis) -> Result<(), StoreError> {
+    fn continued(
+        &mut self,
+        shard: &mut Shard,
+        folder: &StoreFolder,
+        history: ReplicationId,
+        now: Millis,
+    ) -> Result<(), StoreError> {
         self.conductor.handle_success();
         if let Some(end) = shard.persistence().map(|persistence| persistence.log().end()) {
             if shard.server.history() != history.to_string() {
@@ -425,6 +455,7 @@ impl Replicator {
             }
             shard.adopt_history(history, end, now).map_err(failed)?;
             messages::notice(&format!("the master goes on with its log from offset {end}"));
+            bind(shard, folder);
         }
         self.tell_histories(shard);
         Ok(())
@@ -468,10 +499,34 @@ impl Replicator {
             copied.keys
         ));
         self.tell_histories(shard);
+        bind(shard, folder);
         if let Some(link) = &self.link {
             link.installed(offset);
         }
         Ok(())
+    }
+}
+
+/// Whether an agent is to tell of the cluster before a master is followed.
+fn waits_for_agent(server: &Server) -> bool {
+    server.settings().cluster_wait_for_agent.0 && !server.knows_cluster()
+}
+
+/// What is there is the master's, all of it, from now on.
+fn bind(shard: &mut Shard, folder: &StoreFolder) {
+    let Some(master) = shard.server.replication_mut().master_mut() else { return };
+    let Some(bond) = &mut master.bond else { return };
+    bond.refusal = None;
+    if !bond.is_bound {
+        bond.is_bound = true;
+        role::write(folder.root(), Some((&master.host, master.port)), Some(bond));
+    }
+}
+
+/// Notes whether the master was not copied because it has lost something, and what.
+fn note_refusal(shard: &mut Shard, lost: Option<(Offset, Offset)>) {
+    if let Some(bond) = shard.server.replication_mut().master_mut().and_then(|master| master.bond.as_mut()) {
+        bond.refusal = lost.map(|(from, to)| (from.0, to.0));
     }
 }
 

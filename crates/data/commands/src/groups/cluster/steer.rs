@@ -8,6 +8,7 @@ use crate::{
     Context,
     cluster::{Counted, MembershipError, Peer, SlotPause, Vote},
     groups::cluster::slots::range,
+    replication::Bond,
 };
 
 use super::DISABLED;
@@ -176,6 +177,16 @@ pub(super) fn pause(context: &mut Context<'_>) -> Result<(), Failure> {
 
 pub(super) fn connection(context: &mut Context<'_>) -> Result<(), Failure> {
     context.shared.cluster.as_ref().ok_or(DISABLED)?;
+    if context.words.is(2, "MASTER") && matches!(context.words.len(), 4 | 5) {
+        let keeps = context.words.len() == 5;
+        if keeps && !context.words.is(4, "KEEP") {
+            return Err(Failure::Syntax);
+        }
+        let since = number(context, 3, i64::MAX as u64)?;
+        context.session.said_of_master = Some(Bond { since, is_bound: keeps, refusal: None });
+        context.reply.ok();
+        return Ok(());
+    }
     if context.words.len() == 4 {
         if !context.words.is(2, "AGENT") {
             return Err(Failure::Syntax);

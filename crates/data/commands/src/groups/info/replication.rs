@@ -17,6 +17,7 @@ pub(super) fn write(context: &mut Context<'_>, text: &mut String) {
         Role::Replica(link) => {
             field(text, "role", "slave");
             master(link, end, now, text);
+            bond(link, shared.cluster.is_some(), text);
             field(text, "slave_priority", shared.settings.replica_priority.0);
             field(text, "slave_read_only", u8::from(shared.settings.replica_read_only.0));
             field(text, "replica_announced", u8::from(shared.settings.replica_announced.0));
@@ -60,6 +61,17 @@ pub(super) fn write(context: &mut Context<'_>, text: &mut String) {
     // The number of the first byte, and not of those before it.
     field(text, "repl_backlog_first_byte_offset", if shared.persistence.enabled { first + 1 } else { 0 });
     field(text, "repl_backlog_histlen", end.saturating_sub(first));
+}
+
+/// What an agent has said of the master.
+fn bond(link: &MasterLink, is_node: bool, text: &mut String) {
+    let bond = link.bond.as_ref();
+    if is_node {
+        field(text, "master_since_epoch", bond.map_or(0, |bond| bond.since));
+    }
+    if let Some((until, end)) = bond.and_then(|bond| bond.refusal) {
+        field(text, "master_refused", format!("lacks_from={until},lacks_to={end}"));
+    }
 }
 
 fn master(link: &MasterLink, end: u64, now: keyspace::Millis, text: &mut String) {

@@ -1,0 +1,109 @@
+//! Whether a new process of a master still has all that was acknowledged. Its folder may have been set back: the machine to a snapshot, the
+//! disk to a copy of before. Then its log ends too early, it says so without knowing it, and its replicas, which have everything, would
+//! copy what is left of it.
+//!
+//! A replica in sync has nothing that its master has not. So a process of the master that is new to the keeper gets votes only when each of
+//! those in sync has been heard and none is ahead of it. If one is, the master has *lost a part of its log*: it is given up as if it had
+//! ended, nothing is told to it, and one of those in sync takes its place. A member that is silent is waited for ([`PROOF_MS`]), after that it
+//! is not in sync any more. What a replica has is safe meanwhile: a store that was told to keep what it has refuses to copy a master that
+//! lacks it ([`super::Bond`]).
+
+use super::{Keeper, Observation};
+use crate::model::{Address, Group, InSync};
+
+/// How long members in sync that are silent are waited for, in milliseconds, before a new process of their master serves without them.
+/// They are being started too, if all of it has lost power.
+const PROOF_MS: u64 = 5_000;
+
+/// A master has less than one of those in sync.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LostPart {
+    /// Where its log ends.
+    end: u64,
+    /// Who has more.
+    member: Address,
+    /// Up to where.
+    had: u64,
+}
+
+/// What is known of the master's process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Proof {
+    run: String,
+    /// Since when it is known.
+    since: u64,
+    is_proven: bool,
+    lost: Option<LostPart>,
+}
+
+impl LostPart {
+    /// Why it is not the master any more, for people.
+    pub(super) fn text(&self) -> String {
+        let Self { end, member, had } = self;
+        format!("has lost a part of its log (it ends at {end}, and {member} has it up to {had})")
+    }
+}
+
+impl Keeper {
+    /// Compares the master with those in sync.
+    pub(super) fn look_at_proof(&mut self, now: u64, group: &Group, in_sync: &InSync) {
+        let Some(master) = self.fresh(&group.master, now).cloned() else { return };
+        if self.proof.run != master.run {
+            self.proof = Proof { run: master.run.clone(), since: now, ..Proof::default() };
+        }
+        if self.proof.is_proven || self.proof.lost.is_some() {
+            return;
+        }
+        let compared: Vec<Option<Result<(), LostPart>>> =
+            in_sync.members.iter().map(|member| self.compared(member, group, &master, now)).collect();
+        self.proof.is_proven = compared.iter().all(|found| matches!(found, Some(Ok(()))));
+        self.proof.lost = compared.into_iter().flatten().find_map(Result::err);
+    }
+
+    /// Whether a member has no more than the master; nothing as long as that cannot be said.
+    fn compared(
+        &self,
+        member: &Address,
+        group: &Group,
+        master: &Observation,
+        now: u64,
+    ) -> Option<Result<(), LostPart>> {
+        let seen = self.heard_within(member, now, self.patience.replica_ms)?;
+        let lost = |end| Some(Err(LostPart { end, member: member.clone(), had: seen.offset }));
+        let bond = seen.bond.filter(|bond| bond.since == group.config_epoch);
+        if let Some(refusal) = bond.and_then(|bond| bond.refusal) {
+            return lost(refusal.until);
+        }
+        if seen.offset <= master.offset {
+            // What it said before this process was there is not all that it has got of the one before.
+            return (seen.asked_at >= self.proof.since).then_some(Ok(()));
+        }
+        // A master that was asked later has at least what its replica had before.
+        if seen.answered_at <= master.asked_at { lost(master.offset) } else { None }
+    }
+
+    /// What the master's process has lost, if it has.
+    pub(super) fn lost_part(&self, group: &Group) -> Option<&LostPart> {
+        let run = self.members.get(&group.master)?.last.as_ref().map(|last| &last.run);
+        self.proof.lost.as_ref().filter(|_| run == Some(&self.proof.run))
+    }
+
+    /// Whether a process of the master may get votes.
+    pub(super) fn is_proven(&self, run: &str) -> bool {
+        self.proof.is_proven && self.proof.run == run
+    }
+
+    /// Whether members that are silent stay in sync for the moment.
+    pub(super) fn waits_for_proof(&self, now: u64, group: &Group, in_sync: &InSync) -> bool {
+        !self.proof.is_proven && in_sync.needed(group) > 0 && now < self.proof.since + PROOF_MS
+    }
+
+    /// Nobody in sync has more than the master after all, so that it goes on: who had more has lost it since.
+    pub(super) fn forgive_lost_part(&mut self, best: u64) -> bool {
+        let is_no_better = self.proof.lost.as_ref().is_some_and(|lost| best <= lost.end);
+        if is_no_better {
+            (self.proof.lost, self.proof.is_proven) = (None, true);
+        }
+        is_no_better
+    }
+}
