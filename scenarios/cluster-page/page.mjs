@@ -16,7 +16,7 @@ if (!link) {
   process.exit(2);
 }
 
-const ESCAPE = "\uE00C";
+const [ESCAPE, ENTER] = ["\uE00C", "\uE007"];
 const browser = await Browser.start({ width: 1440, height: 1000 });
 let failures = 0;
 
@@ -178,10 +178,27 @@ try {
         await open();
         const wide = await browser.run("return document.documentElement.scrollWidth - window.innerWidth");
         assert.ok(wide <= 0, `${wide} px too wide`);
+        // Neither a figure nor a menu is hidden or beyond the edge.
+        const away = await browser.run(`
+          const outside = (box) => !box.width || box.left < 0 || box.right > document.documentElement.clientWidth;
+          return [...document.querySelectorAll(".topology tbody :is(td, button, .address)")]
+            .filter((e) => outside(e.getBoundingClientRect())).map((e) => e.className + " " + e.textContent)`);
+        assert.deepEqual(away, []);
         await picture(`${width}-${colours}`);
       });
     }
   }
+
+  await check("a server's menu opens by keyboard on a small screen", async () => {
+    await size(390, 844);
+    await open();
+    await browser.run("document.querySelector('.topology tr:not(.group-head) .more-button').focus()");
+    await browser.press(ENTER);
+    await browser.until("it is open", "return document.querySelector('dialog[open]')");
+    await browser.press(ESCAPE);
+    await browser.until("it is closed", "return !document.querySelector('dialog[open]')");
+    await size(1440, 1000);
+  });
 
   await check("the browser has nothing to complain of but what was refused", async () => {
     const lines = (await browser.console()).filter(({ level }) => level === "SEVERE").map(({ message }) => message);

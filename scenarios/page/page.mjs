@@ -184,6 +184,12 @@ try {
       assert.ok(wide <= 0, `${wide} pixels too wide at ${width}`);
       if (width === 360) await picture("narrow");
     }
+    // What a wide line tells of a backend in use, a narrow one tells too.
+    await size(390, 800);
+    await load(20);
+    for (const name of ["rate", "times"]) {
+      await browser.until(`${name} is shown`, `return [...document.querySelectorAll(".backends .line .${name}")].some((e) => e.getClientRects().length && !e.classList.contains("none"))`);
+    }
     await size(1400, 1000);
   });
 

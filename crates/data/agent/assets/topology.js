@@ -24,21 +24,24 @@ class Spark {
   }
 }
 
+// What is counted of a server: the class of the cell, and what its column is called.
+const FIGURES = [["lag", "Lag"], ["rate", "Commands"], ["took", "Each took"], ["memory", "Memory"], ["keys", "Keys"], ["clients", "Clients"]];
+
 // The line of a server. Cells are filled anew only where something has changed, so focus and selection stay.
 class ServerRow {
   constructor(address) {
     this.address = address;
     this.mark = mark("plain");
     this.word = h("span");
-    this.cells = Object.fromEntries(["lag", "rate", "took", "memory", "keys", "clients"].map((name) => [name, h("td", { className: `number ${name}` })]));
+    this.cells = Object.fromEntries(FIGURES.map(([name, label]) => [name, h("td", { className: `number ${name}`, "data-label": label })]));
     this.rate = h("span");
     this.spark = new Spark();
     this.cells.rate.append(this.spark.element, this.rate);
-    this.role = h("td");
+    this.role = h("td", { className: "role" });
     this.problem = h("small", { className: "problem" });
     this.button = h("button", { type: "button", className: "more-button", ariaLabel: `What can be done with ${address}`, onclick: () => actions.server(this.group, this.server) }, "⋯");
     const name = h("th", { scope: "row" }, h("span", { className: "address" }, address), this.problem);
-    this.element = h("tr", {}, name, this.role, h("td", { className: "state" }, this.mark, " ", this.word), ...Object.values(this.cells), h("td", {}, this.button));
+    this.element = h("tr", {}, name, this.role, h("td", { className: "state" }, this.mark, " ", this.word), ...Object.values(this.cells), h("td", { className: "act" }, this.button));
   }
 
   /** @param {Group} group @param {Server} server @param {Figures | null} figures */
@@ -70,7 +73,7 @@ class GroupRows {
     this.title = h("b");
     this.about = h("small");
     this.button = h("button", { type: "button", className: "more-button", ariaLabel: `What can be done with group ${id}`, onclick: () => actions.group(this.group) }, "⋯");
-    const head = h("tr", { className: "group-head" }, h("th", { colSpan: 9, scope: "rowgroup" }, this.swatch, " ", this.title, " ", this.about), h("td", {}, this.button));
+    const head = h("tr", { className: "group-head" }, h("th", { colSpan: 9, scope: "rowgroup" }, this.swatch, " ", this.title, " ", this.about), h("td", { className: "act" }, this.button));
     this.head = head;
     this.element = h("tbody", {}, head);
     this.rows = new Map();
@@ -101,7 +104,7 @@ class GroupRows {
 class Topology {
   constructor() {
     this.table = h("table");
-    const heads = [["Server", "text"], ["Role", "text"], ["State", "text"], ["Lag", ""], ["Commands", ""], ["Each took", ""], ["Memory", ""], ["Keys", ""], ["Clients", ""], ["", ""]];
+    const heads = [["Server", "text"], ["Role", "text"], ["State", "text"], ...FIGURES.map(([, label]) => [label, ""]), ["", ""]];
     this.head = h("thead", {}, h("tr", {}, ...heads.map(([text, className]) => h("th", { scope: "col", className }, text || h("span", { className: "hidden" }, "Actions")))));
     this.nothing = h("p", { className: "empty", hidden: true }, "No server has that in its line.");
     this.element = h("section", { className: "panel topology" }, h("h2", {}, "Groups and servers"), h("div", { className: "wide", tabIndex: 0, role: "region", ariaLabel: "Groups and servers" }, this.table), this.nothing);

@@ -62,9 +62,11 @@ class Card {
     if (http) this.share(this.failing, failing, total, http);
     else this.share(this.failing, failed, sessions, true);
     setText(this.times, time(side.p50));
+    this.times.classList.toggle("none", !side.p50);
     this.times.title = side.p99 ? `99 % within ${time(side.p99)}` : "";
     const limit = proxy.front?.limit;
     setText(this.sessions, limit && !isBackend(proxy) ? `${short(side.sessions || 0)} of ${short(limit)}` : short(side.sessions || 0));
+    this.sessions.classList.toggle("none", !side.sessions);
     this.tellTrouble(proxy, troubles);
     this.fold.ariaExpanded = String(this.open);
     this.updateServers(proxy, tells || this.open);
