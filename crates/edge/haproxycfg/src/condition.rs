@@ -11,6 +11,11 @@ use std::collections::BTreeMap;
 /// The version of HAProxy whose language this is, which `version_atleast` compares with.
 pub const HAPROXY_VERSION: &str = "2.6.12";
 
+/// The library of TLS, as HAProxy names those that stand for OpenSSL: `ssllib_name_startswith` compares with it.
+pub const TLS_LIBRARY: &str = "AWS-LC";
+/// The version of OpenSSL that it stands for, as AWS-LC in HAProxy says: `openssl_version_atleast` compares with it.
+pub const OPENSSL_VERSION: &str = "1.1.1";
+
 /// What `feature` knows, by HAProxy's names, and whether it is there.
 pub const FEATURES: &[(&str, bool)] = &[
     ("51DEGREES", false),
@@ -28,7 +33,8 @@ pub const FEATURES: &[(&str, bool)] = &[
     ("LUA", false),
     ("NETFILTER", true),
     ("NS", false),
-    ("OPENSSL", false),
+    // What asks for it wants TLS by the keywords that HAProxy has with it.
+    ("OPENSSL", true),
     ("OT", false),
     ("PCRE", false),
     ("PCRE2", false),
@@ -186,8 +192,10 @@ impl Evaluator<'_> {
             "strneq" => argument(0) != argument(1),
             "version_atleast" => version(HAPROXY_VERSION) >= version(argument(0)),
             "version_before" => version(HAPROXY_VERSION) < version(argument(0)),
-            // There is no SSL library whose version or name could match.
-            _ => false,
+            "openssl_version_atleast" => version(OPENSSL_VERSION) >= version(argument(0)),
+            "openssl_version_before" => version(OPENSSL_VERSION) < version(argument(0)),
+            // `ssllib_name_startswith`
+            _ => TLS_LIBRARY.starts_with(argument(0)),
         })
     }
 
@@ -280,7 +288,12 @@ mod tests {
             ("streq(a,a)", true),
             ("streq(\"a b\", a )", false),
             ("strneq(a,b)", true),
-            ("feature(OPENSSL)", false),
+            ("feature(OPENSSL)", true),
+            ("openssl_version_atleast(1.0.2)", true),
+            ("openssl_version_atleast(3.0.0)", false),
+            ("openssl_version_before(3.0.0-alpha1)", true),
+            ("ssllib_name_startswith(OpenSSL)", false),
+            ("ssllib_name_startswith(AWS-LC)", true),
             ("feature(THREAD)", true),
             ("feature(THR)", false),
             ("version_atleast(2.4-dev19)", true),

@@ -67,6 +67,8 @@ pub struct Options {
     pub memory_max_mb: u64,
     /// `-dr`: a server whose name has no address begins without one.
     pub tolerates_unresolved: bool,
+    /// `-dV`: servers' certificates are not verified, as with `ssl-server-verify none` before everything else.
+    pub servers_unverified: bool,
     /// `-dD`: what is only worth a look is said too.
     pub diagnoses: bool,
 }
@@ -200,6 +202,7 @@ fn start(environment: BTreeMap<String, String>, options: &Options) -> State {
     state.simple.proxy_maxconn = options.proxy_maxconn;
     state.simple.is_without_reuseport = options.noreuseport;
     state.global.zero_warning = options.zero_warning;
+    state.tls.servers_unverified = options.servers_unverified;
     state
 }
 

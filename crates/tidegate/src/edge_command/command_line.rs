@@ -36,13 +36,12 @@ pub struct CommandLine {
 }
 
 /// Flags that have no effect here, and why.
-const WITHOUT_EFFECT: [(&str, &str); 6] = [
+const WITHOUT_EFFECT: [(&str, &str); 5] = [
     ("-de", "epoll is the only poller here"),
     ("-dp", "poll() is not used for connections anyway"),
     ("-dk", "there is no kqueue on Linux"),
     ("-dv", "there are no event ports on Linux"),
     ("-dG", "getaddrinfo() is the only way here to look a name up"),
-    ("-dV", "there is no TLS yet, so nothing of a server is verified"),
 ];
 
 /// Options that take a value and are not HAProxy's.
@@ -110,6 +109,7 @@ pub fn parse(words: &[String]) -> Result<CommandLine, String> {
             "-dr" => line.edge.language.tolerates_unresolved = true,
             "-dD" => line.edge.language.diagnoses = true,
             "-dL" => line.libraries = true,
+            "-dV" => line.edge.language.servers_unverified = true,
             "-dW" => line.edge.language.zero_warning = true,
             "-dR" => line.edge.language.noreuseport = true,
             "-p" => line.pidfile = Some(value("a file")?.into()),
@@ -205,14 +205,15 @@ mod tests {
 
     #[test]
     fn no_flag_is_ignored_in_silence() {
-        for flag in ["-de", "-dp", "-dk", "-dv", "-dG", "-dV", "-dM", "-dM0", "-dM0xff,no-merge", "-d", "-x a -x b"] {
+        for flag in ["-de", "-dp", "-dk", "-dv", "-dG", "-dM", "-dM0", "-dM0xff,no-merge", "-d", "-x a -x b"] {
             assert_eq!(line(flag).unwrap().warnings.len(), 1, "{flag}");
         }
-        let parsed = line("-m 64 -dr -dD -dL -dKacl,cfg -dS -dR -dW -db -q -V").unwrap();
+        let parsed = line("-m 64 -dV -dr -dD -dL -dKacl,cfg -dS -dR -dW -db -q -V").unwrap();
         assert_eq!(parsed.warnings, Vec::<String>::new());
         assert_eq!((parsed.keywords.as_deref(), parsed.libraries), (Some("acl,cfg"), true));
         let language = &parsed.edge.language;
         assert!(language.tolerates_unresolved && language.diagnoses && language.zero_warning && language.noreuseport);
+        assert!(language.servers_unverified);
         assert_eq!(language.memory_max_mb, 64);
     }
 

@@ -87,6 +87,7 @@ pub const OPTIONS: &[OptionHelp] = &[
     option("-cc", Value::Word("condition"), "evaluate a condition as `.if` does; the exit code says whether it holds"),
     option("-dS", Value::None, "never splice"),
     option("-dR", Value::None, "one socket per address (as noreuseport)"),
+    option("-dV", Value::None, "do not verify certificates of servers (as ssl-server-verify none)"),
     option("-dW", Value::None, "warnings are errors (as zero-warning)"),
     option("-dr", Value::None, "start servers without an address if their names cannot be resolved"),
     option("-dD", Value::None, "also report suspicious settings"),

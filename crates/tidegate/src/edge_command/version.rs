@@ -21,6 +21,14 @@ pub fn print_version(long: bool) {
         live::WORKERS_MAX,
         std::thread::available_parallelism().map_or(1, usize::from)
     );
+    let (openssl, library) = (haproxycfg::condition::OPENSSL_VERSION, haproxycfg::condition::TLS_LIBRARY);
+    // The words of these lines are HAProxy's, with a library that stands for OpenSSL.
+    println!("Built with OpenSSL version : OpenSSL {openssl} (compatible; {library} by rustls)");
+    println!("Running on OpenSSL version : {library} (by rustls)");
+    println!("OpenSSL library supports TLS extensions : yes");
+    println!("OpenSSL library supports SNI : yes");
+    println!("OpenSSL library supports : TLSv1.2 TLSv1.3");
+    println!("Built with the Prometheus exporter as a service");
     let codings = http::Coding::ALL.map(|coding| format!("{}(\"{}\")", coding.name(), coding.token()));
     println!("Compression algorithms supported : {}", codings.join(", "));
     println!("Available polling systems : epoll (through tokio)");

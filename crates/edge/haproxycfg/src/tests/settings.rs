@@ -200,3 +200,18 @@ fn the_command_line_has_its_say() {
     let shared = with(Options { noreuseport: true, ..options() }).config.unwrap();
     assert_eq!(proxy(&shared, "fe").binds[0].accept, crate::model::AcceptMode::Shared);
 }
+
+#[test]
+fn certificates_of_servers_may_be_left_unverified_by_an_option() {
+    let with = |servers_unverified: bool, global: &str| {
+        let text =
+            format!("{global}backend b\n  timeout connect 1s\n  timeout server 1s\n  server s 192.0.2.1:443 ssl\n");
+        let files = Bundle::default().with("t.cfg", text.as_bytes());
+        let options = Options { servers_unverified, ..options() };
+        parse(&["t.cfg".to_owned()], &files, BTreeMap::new(), &options).config.is_some()
+    };
+    assert!(!with(false, ""));
+    assert!(with(true, ""));
+    // The configuration has the last word.
+    assert!(!with(true, "global\n  ssl-server-verify required\n"));
+}
