@@ -114,7 +114,7 @@ enum Command {
     Drain(Which),
     /// End a running edge now.
     Stop(Which),
-    /// Show the processes of a running edge.
+    /// Show the processes of a running edge, or the figures of a cache (`-n NAME`).
     Status(status_command::StatusArguments),
     /// Show requests of a running edge as they end; `dump` shows the log of a store.
     Log(log_command::LogArguments),

@@ -1,13 +1,14 @@
-//! `tidegate status`: the processes of a running master.
+//! `tidegate status`: the processes of a running master, or the figures of a cache that varnishd runs.
 
 use std::{fmt::Write as _, io::Write as _, process::ExitCode};
 
 use clap::Args;
 use runtime::process::{MasterStatus, WorkerState, run_file::RunFile};
+use varnishtools::overview::Overview;
 
 use crate::{
     masters::{self, Which, ask},
-    style::{Colour, Style, columns, lasting},
+    style::{Colour, Style, columns, lasting, size},
 };
 
 /// Options of `tidegate status`.
@@ -15,6 +16,9 @@ use crate::{
 pub struct StatusArguments {
     #[command(flatten)]
     which: Which,
+    /// A cache that `tidegate varnishd` or Varnish runs instead: the name or the working directory of its instance (`-n`).
+    #[arg(long = "cache", short = 'n', value_name = "NAME", conflicts_with = "which")]
+    cache: Option<String>,
     /// Print JSON, for other programs.
     #[arg(long)]
     json: bool,
@@ -36,6 +40,10 @@ pub fn run(arguments: &StatusArguments) -> ExitCode {
 }
 
 fn answer(arguments: &StatusArguments) -> Result<String, String> {
+    if let Some(name) = &arguments.cache {
+        let overview = Overview::of(Some(name)).map_err(|error| error.to_string())?;
+        return Ok(if arguments.json { overview.json().to_string() } else { cache(&overview, Style::of_output()) });
+    }
     let reply = ask(&arguments.which.target("status")?, "status")?;
     if !reply.success {
         return Err(reply.text);
@@ -93,10 +101,94 @@ fn table(status: &MasterStatus, run_file: Option<&RunFile>, style: Style) -> Str
     text
 }
 
+/// What people want to know of a cache.
+fn cache(overview: &Overview, style: Style) -> String {
+    let mut text = String::new();
+    let state = match overview.worker.as_deref() {
+        Some("running") => style.paint(Colour::Good, "serves"),
+        Some(state) => style.paint(Colour::Bad, format!("does not serve: its worker is {state}")),
+        None => style.paint(Colour::Doubtful, "does not tell its state"),
+    };
+    let _ = writeln!(text, "Cache {} {state}, up {}", overview.folder, lasting(overview.worker_uptime_s));
+    if let Some(problem) = &overview.problem {
+        let _ = writeln!(text, "  not asked      {problem}");
+    }
+    let rate =
+        overview.hit_rate().map_or_else(|| "nothing looked up yet".to_owned(), |rate| format!("{:.1} %", rate * 100.0));
+    let Overview { hits, misses, passes, requests, objects, expired, evicted, failed_fetches, .. } = overview;
+    let _ = writeln!(text, "  hit rate       {rate}: {hits} hit, {misses} missed, {passes} passed, of {requests}");
+    let _ = writeln!(text, "  objects        {objects}; {expired} expired, {evicted} removed for want of room");
+    for storage in &overview.storages {
+        let bound = if storage.free > 0 { format!(" of {}", size(storage.used + storage.free)) } else { String::new() };
+        let _ = writeln!(text, "  storage        {}: {}{bound}", storage.name, size(storage.used));
+    }
+    if *failed_fetches > 0 {
+        let _ = writeln!(text, "  failed fetches {}", style.paint(Colour::Doubtful, failed_fetches));
+    }
+    if !overview.backends.is_empty() {
+        let mut rows = vec![["BACKEND", "HEALTH", "PROBES"].map(str::to_owned)];
+        rows.extend(overview.backends.iter().map(|backend| {
+            let colour = if backend.health == "healthy" { Colour::Good } else { Colour::Bad };
+            // Varnish calls one healthy that has no probe.
+            let is_by_hand = backend.admin == "sick" || backend.admin == "healthy" && backend.probes > 0;
+            let by_hand = if is_by_hand { " (set by hand)" } else { "" };
+            let probes = match backend.probes {
+                0 => "none".to_owned(),
+                probes => format!("{} of {probes} good", backend.good_probes),
+            };
+            [backend.name.clone(), style.paint(colour, format!("{}{by_hand}", backend.health)), probes]
+        }));
+        text.push('\n');
+        text.push_str(&columns(&rows));
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cache_is_told_of() {
+        let storage = |name: &str, used, free| Storage { name: name.into(), used, free };
+        let backend = |name: &str, health: &str, good_probes, probes| Backend {
+            name: name.into(),
+            admin: "probe".into(),
+            good_probes,
+            probes,
+            health: health.into(),
+            changed: 0.0,
+        };
+        let overview = Overview {
+            folder: "/var/lib/varnish/web".into(),
+            worker: Some("running".into()),
+            worker_uptime_s: 65,
+            requests: 5,
+            hits: 3,
+            misses: 1,
+            passes: 1,
+            objects: 2,
+            storages: vec![storage("s0", 1_048_576, 1_048_576), storage("Transient", 0, 0)],
+            backends: vec![backend("boot.web", "healthy", 8, 8), backend("boot.old", "sick", 0, 0)],
+            ..Overview::default()
+        };
+        let expected = "\
+Cache /var/lib/varnish/web serves, up 1m 5s
+  hit rate       75.0 %: 3 hit, 1 missed, 1 passed, of 5
+  objects        2; 0 expired, 0 removed for want of room
+  storage        s0: 1.0 MB of 2.0 MB
+  storage        Transient: 0 B
+
+  BACKEND   HEALTH   PROBES
+  boot.web  healthy  8 of 8 good
+  boot.old  sick     none
+";
+        assert_eq!(cache(&overview, Style::default()), expected);
+        let silent = cache(&Overview { problem: Some("No -T".into()), ..overview }, Style::default());
+        assert!(silent.contains("not asked      No -T"), "{silent}");
+    }
     use runtime::process::{ProgramStatus, WorkerStatus};
+    use varnishtools::overview::{Backend, Storage};
 
     #[test]
     fn what_is_not_as_it_should_be_is_said() {

@@ -47,6 +47,14 @@ impl Style {
     }
 }
 
+/// Bytes for people.
+#[must_use]
+pub fn size(bytes: u64) -> String {
+    let units = [(1_u64 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB")];
+    let unit = units.iter().find(|(unit, _)| bytes >= *unit);
+    unit.map_or_else(|| format!("{bytes} B"), |(unit, name)| format!("{:.1} {name}", bytes as f64 / *unit as f64))
+}
+
 /// A time in the two largest of its units: `3d 4h`, `2m 5s`, `7s`.
 #[must_use]
 pub fn lasting(seconds: u64) -> String {

@@ -217,6 +217,19 @@ fn counters_and_commands() {
     check_same("varnishstat", &instance, &["-1", "-f", "MAIN.cache_*", "-f", "VBE.*.req"]);
     check_same("varnishstat", &instance, &["-1", "-I", "SMA.*", "-X", "*"]);
 
+    // `tidegate status` has the same figures, and asks about the backends.
+    let status = |arguments: &[&str]| run(ours("status").arg("-n").arg(&instance).args(arguments));
+    let overview: serde_json::Value = serde_json::from_str(&status(&["--json"])).unwrap();
+    for (key, counter) in [("requests", "MAIN.client_req"), ("passes", "MAIN.s_pass"), ("objects", "MAIN.n_object")] {
+        assert_eq!(overview[key], theirs[counter]["value"], "{key}: {overview}");
+    }
+    assert_eq!(overview["worker"], "running");
+    let backend = &overview["backends"][0];
+    assert_eq!((&backend["name"], &backend["health"]), (&"boot.default".into(), &"healthy".into()), "{overview}");
+    let text = status(&[]);
+    assert!(text.starts_with(&format!("Cache {} serves, up ", instance.display())), "{text}");
+    assert!(text.contains("boot.default  healthy  none"), "{text}");
+
     for command in
         [&["status"][..], &["vcl.list"], &["param.show", "default_ttl"], &["-p", "ban.list"], &["vcl.show", "boot"]]
     {

@@ -44,7 +44,8 @@ pub fn varnishadm(words: &[String]) -> ExitCode {
     }
 }
 
-type Failure = (u8, String);
+/// An exit code, and what is said.
+pub(crate) type Failure = (u8, String);
 
 /// A stream of either kind.
 trait Stream: Read + Write {}
@@ -91,6 +92,21 @@ fn run(words: &[String]) -> Result<ExitCode, Failure> {
         true => client.interactive(),
         false => client.pass(),
     }
+}
+
+/// The texts of an instance's answers to commands.
+///
+/// # Errors
+/// It takes no commands, does not answer, or refuses one.
+pub(crate) fn answers(name: Option<&str>, timeout: Duration, commands: &[&str]) -> Result<Vec<String>, Failure> {
+    let mut client = connect_by_name(name, timeout)?;
+    let mut answers = Vec::new();
+    for command in commands {
+        client.send(&format!("{command}\n"))?;
+        let reply = client.reply()?;
+        answers.push(String::from_utf8_lossy(&reply.text).into_owned());
+    }
+    Ok(answers)
 }
 
 /// Finds address and secret in what the instance publishes.

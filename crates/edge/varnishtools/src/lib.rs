@@ -18,6 +18,7 @@ mod log;
 mod ncsa;
 mod options;
 mod output;
+pub mod overview;
 mod source;
 mod stat;
 mod watch;

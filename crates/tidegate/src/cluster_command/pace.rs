@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{CommandError, WhichArguments, ask, get, show, shown};
+use crate::style::size;
 
 /// Characters of a bar.
 const BAR: u64 = 24;
@@ -72,7 +73,7 @@ pub fn set_rate(which: &WhichArguments, rate: Option<u64>) -> Result<(), Command
 
 fn text_of(bounds: &Value) -> String {
     let number = |name: &str| bounds.get(name).and_then(Value::as_u64);
-    let rate = number("rate").map_or("as fast as they can".to_owned(), |rate| format!("{} a second", show::size(rate)));
+    let rate = number("rate").map_or("as fast as they can".to_owned(), |rate| format!("{} a second", size(rate)));
     let latency = match number("latency_ms") {
         Some(0) | None => "however long servers take to answer".to_owned(),
         Some(ms) => format!("slower when a server takes more than {ms} ms to answer"),
@@ -145,7 +146,7 @@ fn bar(one: &Value) -> String {
     let bar: String = (0..BAR).map(|place| if place < filled { '#' } else { '.' }).collect();
     let speed = match number(one, "bytes_per_second") {
         0 => String::new(),
-        speed => format!("  {}/s", show::size(speed)),
+        speed => format!("  {}/s", size(speed)),
     };
     let left = match (number(one, "keys_per_second"), about.saturating_sub(done)) {
         (0, _) | (_, 0) => String::new(),

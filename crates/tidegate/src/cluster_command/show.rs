@@ -3,7 +3,7 @@
 use basics::{Date, many};
 use serde_json::Value;
 
-use crate::style::{Colour, Style, columns};
+use crate::style::{Colour, Style, columns, size};
 
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
@@ -313,13 +313,6 @@ pub fn undo(plan: &Value) -> String {
         return what(plan);
     }
     format!("{}\n{}", text(plan, "what"), if list(plan, "moves").is_empty() { String::new() } else { moves(plan) })
-}
-
-/// Bytes for people.
-pub fn size(bytes: u64) -> String {
-    let units = [(1_u64 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB")];
-    let unit = units.iter().find(|(unit, _)| bytes >= *unit);
-    unit.map_or_else(|| format!("{bytes} B"), |(unit, name)| format!("{:.1} {name}", bytes as f64 / *unit as f64))
 }
 
 /// Whether a server runs and has what its master has.
