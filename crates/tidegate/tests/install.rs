@@ -248,6 +248,60 @@ fn drop_ins_of_the_docs_are_right() {
     }
 }
 
+/// The relative links of a page that lead nowhere: to no file, or to no heading of it.
+fn dead_links(page: &Path) -> Vec<String> {
+    let text = fs::read_to_string(page).unwrap();
+    // What stands in examples is no link.
+    let prose: String = text.split("```").step_by(2).collect();
+    let links = prose.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
+    let is_dead = |link: &&str| {
+        let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+        let target = if path.is_empty() { page.to_owned() } else { page.parent().unwrap().join(path) };
+        let is_page = target.extension().is_some_and(|extension| extension == "md");
+        !target.exists() || is_page && !heading.is_empty() && !headings(&target).iter().any(|known| known == heading)
+    };
+    links
+        .filter(|link| !link.contains("://"))
+        .filter(is_dead)
+        .map(|link| format!("{}: {link}", page.display()))
+        .collect()
+}
+
+/// The headings of a page as links name them.
+fn headings(page: &Path) -> Vec<String> {
+    let text = fs::read_to_string(page).unwrap();
+    let lines = text.lines().filter(|line| line.starts_with('#'));
+    let name = |line: &str| {
+        let kept = line.trim_start_matches('#').trim().to_lowercase();
+        let kept: String = kept.chars().filter(|one| one.is_alphanumeric() || matches!(one, ' ' | '-' | '_')).collect();
+        kept.replace(' ', "-")
+    };
+    lines.map(name).collect()
+}
+
+/// All pages below a folder.
+fn pages(folder: &Path) -> Vec<PathBuf> {
+    let (folders, files): (Vec<_>, Vec<_>) = files(folder).into_iter().partition(|path| path.is_dir());
+    let own = files.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    own.chain(folders.iter().flat_map(|folder| pages(folder))).collect()
+}
+
+#[test]
+fn links_of_the_book_lead_somewhere() {
+    let project = project();
+    let mut all = pages(&project.join("docs"));
+    all.extend(
+        ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "bench/README.md"]
+            .map(|page| project.join(page)),
+    );
+    let book = installed().join("usr/share/doc/tidegate");
+    let installed = pages(&book);
+    assert!(installed.len() > 60, "{}", installed.len());
+    all.extend(installed);
+    let dead: Vec<String> = all.iter().flat_map(|page| dead_links(page)).collect();
+    assert_eq!(dead, Vec::<String>::new());
+}
+
 #[test]
 fn a_whole_path_is_asked_for() {
     let output = Command::new(project().join("dist/install"))
