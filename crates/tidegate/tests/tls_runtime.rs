@@ -5,9 +5,11 @@
 mod support;
 
 use std::{
+    ffi::OsString,
     io::{Read as _, Write as _},
     net::SocketAddr,
     process::{Command, Stdio},
+    sync::OnceLock,
 };
 
 use support::{Edge, Folder, beside_haproxy};
@@ -58,11 +60,20 @@ for byte in a b c; do key $byte 48 >> tickets; key $byte 80 >> long; done
 for byte in d e f; do key $byte 48 > key-$byte; done
 "#;
 
-/// A folder with these files.
+/// A folder with these files, which are made once for all tests.
 fn files() -> Folder {
+    static MADE: OnceLock<Vec<(OsString, Vec<u8>)>> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let folder = Folder::new();
+        let made = Command::new("sh").args(["-c", FILES]).current_dir(&folder.0).output().unwrap();
+        assert!(made.status.success(), "openssl is installed by .ci/tools: {}", String::from_utf8_lossy(&made.stderr));
+        let entries = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap());
+        entries.map(|entry| (entry.file_name(), std::fs::read(entry.path()).unwrap())).collect()
+    });
     let folder = Folder::new();
-    let made = Command::new("sh").args(["-c", FILES]).current_dir(&folder.0).output().unwrap();
-    assert!(made.status.success(), "openssl is installed by .ci/tools: {}", String::from_utf8_lossy(&made.stderr));
+    for (name, content) in made {
+        std::fs::write(folder.0.join(name), content).unwrap();
+    }
     folder
 }
 
@@ -98,6 +109,14 @@ fn look(address: SocketAddr, arguments: &[&str]) -> Vec<String> {
     text.lines().filter(|line| starts.iter().any(|start| line.starts_with(start))).map(str::to_owned).collect()
 }
 
+/// What several clients see, who come at the same time.
+fn look_by_each(address: SocketAddr, clients: &[&[&str]]) -> Vec<String> {
+    std::thread::scope(|scope| {
+        let looks: Vec<_> = clients.iter().map(|client| scope.spawn(|| look(address, client))).collect();
+        looks.into_iter().flat_map(|look| look.join().unwrap()).collect()
+    })
+}
+
 /// Plays commands beside HAProxy, each with what a client sees afterwards.
 fn play(folder: &Folder, config: &str, commands: &[&str], clients: &[&[&str]]) -> Vec<String> {
     let folder = folder.0.display().to_string();
@@ -111,8 +130,8 @@ fn play(folder: &Folder, config: &str, commands: &[&str], clients: &[&[&str]]) -
                 let ends = ["Success!", "Failed!", "OCSP Response updated!"];
                 let changes = answer.iter().any(|line| ends.contains(&&**line) || line.contains("deleted in"));
                 told.extend(answer);
-                for client in clients.iter().filter(|_| changes) {
-                    told.extend(look(scene.front, client));
+                if changes {
+                    told.extend(look_by_each(scene.front, clients));
                 }
             }
             told
@@ -480,7 +499,7 @@ fn page(address: SocketAddr) -> Vec<String> {
 
 /// A site whose server is asked over TLS, and that server, which says who has shown which certificate.
 const SERVERS: &str = "global\n stats socket %FOLDER%/stats level admin\ndefaults\n mode http\n timeout client 5s\n timeout server 5s\n \
-                       timeout connect 5s\nlisten site\n bind FRONT\n http-reuse never\n server s unix@%FOLDER%/origin ssl verify required \
+                       timeout connect 5s\n retries 0\nlisten site\n bind FRONT\n http-reuse never\n server s unix@%FOLDER%/origin ssl verify required \
                        ca-file F/ca2.pem crt F/client.pem REVOKED\nlisten origin\n bind unix@%FOLDER%/origin ssl crt F/site.pem ca-file F/ca.pem \
                        verify optional\n http-request return status 200 content-type text/plain lf-string %[ssl_c_serial,hex]\n";
 
