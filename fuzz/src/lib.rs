@@ -35,6 +35,7 @@ pub mod resp;
 pub mod sample_messages;
 pub mod script;
 pub mod stick;
+pub mod tls;
 pub mod tokens;
 pub mod vcl;
 pub mod varnish_cli;

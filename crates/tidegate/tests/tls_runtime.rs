@@ -486,6 +486,80 @@ fn clients_are_judged_by_what_files_hold_now() {
     assert!(told.iter().any(|line| line.starts_with("Reused")), "{told:?}");
 }
 
+#[test]
+fn connections_are_limited() {
+    let folder = files();
+    let (path, front) = (folder.0.display().to_string(), support::free_address());
+    let edge = Edge::start(&format!(
+        "global\n stats socket %FOLDER%/stats level admin\n maxsslconn 1\nfrontend site\n mode http\n timeout client 1m\n \
+         bind {front} ssl crt {path}/site.pem\n http-request return status 200\n"
+    ));
+    let has = |line: &str| edge.command("show info").lines().any(|other| other == line);
+    let client = || {
+        let mut program = Command::new("openssl");
+        program.args(["s_client", "-connect", &front.to_string()]).stdout(Stdio::piped()).stderr(Stdio::null());
+        program.stdin(Stdio::piped()).spawn().unwrap()
+    };
+    let is_served = || {
+        let output = client().wait_with_output().unwrap();
+        !String::from_utf8_lossy(&output.stdout).contains("(NONE)")
+    };
+    let mut first = client();
+    support::wait_until("it has begun", || has("CurrSslConns: 1"));
+    assert!(!is_served());
+    support::wait_until("the other one is closed", || has("CurrConns: 1"));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    support::wait_until("it has ended", || has("CurrSslConns: 0"));
+    assert!(is_served());
+}
+
+#[test]
+fn connections_are_counted() {
+    let folder = files();
+    let path = folder.0.display().to_string();
+    let config = "global\n stats socket %FOLDER%/stats level admin\n maxsslconn 50\n maxsslrate 60\nlisten site\n mode http\n \
+                  bind FRONT ssl crt F/site.pem no-tls-tickets\n \
+                  http-reuse never\n server s unix@%FOLDER%/origin ssl verify none no-ssl-reuse\nlisten origin\n mode http\n \
+                  bind unix@%FOLDER%/origin ssl crt F/site.pem\n http-request return status 200\n";
+    beside_haproxy(
+        |front| config.replace("F/", &format!("{path}/")).replace("FRONT", &front.to_string()),
+        |scene| {
+            let said = || {
+                let names = [
+                    "MaxSslConns:",
+                    "SslRateLimit:",
+                    "CurrSslConns:",
+                    "CumSslConns:",
+                    "SslCacheLookups:",
+                    "SslCacheMisses:",
+                ];
+                let info = say(&scene.edge, &path, "show info");
+                let rates = ["MaxSslRate:", "SslFrontendMaxKeyRate:", "SslBackendMaxKeyRate:"];
+                let is_shown = |line: &&String| names.iter().any(|name| line.starts_with(name));
+                let mut told: Vec<String> = info.iter().filter(is_shown).cloned().collect();
+                // How many come within one second is up to the machine.
+                for rate in rates {
+                    let value = info.iter().find_map(|line| line.strip_prefix(rate));
+                    told.push(format!("{rate} {}", value.is_some_and(|value| value.trim() != "0")));
+                }
+                told
+            };
+            let mut told = said();
+            let session = format!("{path}/session-{}", scene.front.port());
+            for stored in ["-sess_out", "-sess_in"] {
+                told.extend(visit(scene.front, &["-ign_eof", "-tls1_2", stored, &session]));
+                // What has ended is counted no more.
+                support::wait_until("it has ended", || said().contains(&"CurrSslConns: 0".to_owned()));
+                told.extend(said());
+            }
+            told.extend(say(&scene.edge, &path, "set rate-limit ssl-sessions global 7"));
+            told.extend(said());
+            told
+        },
+    );
+}
+
 /// The answer to a request over plain HTTP.
 fn page(address: SocketAddr) -> Vec<String> {
     let mut stream = std::net::TcpStream::connect(address).unwrap();

@@ -261,7 +261,10 @@ impl Connection {
                 }
             }
             State::Server(handshake) => {
-                let step = |bytes: &mut [u8]| step(handshake.connection.process_tls_records(bytes));
+                let step = |bytes: &mut [u8]| {
+                    let (discard, next) = step(handshake.connection.process_tls_records(bytes));
+                    (discard, next, handshake.connection.wants_write())
+                };
                 let line = Line { incoming: &mut self.incoming, outgoing: &mut self.outgoing };
                 let done = drive(step, &mut handshake.fed, line, &mut handshake.randoms);
                 if let Some(secrets) = &mut handshake.secrets {
@@ -270,7 +273,10 @@ impl Connection {
                 done
             }
             State::Client(handshake) => {
-                let step = |bytes: &mut [u8]| step(handshake.connection.process_tls_records(bytes));
+                let step = |bytes: &mut [u8]| {
+                    let (discard, next) = step(handshake.connection.process_tls_records(bytes));
+                    (discard, next, handshake.connection.wants_write())
+                };
                 let line = Line { incoming: &mut self.incoming, outgoing: &mut self.outgoing };
                 drive(step, &mut handshake.fed, line, &mut handshake.randoms)
             }
@@ -499,16 +505,17 @@ struct Line<'a> {
     outgoing: &'a mut Block,
 }
 
-/// Feeds a handshake, record by record, so that nothing of what follows it is taken from our own records. Whether it is done.
+/// Feeds a handshake, record by record, so that nothing of what follows it is taken from our own records. Whether it is done. A step says
+/// as well whether there is more to be sent.
 fn drive(
-    mut step: impl FnMut(&mut [u8]) -> (usize, Step),
+    mut step: impl FnMut(&mut [u8]) -> (usize, Step, bool),
     fed: &mut usize,
     line: Line<'_>,
     randoms: &mut Randoms,
 ) -> Result<bool, Failure> {
     let Line { incoming, outgoing } = line;
     loop {
-        let (discard, next) = step(incoming.bytes_mut().get_mut(..*fed).unwrap_or_default());
+        let (discard, next, mut has_more) = step(incoming.bytes_mut().get_mut(..*fed).unwrap_or_default());
         incoming.consume(discard);
         *fed -= discard.min(*fed);
         match next {
@@ -532,9 +539,11 @@ fn drive(
                 *fed += HEAD + length;
             }
             Step::Failed(failure) => {
-                // NOTE: what is told to the other end comes out of the next steps, which must see the same bytes again.
-                for _ in 0..4 {
-                    let (discard, next) = step(incoming.bytes_mut().get_mut(..*fed).unwrap_or_default());
+                // NOTE: what is told to the other end comes out of the next steps, which must see the same bytes again. A step
+                // beyond that would judge them again.
+                while has_more {
+                    let (discard, next, more) = step(incoming.bytes_mut().get_mut(..*fed).unwrap_or_default());
+                    has_more = more;
                     incoming.consume(discard);
                     *fed -= discard.min(*fed);
                     if let Step::Send(bytes) = next {

@@ -9,7 +9,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicU32, Ordering::Relaxed},
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -37,6 +37,9 @@ pub struct Sessions {
     keys: Mutex<Keys>,
     cache: Arc<ServerSessionMemoryCache>,
     lifetime_s: AtomicU32,
+    /// How often a session was looked for, and how often it was not there.
+    lookups: AtomicU64,
+    misses: AtomicU64,
     /// There were random numbers for a key: without them everybody would know it.
     has_secret: bool,
 }
@@ -162,6 +165,8 @@ impl Sessions {
             keys: Mutex::new(keys),
             cache: ServerSessionMemoryCache::new(cached_max.max(1)),
             lifetime_s: AtomicU32::new(0),
+            lookups: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
             has_secret,
         };
         sessions.set_lifetime(lifetime);
@@ -171,6 +176,20 @@ impl Sessions {
     /// How long sessions that begin from now on can be resumed.
     pub fn set_lifetime(&self, lifetime: Duration) {
         self.lifetime_s.store(u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX), Relaxed);
+    }
+
+    /// How often a session that is kept here was looked for, and how often it was not there. Tickets are not among them.
+    #[must_use]
+    pub fn lookups(&self) -> (u64, u64) {
+        (self.lookups.load(Relaxed), self.misses.load(Relaxed))
+    }
+
+    fn looked_for(&self, found: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        self.lookups.fetch_add(1, Relaxed);
+        if found.is_none() {
+            self.misses.fetch_add(1, Relaxed);
+        }
+        found
     }
 
     /// The key that encrypts now and the one before it, for a context.
@@ -295,11 +314,11 @@ impl StoresServerSessions for CachedSessions {
     }
 
     fn get(&self, id: &[u8]) -> Option<Vec<u8>> {
-        self.sessions.cache.get(&self.key(id))
+        self.sessions.looked_for(self.sessions.cache.get(&self.key(id)))
     }
 
     fn take(&self, id: &[u8]) -> Option<Vec<u8>> {
-        self.sessions.cache.take(&self.key(id))
+        self.sessions.looked_for(self.sessions.cache.take(&self.key(id)))
     }
 
     fn can_cache(&self) -> bool {

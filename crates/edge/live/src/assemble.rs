@@ -73,6 +73,8 @@ impl<'a> Assembly<'a> {
         self.process.connection_rate_limit.store(config.global.maxconnrate, Relaxed);
         self.process.compression.rate_max.store(config.global.tune.compression_rate_max, Relaxed);
         self.process.session_rate_limit.store(config.global.maxsessrate, Relaxed);
+        self.process.tls_rate_limit.store(config.global.maxsslrate, Relaxed);
+        self.process.tls_connections_max.store(config.global.maxsslconn, Relaxed);
         variables::set_global(&config, self.process);
         self.apart(config)
     }

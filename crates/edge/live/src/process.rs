@@ -49,6 +49,12 @@ pub struct ProcessRates {
     pub requests: RateWindow,
     /// Bytes to clients.
     pub bytes_out: RateWindow,
+    /// Clients that begin to speak TLS.
+    pub tls_clients: RateWindow,
+    /// Handshakes with clients that make a key.
+    pub tls_client_keys: RateWindow,
+    /// Handshakes with servers that make a key.
+    pub tls_server_keys: RateWindow,
     /// Bytes given to compression.
     pub compression_in: RateWindow,
     /// Bytes that it made of them.
@@ -81,6 +87,8 @@ pub struct Process {
     pub rates: ProcessRates,
     /// Client connections now and at most.
     pub connections: Gauge,
+    /// Connections over which TLS is spoken, with clients and with servers.
+    pub tls_connections: Gauge,
     /// Connections to servers now, idle ones included.
     pub server_connections: AtomicU64,
     /// `Maxconn`: `set maxconn global` changes it.
@@ -89,6 +97,10 @@ pub struct Process {
     pub connection_rate_limit: AtomicU32,
     /// `SessRateLimit`: `set rate-limit sessions global` changes it; 0 is none.
     pub session_rate_limit: AtomicU32,
+    /// `SslRateLimit`: `set rate-limit ssl-sessions global` changes it; 0 is none.
+    pub tls_rate_limit: AtomicU32,
+    /// `MaxSslConns`; 0 is no limit.
+    pub tls_connections_max: AtomicU32,
     /// What compression may take and takes.
     pub compression: CompressionLimits,
     /// Set once a stop has begun.
@@ -172,10 +184,13 @@ impl Process {
             traffic: PerWorker::new(workers),
             rates: ProcessRates::default(),
             connections: Gauge::default(),
+            tls_connections: Gauge::default(),
             server_connections: AtomicU64::new(0),
             maxconn: AtomicU32::new(0),
             connection_rate_limit: AtomicU32::new(0),
             session_rate_limit: AtomicU32::new(0),
+            tls_rate_limit: AtomicU32::new(0),
+            tls_connections_max: AtomicU32::new(0),
             compression: CompressionLimits::default(),
             stopping: AtomicBool::new(false),
             reloads: AtomicU64::new(0),
@@ -214,6 +229,12 @@ impl Process {
         let sessions = self.tls_sessions.get_or_init(|| tls::Sessions::new(tune.cached_sessions_max, tune.lifetime));
         sessions.set_lifetime(tune.lifetime);
         sessions
+    }
+
+    /// How often a session of TLS that is kept was looked for, and how often it was not there.
+    #[must_use]
+    pub fn tls_session_lookups(&self) -> (u64, u64) {
+        self.tls_sessions.get().map(|sessions| sessions.lookups()).unwrap_or_default()
     }
 
     /// What is published in Varnish's shared memory, if anything.

@@ -8,7 +8,8 @@
 //! and writing take `&self`, as with sockets, so the state is behind a cell; nothing of it is borrowed across a call to others.
 
 use std::{
-    cell::RefCell,
+    any::Any,
+    cell::{Cell, RefCell},
     fmt,
     io::{self, Read, Write},
     sync::Arc,
@@ -23,6 +24,8 @@ use super::Stream;
 pub struct SecureStream {
     below: Stream,
     channel: RefCell<Option<Channel>>,
+    /// Whatever is to be dropped with it.
+    guard: Cell<Option<Box<dyn Any + Send>>>,
 }
 
 /// The stream below as a channel reads and writes it.
@@ -54,7 +57,7 @@ impl SecureStream {
     /// A stream over which no TLS is spoken yet.
     #[must_use]
     pub fn new(below: Stream) -> Self {
-        Self { below, channel: RefCell::default() }
+        Self { below, channel: RefCell::default(), guard: Cell::default() }
     }
 
     /// The stream below.
@@ -66,6 +69,11 @@ impl SecureStream {
     /// Begins to speak TLS; `received` is what of it has been read from the stream already.
     pub fn begin(&self, connection: Connection, received: &[u8]) {
         self.channel.replace(Some(Channel::new(connection, received)));
+    }
+
+    /// Keeps something as long as the stream.
+    pub fn hold(&self, guard: impl Any + Send) {
+        self.guard.set(Some(Box::new(guard)));
     }
 
     /// Whether TLS is spoken.

@@ -362,10 +362,8 @@ pub(super) fn set_rate_limit(_: &mut Session, context: &Context<'_>, line: &Line
     let change: fn(u32) -> ProcessChange = match (line.word(2), line.word(3)) {
         ("connections", "global") => ProcessChange::ConnectionRate,
         ("sessions", "global") => ProcessChange::SessionRate,
+        ("ssl-sessions", "global") => ProcessChange::TlsRate,
         ("http-compression", "global") => ProcessChange::CompressionRate,
-        ("ssl-sessions", "global") => {
-            return Reply::error("'set rate-limit ssl-sessions global' is not here yet.");
-        }
         _ => return Reply::error(RATE_USAGE),
     };
     if line.word(4).is_empty() {

@@ -129,6 +129,7 @@ async fn commands_that_change() {
         ("set maxconn global -1", "", "process MaxConn(0)"),
         ("set maxconn global 1000000", "Value out of range.\n", ""),
         ("set rate-limit sessions global 5", "", "process SessionRate(5)"),
+        ("set rate-limit ssl-sessions global 6", "", "process TlsRate(6)"),
         ("set rate-limit connections global 9", "", "process ConnectionRate(9)"),
         ("experimental-mode on;set var proc.a int(3)", "", "proc.a false int(3)"),
         ("experimental-mode on;set var proc.a fmt x%[int(3)]", "", "proc.a true x%[int(3)]"),

@@ -33,6 +33,7 @@ pub fn note_process(changes: &Changes, change: ProcessChange) {
         ProcessChange::ConnectionRate(limit) => ("greatest rate of connections", limit),
         ProcessChange::CompressionRate(limit) => ("greatest rate of compression (kB/s)", limit),
         ProcessChange::SessionRate(limit) => ("greatest rate of sessions", limit),
+        ProcessChange::TlsRate(limit) => ("greatest rate of TLS sessions", limit),
     };
     let value = if value == 0 { "its default".to_owned() } else { value.to_string() };
     changes.note_setting(None, what.to_owned(), format!("Process: {what} set to {value}"));

@@ -23,7 +23,8 @@ pub fn clear(instance: &Instance, all: bool) {
         }
     }
     let rates = &instance.process.rates;
-    for rate in [&rates.connections, &rates.sessions, &rates.requests, &rates.bytes_out] {
+    let of_tls = [&rates.tls_clients, &rates.tls_client_keys, &rates.tls_server_keys];
+    for rate in [&rates.connections, &rates.sessions, &rates.requests, &rates.bytes_out].into_iter().chain(of_tls) {
         rate.reset_most();
     }
     for part in instance.process.traffic.iter() {
@@ -37,6 +38,11 @@ pub fn clear(instance: &Instance, all: bool) {
             compression_in: _,
             compression_out: _,
             open: _,
+            tls_accepted: _,
+            tls_clients: _,
+            tls_client_keys: _,
+            tls_servers: _,
+            tls_server_keys: _,
             borrowed: _,
             busy: _,
         } = part;

@@ -8,14 +8,14 @@ use std::{
 
 use haproxycfg::model::{BindAddress, Config, LogForward, Mode, ServerAddress, ServerPort};
 use live::{
-    Instance, LiveListener, LiveProxy, LiveServer, Shared, SideCounters, cache_state::CacheState, counters::Traffic,
-    limits::hard_maxconn,
+    Instance, LiveListener, LiveProxy, LiveServer, Process, Shared, SideCounters, cache_state::CacheState,
+    counters::Traffic, limits::hard_maxconn,
 };
 use net::{Splice, Target};
 
 use super::view::{
     BackendView, Detail, FrontendState, FrontendView, Level, ListenerState, ListenerView, Place, ProcessView, Product,
-    ProxyView, RateView, ServerView, Snapshot, TableView, Times, Totals,
+    ProxyView, RateView, ServerView, Snapshot, TableView, Times, TlsView, Totals,
 };
 
 /// Takes everything of the proxies that are wanted, disabled ones left out.
@@ -52,6 +52,26 @@ pub fn collect(
 #[must_use]
 pub fn collect_process(shared: &Shared, instance: &Instance, product: &Product) -> ProcessView {
     process_view(shared, instance, product, shared.process.milliseconds(Instant::now()))
+}
+
+/// TLS of the process.
+fn tls_view(process: &Process, now_ms: u64) -> TlsView {
+    let traffic = &process.traffic;
+    let (lookups, misses) = process.tls_session_lookups();
+    let tls_clients = traffic.sum(|part| part.tls_clients.value());
+    let (client_keys, server_keys) =
+        (traffic.sum(|part| part.tls_client_keys.value()), traffic.sum(|part| part.tls_server_keys.value()));
+    TlsView {
+        connections: process.tls_connections.value(),
+        connections_max: process.tls_connections_max.load(Relaxed),
+        connections_total: tls_clients + traffic.sum(|part| part.tls_servers.value()),
+        client_rate: RateView::of(&process.rates.tls_clients, traffic.sum(|part| part.tls_accepted.value()), now_ms),
+        client_rate_limit: process.tls_rate_limit.load(Relaxed),
+        client_keys: RateView::of(&process.rates.tls_client_keys, client_keys, now_ms),
+        server_keys: RateView::of(&process.rates.tls_server_keys, server_keys, now_ms),
+        lookups,
+        misses,
+    }
 }
 
 fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms: u64) -> ProcessView {
@@ -91,6 +111,7 @@ fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms:
         session_rate: RateView::of(&process.rates.sessions, sessions, now_ms),
         session_rate_limit: process.session_rate_limit.load(Relaxed),
         request_rate: RateView::of(&process.rates.requests, requests_total, now_ms),
+        tls: tls_view(process, now_ms),
         bytes_out,
         bytes_spliced: traffic.sum(|part| part.bytes_spliced.value()),
         compression_in: RateView::of(

@@ -134,6 +134,8 @@ pub enum ProcessChange {
     CompressionRate(u32),
     /// Sessions a second; 0 is no limit.
     SessionRate(u32),
+    /// `set rate-limit ssl-sessions global`.
+    TlsRate(u32),
 }
 
 /// A change of a backend's dynamic cookies.

@@ -267,6 +267,9 @@ impl Control for LiveControl<'_> {
             ProcessChange::ConnectionRate(limit) => {
                 self.shared.process.connection_rate_limit.store(limit, Relaxed);
             }
+            ProcessChange::TlsRate(limit) => {
+                self.shared.process.tls_rate_limit.store(limit, Relaxed);
+            }
             ProcessChange::SessionRate(limit) => {
                 self.shared.process.session_rate_limit.store(limit, Relaxed);
             }

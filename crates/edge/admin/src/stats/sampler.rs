@@ -136,6 +136,9 @@ impl Sampler {
         let bytes_out = traffic.sum(|part| part.bytes_out.value());
         process.rates.bytes_out.rate(bytes_out, now_ms);
         process.rates.sessions.rate(sessions, now_ms);
+        process.rates.tls_clients.rate(traffic.sum(|part| part.tls_accepted.value()), now_ms);
+        process.rates.tls_client_keys.rate(traffic.sum(|part| part.tls_client_keys.value()), now_ms);
+        process.rates.tls_server_keys.rate(traffic.sum(|part| part.tls_server_keys.value()), now_ms);
         process.rates.compression_in.rate(traffic.sum(|part| part.compression_in.value()), now_ms);
         process.rates.compression_out.rate(traffic.sum(|part| part.compression_out.value()), now_ms);
 

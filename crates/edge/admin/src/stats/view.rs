@@ -77,6 +77,38 @@ impl RateView {
     }
 }
 
+/// TLS of the process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TlsView {
+    /// Connections over which it is spoken, with clients and with servers.
+    pub connections: u64,
+    /// The same, so far.
+    pub connections_total: u64,
+    /// Most of them at a time; 0 is no limit.
+    pub connections_max: u32,
+    /// Clients that begin to speak it, a second.
+    pub client_rate: RateView,
+    /// Most of them in a second; 0 is no limit.
+    pub client_rate_limit: u32,
+    /// Handshakes with clients that make a key, a second.
+    pub client_keys: RateView,
+    /// Handshakes with servers that make a key, a second.
+    pub server_keys: RateView,
+    /// Sessions that were looked for.
+    pub lookups: u64,
+    /// Those of them that were not there.
+    pub misses: u64,
+}
+
+impl TlsView {
+    /// Percent of clients that needed no new key, of those in the last second, as HAProxy rounds it.
+    #[must_use]
+    pub fn reuse_percent(&self) -> u64 {
+        let (all, keys) = (self.client_rate.now, self.client_keys.now);
+        if keys < all { 100 - (100 * keys + (all - 1) / 2) / all } else { 0 }
+    }
+}
+
 /// The process at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessView {
@@ -116,6 +148,8 @@ pub struct ProcessView {
     pub session_rate_limit: u32,
     /// Requests a second.
     pub request_rate: RateView,
+    /// TLS.
+    pub tls: TlsView,
     /// Bytes to clients so far.
     pub bytes_out: u64,
     /// Those of them that went through a pipe.

@@ -343,6 +343,7 @@ pub fn is_crowded(frontend: &LiveProxy, bind: usize, listener_limit: u64) -> boo
         || full(process.connections.value(), u64::from(process.maxconn.load(Relaxed)))
         || full(listener, listener_limit)
         || too_fast(process)
+        || frontend.listeners.get(bind).is_some_and(|live| live.tls.is_some()) && tls_too_fast(process)
         || rate_limit > 0
             && full(
                 process.per_second(side, |traffic| traffic.sessions.value(), &side.session_rate).unsigned_abs(),
@@ -364,6 +365,13 @@ fn too_fast(process: &Process) -> bool {
         let limit = u64::from(limit.load(Relaxed));
         limit > 0 && rate.rate(connections(), now()) >= limit
     })
+}
+
+/// Whether clients come as fast as they may that speak TLS.
+fn tls_too_fast(process: &Process) -> bool {
+    let limit = u64::from(process.tls_rate_limit.load(Relaxed));
+    let accepted = || process.traffic.sum(|part| part.tls_accepted.value());
+    limit > 0 && process.rates.tls_clients.rate(accepted(), process.milliseconds(std::time::Instant::now())) >= limit
 }
 
 /// Senders of log lines are served by the thread of logs.

@@ -311,13 +311,15 @@ pub fn path(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     Ok(())
 }
 
-/// `maxconn`, `maxconnrate`, `maxsessrate`, `ulimit-n`, `spread-checks`.
+/// `maxconn`, `maxconnrate`, `maxsessrate`, `maxsslconn`, `maxsslrate`, `ulimit-n`, `spread-checks`.
 pub fn number(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 1)?;
     let (name, most) = match line.word(0) {
         "maxconn" => ("maxconn", i32::MAX.unsigned_abs()),
         "maxconnrate" => ("maxconnrate", i32::MAX.unsigned_abs()),
         "maxsessrate" => ("maxsessrate", i32::MAX.unsigned_abs()),
+        "maxsslconn" => ("maxsslconn", i32::MAX.unsigned_abs()),
+        "maxsslrate" => ("maxsslrate", i32::MAX.unsigned_abs()),
         "ulimit-n" => ("ulimit-n", i32::MAX.unsigned_abs()),
         _ => ("spread-checks", 50),
     };
@@ -329,6 +331,8 @@ pub fn number(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
             "maxconn" => global.maxconn = Some(number).filter(|number| *number > 0),
             "maxconnrate" => global.maxconnrate = number,
             "maxsessrate" => global.maxsessrate = number,
+            "maxsslconn" => global.maxsslconn = number,
+            "maxsslrate" => global.maxsslrate = number,
             "ulimit-n" => global.ulimit_n = Some(number.into()).filter(|number| *number > 0),
             _ => global.spread_checks = number,
         }

@@ -23,6 +23,10 @@ pub struct Global {
     pub maxconnrate: u32,
     /// Sessions a second; 0 is no limit.
     pub maxsessrate: u32,
+    /// Connections over which TLS is spoken, with clients and with servers; 0 is no limit.
+    pub maxsslconn: u32,
+    /// Clients a second that begin to speak TLS; 0 is no limit.
+    pub maxsslrate: u32,
     /// `daemon`.
     pub daemon: bool,
     /// `master-worker`.

@@ -290,8 +290,18 @@ pub const KEYWORDS: &[Keyword] = &[
     tune("maxsessrate", "<number>")
         .doc("New sessions a second of the whole process.", "maxsessrate 1000")
         .line(global::number),
-    tune("maxsslconn", "<number>").doc("TLS connections of the whole process.", "maxsslconn 1000").not_yet("TLS connections count as all others; use 'maxconn'"),
-    tune("maxsslrate", "<number>").doc("New TLS sessions a second.", "maxsslrate 1000").not_yet("TLS sessions count as all others; use 'maxsessrate' or 'rate-limit sessions'"),
+    tune("maxsslconn", "<number>")
+        .doc(
+            "Connections of the whole process over which TLS is spoken, with clients and with servers. One more is closed before its handshake.",
+            "maxsslconn 1000",
+        )
+        .line(global::number),
+    tune("maxsslrate", "<number>")
+        .doc(
+            "Clients a second of the whole process that begin to speak TLS. More than these wait to be accepted.",
+            "maxsslrate 1000",
+        )
+        .line(global::number),
     tune("noepoll", "").doc("Does not use epoll.", "noepoll").harmless(POLLER),
     tune("noevports", "").doc("Does not use event ports.", "noevports").harmless(POLLER),
     tune("nogetaddrinfo", "")

@@ -167,6 +167,16 @@ pub struct ProcessTraffic {
     pub compression_out: Counter,
     /// Connections accepted by this worker that are open now; only this worker writes it.
     pub open: Counter,
+    /// Clients that were accepted where TLS is spoken: `SslRate`.
+    pub tls_accepted: Counter,
+    /// Clients that have begun to speak TLS.
+    pub tls_clients: Counter,
+    /// Those of them whose handshake made a new key: `SslFrontendKeyRate`.
+    pub tls_client_keys: Counter,
+    /// Connections to servers over which TLS was spoken.
+    pub tls_servers: Counter,
+    /// Those of them whose handshake made a new key: `SslBackendKeyRate`.
+    pub tls_server_keys: Counter,
     /// Idle server connections that it was lent by other workers.
     pub borrowed: Counter,
     /// Nanoseconds that the worker was busy, from the runtime.

@@ -1,8 +1,15 @@
 //! TLS with a client, before there is a session, and with a server, before a request goes to it.
 
-use std::{future::poll_fn, io, rc::Rc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    io,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    task::Poll,
+    time::Duration,
+};
 
-use live::{LiveProxy, LiveServer};
+use live::{LiveProxy, LiveServer, Process};
 use net::{Deadline, Stream};
 use tls::{Connection, Connector, Failure};
 
@@ -12,6 +19,7 @@ use super::{
     proxy_protocol::Refused,
     transaction::Transaction,
 };
+use crate::worker::Worker;
 
 /// How long a client's handshake may take where no timeout is configured.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
@@ -23,6 +31,8 @@ pub enum TlsRefused {
     Closed,
     /// It took too long.
     Timeout,
+    /// There are as many TLS connections as there may be.
+    TooMany,
     /// It wanted to negotiate anew.
     Renegotiation,
     /// Its certificate is not trusted.
@@ -38,6 +48,7 @@ impl TlsRefused {
         match self {
             Self::Closed => "Connection closed during SSL handshake",
             Self::Timeout => "Timeout during SSL handshake",
+            Self::TooMany => "Too many SSL connections",
             Self::Renegotiation => "Rejected a client-initiated SSL renegotiation attempt",
             Self::CertificateUntrusted | Self::Failed => "SSL handshake failure",
         }
@@ -49,6 +60,7 @@ impl TlsRefused {
         match self {
             Self::Closed => 24,
             Self::Timeout => 26,
+            Self::TooMany => 27,
             Self::Renegotiation => 29,
             Self::CertificateUntrusted | Self::Failed => 34,
         }
@@ -86,6 +98,9 @@ pub async fn accept(session: &mut Session) -> Result<(), Refused> {
     let acceptor = listener.and_then(|listener| listener.tls.as_ref()).ok_or(Refused::Reset)?;
     let stream = Rc::clone(&session.client.stream);
     let secure = stream.secure().ok_or(Refused::Reset)?;
+    let worker = Rc::clone(&session.worker);
+    worker.traffic().tls_clients.increment();
+    secure.hold(Counted::new(&worker).ok_or(Refused::Tls(TlsRefused::TooMany))?);
     secure.begin(Connection::server(acceptor.now()), session.client.received.bytes());
     let received = session.client.received.len();
     session.client.received.consume(received);
@@ -100,7 +115,31 @@ pub async fn accept(session: &mut Session) -> Result<(), Refused> {
         }
         deadline.poll(context).map(|()| Err(TlsRefused::Timeout))
     });
-    done.await.map_err(Refused::Tls)
+    done.await.map_err(Refused::Tls)?;
+    if secure.handshaken().is_some_and(|done| !done.is_resumed) {
+        worker.traffic().tls_client_keys.increment();
+    }
+    Ok(())
+}
+
+/// Counts a connection over which TLS is spoken, as long as it lives.
+struct Counted(Arc<Process>);
+
+impl Counted {
+    /// One more, if `maxsslconn` allows it.
+    fn new(worker: &Worker) -> Option<Self> {
+        let process = &worker.shared.process;
+        process.tls_connections.increment();
+        let counted = Self(Arc::clone(process));
+        let most = u64::from(process.tls_connections_max.load(Relaxed));
+        (most == 0 || process.tls_connections.value() <= most).then_some(counted)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.tls_connections.decrement();
+    }
 }
 
 /// The name that a server is asked for: what its `sni` makes of the request.
@@ -116,6 +155,7 @@ pub fn server_name(transaction: &Transaction, server: &LiveServer) -> Option<Str
 /// # Errors
 /// Why that fails.
 pub async fn connect(
+    worker: &Worker,
     stream: Stream,
     (connector, name, protocols): (&Connector, Option<&str>, Option<&[Vec<u8>]>),
     deadline: &mut Deadline,
@@ -126,6 +166,9 @@ pub async fn connect(
     let Some(secure) = stream.secure() else {
         return Err(Unreachable::Refused(io::ErrorKind::Unsupported.into()));
     };
+    worker.traffic().tls_servers.increment();
+    let counted = Counted::new(worker);
+    secure.hold(counted.ok_or_else(|| Unreachable::Refused(io::Error::other("too many TLS connections")))?);
     secure.begin(connection, &[]);
     poll_fn(|context| {
         if let Poll::Ready(done) = secure.poll_handshake(context) {
@@ -137,5 +180,8 @@ pub async fn connect(
         deadline.poll(context).map(|()| Err(Unreachable::ConnectTimeout))
     })
     .await?;
+    if secure.handshaken().is_some_and(|done| !done.is_resumed) {
+        worker.traffic().tls_server_keys.increment();
+    }
     Ok(stream)
 }

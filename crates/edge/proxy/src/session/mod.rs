@@ -373,6 +373,9 @@ impl Counted {
             live.side.sessions.increment();
             live.side.traffic.of(worker.index).connections.increment();
             live.side.traffic.of(worker.index).sessions.increment();
+            if live.tls.is_some() {
+                worker.traffic().tls_accepted.increment();
+            }
         }
         worker.traffic().connections.increment();
         frontend.frontend.traffic.of(worker.index).connections.increment();

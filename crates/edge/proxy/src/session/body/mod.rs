@@ -45,6 +45,8 @@ pub struct BodyPump {
     splice_min: u64,
     pipe_size: usize,
     trailing: Trailing,
+    /// What has gone of it, as long as that is little: whoever was refused it can be sent it once more.
+    kept: Option<Vec<u8>>,
 }
 
 /// Trailers behind a body whose length was announced, which pass where both ends frame their messages.
@@ -73,6 +75,20 @@ pub enum PumpFailure {
     Malformed(ParseError),
 }
 
+/// Bytes of a body that are kept at most: those of a buffer, as in HAProxy.
+const KEPT_MAX: usize = 16_384;
+
+/// Notes that these bytes have gone.
+#[inline]
+fn keep(kept: &mut Option<Vec<u8>>, bytes: &[u8]) {
+    let Some(all) = kept else { return };
+    if all.len() + bytes.len() <= KEPT_MAX {
+        all.extend_from_slice(bytes);
+    } else {
+        *kept = None;
+    }
+}
+
 impl BodyPump {
     /// A body of this length. With `decode`, chunks are taken apart.
     #[must_use]
@@ -89,6 +105,7 @@ impl BodyPump {
             splice_min: 0,
             pipe_size: 0,
             trailing: if matches!(length, BodyLength::Exact(_)) { Trailing::Possible } else { Trailing::No },
+            kept: None,
         }
     }
 
@@ -177,9 +194,23 @@ impl BodyPump {
         self.expect_trailers(from, to);
         let count = self.intake.approved();
         if self.stages.is_none() && count > 0 && count <= most {
-            to.waiting().extend_from_slice(self.intake.bytes(from));
+            let bytes = self.intake.bytes(from);
+            to.waiting().extend_from_slice(bytes);
+            keep(&mut self.kept, bytes);
             self.intake.consume(from, count);
         }
+    }
+
+    /// Keeps what goes, from the first byte on, as long as that is little.
+    pub fn keep(&mut self) {
+        self.kept = self.stages.is_none().then(Vec::new);
+    }
+
+    /// What has gone, if all of it was kept. The rest goes as it would have gone.
+    #[must_use]
+    #[inline]
+    pub fn kept(&self) -> Option<&[u8]> {
+        self.kept.as_deref()
     }
 
     /// Begins anew to another receiver, which is given the bytes in another way.
@@ -343,7 +374,9 @@ impl BodyPump {
         to: &mut impl Sink,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), PumpFailure>> {
-        let count = ready!(to.poll_send(self.intake.bytes(from), context)).map_err(PumpFailure::Send)?;
+        let bytes = self.intake.bytes(from);
+        let count = ready!(to.poll_send(bytes, context)).map_err(PumpFailure::Send)?;
+        keep(&mut self.kept, bytes.get(..count).unwrap_or_default());
         self.intake.consume(from, count);
         Poll::Ready(Ok(()))
     }
@@ -370,6 +403,7 @@ impl BodyPump {
         (from, to): (PlainSocket<'_>, PlainSocket<'_>),
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<(), PumpFailure>>> {
+        self.kept = None;
         let Some(pipe) = &mut self.pipe else { return Poll::Ready(None) };
         match ready!(pipe.poll(from, to, self.intake.unseen_max(), context)) {
             Ok(Spliced::Moved(count)) => {

@@ -36,6 +36,11 @@ pub trait Sink {
     /// Those trailers, or none: there are no more bytes of the body, and none of them waits.
     fn put_trailers(&mut self, _lines: &[u8]) {}
 
+    /// Whether the receiver may say that it has not begun with the message, whatever of it has been sent.
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
     /// The system could not move bytes to that socket.
     fn note_failure(&mut self, error: io::Error) -> io::Error {
         error

@@ -123,12 +123,23 @@ impl<C: ClientStream> HttpRequester for WaitingRequest<'_, C> {
     }
 
     #[inline]
+    fn can_go_elsewhere(&self) -> bool {
+        self.can_resend() || self.body.kept().is_some()
+    }
+
+    #[inline]
     fn begin_body(&mut self, to: &mut impl Sink, is_resent: bool) {
-        if is_resent {
+        if is_resent && self.replay.is_none() {
+            self.body.begin_again(self.client.stream, to);
+            to.waiting().extend_from_slice(self.body.kept().unwrap_or_default());
+        } else if is_resent {
             self.body.discard(self.client.stream);
             self.body.begin_again(self.client.stream, to);
             to.waiting().extend_from_slice(self.replay.as_deref().unwrap_or_default());
         } else {
+            if self.replay.is_none() && to.may_refuse() {
+                self.body.keep();
+            }
             self.body.append_small(self.client.stream, to, COPY_MAX);
         }
     }

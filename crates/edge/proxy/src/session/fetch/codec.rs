@@ -240,6 +240,11 @@ impl Sink for Codec {
         each!(self, codec => codec.put_trailers(lines));
     }
 
+    #[inline]
+    fn may_refuse(&self) -> bool {
+        each!(self, codec => codec.may_refuse())
+    }
+
     fn note_failure(&mut self, error: io::Error) -> io::Error {
         each!(self, codec => Sink::note_failure(codec, error))
     }

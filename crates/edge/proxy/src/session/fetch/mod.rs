@@ -158,10 +158,14 @@ impl<'a, 'c> Fetch<'a, 'c> {
                 _ => end.failure(),
             };
             let Some(failure) = failure else { return Err(Unfetched::NoResponse { end, reused: false }) };
+            let is_there = match failure {
+                Failure::NotProcessed => requester.can_go_elsewhere(),
+                _ => requester.can_resend(),
+            };
             let attempt = FailedAttempt {
                 failure,
                 failed_before: self.attempts.failed(),
-                can_resend: requester.can_resend() && !transaction.by_rules.l7_retry_disabled.get(),
+                can_resend: is_there && !transaction.by_rules.l7_retry_disabled.get(),
                 reused_connection: upstream.reused,
                 is_idempotent: method.is_idempotent(),
             };

@@ -98,6 +98,7 @@ pub(super) async fn open(
             let http1 = [b"http/1.1".to_vec()];
             let protocols = goes_by_http1(transaction, server).then_some(&http1[..]);
             Box::pin(handshake::connect(
+                worker,
                 stream,
                 (&connector.now(), name.as_deref(), protocols),
                 &mut deadline,

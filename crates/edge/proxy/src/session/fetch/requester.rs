@@ -40,6 +40,11 @@ pub trait HttpRequester: Requester {
     /// Whether all of the body is there to be sent again.
     fn can_resend(&self) -> bool;
 
+    /// Whether all is there that has been sent of the body, so that it can be sent again to a server that has not begun with it.
+    fn can_go_elsewhere(&self) -> bool {
+        self.can_resend()
+    }
+
     /// Puts what there is of the body behind the head, where that saves a system call; all of it if it is sent again.
     fn begin_body(&mut self, to: &mut impl Sink, is_resent: bool);
 

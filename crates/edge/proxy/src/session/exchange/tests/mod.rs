@@ -2,6 +2,7 @@
 //! that happens follows from a seed.
 
 mod multiplexed;
+mod refused;
 mod servers;
 mod tunnels;
 

@@ -226,6 +226,10 @@ impl Sink for Stream {
             self.connection.with_machine(|machine| outgoing.put_trailers(machine, key, lines));
         }
     }
+
+    fn may_refuse(&self) -> bool {
+        true
+    }
 }
 
 impl Duplex for Stream {
