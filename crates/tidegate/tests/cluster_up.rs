@@ -119,12 +119,17 @@ fn stores_are_steered_by_a_coordinator_that_was_restored_from_a_backup() {
         let status = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
         assert!(status.success());
     };
-    restart(&mut cluster, &|| copy(&coordinator, &backup));
+    let record = cluster.folder.0.join("record.json");
+    restart(&mut cluster, &|| {
+        copy(&coordinator, &backup);
+        copy(&record, &backup.join("record.json"));
+    });
     restart(&mut cluster, &|| {});
-    // Stores have heard of terms that the backup does not have.
+    // Stores have heard of terms that the backup does not have. The folder's own record is of then, too: else it would be refused.
     restart(&mut cluster, &|| {
         std::fs::remove_dir_all(&coordinator).unwrap();
         copy(&backup, &coordinator);
+        std::fs::rename(coordinator.join("record.json"), &record).unwrap();
     });
     assert!(cluster.log().contains("it was restored from a backup"), "{}", cluster.log());
     let mut client = RedisClient::connect(cluster.address);
