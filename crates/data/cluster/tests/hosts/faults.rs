@@ -10,11 +10,32 @@ use cluster::{
 
 use super::{
     World,
+    host::COMMIT_MS,
     log::{UNITS, slots_of},
-    world::HOSTS,
+    world::{Commit, HOSTS, name},
 };
 
 impl World {
+    /// Agents begin that are not there.
+    pub fn start_agents(&mut self) {
+        for host in 0..HOSTS {
+            if !self.record.cluster.hosts.contains(&name(host)) {
+                continue;
+            }
+            let is_due = self.now >= self.hosts[host].agent_at && self.now >= self.hosts[host].asleep_until;
+            if self.hosts[host].agent.is_none() && is_due && !self.hosts[host].is_starting {
+                self.hosts[host].runs += 1;
+                self.hosts[host].is_starting = true;
+                let seen = self.record.voters.get(&name(host)).copied().unwrap_or(0);
+                self.commit(host, Commit::StartVoter { host, seen }, None);
+                // Asked again if nothing is heard.
+                self.hosts[host].agent_at = self.now + COMMIT_MS;
+            } else if self.hosts[host].is_starting && self.now >= self.hosts[host].agent_at {
+                self.hosts[host].is_starting = false;
+            }
+        }
+    }
+
     pub fn kill_store(&mut self, index: usize) {
         if self.stores[index].is_dead {
             return;
@@ -43,8 +64,7 @@ impl World {
         for index in 0..self.stores.len() {
             let host = self.stores[index].host;
             // Where no agent is, somebody else starts them.
-            let has_agent =
-                self.hosts[host].agent.is_some() || !self.record.cluster.hosts.contains(&super::world::name(host));
+            let has_agent = self.hosts[host].agent.is_some() || !self.record.cluster.hosts.contains(&name(host));
             let is_up = has_agent && self.now >= self.hosts[host].asleep_until;
             let is_up = is_up && self.is_called_as_it_listens(index);
             if self.stores[index].is_dead && self.now >= self.stores[index].back_at && is_up {
@@ -124,13 +144,13 @@ impl World {
     fn readdress(&mut self, host: usize) {
         self.kill_host(host);
         self.addresses += 1;
-        self.hosts[host].address = format!("{}-{}", super::world::name(host), self.addresses);
+        self.hosts[host].address = format!("{}-{}", name(host), self.addresses);
     }
 
     /// The addresses that agents tell which are there.
     pub fn told_addresses(&self) -> BTreeMap<String, String> {
         let told = self.hosts.iter().enumerate().filter(|(_, host)| host.runs > 0);
-        told.map(|(number, host)| (super::world::name(number), host.address.clone())).collect()
+        told.map(|(number, host)| (name(number), host.address.clone())).collect()
     }
 
     /// The store that listens at an address.
@@ -278,5 +298,6 @@ impl World {
         self.desk.proxies.iter_mut().for_each(|proxy| proxy.stopped_until = proxy.stopped_until.min(self.now));
         self.stores.iter_mut().for_each(|store| store.stopped_until = store.stopped_until.min(self.now));
         self.wants_faults = false;
+        self.heal_records();
     }
 }

@@ -64,6 +64,8 @@ pub struct Agent {
     pub clearing: BTreeMap<usize, u64>,
     /// What somebody wants of slots.
     pub requests: Vec<(SlotRange, SlotEvent)>,
+    /// It votes by what it has heard; otherwise by what its host's disk has.
+    pub learns_at_once: bool,
     moving: (u64, Vec<(Move, Phase)>),
 }
 
@@ -91,6 +93,7 @@ impl Agent {
             rounds: BTreeMap::new(),
             clearing: BTreeMap::new(),
             requests: Vec::new(),
+            learns_at_once: true,
             moving: (0, Vec::new()),
         }
     }
@@ -125,7 +128,12 @@ impl Agent {
             let known = own.voters.entry(host.clone()).or_default();
             *known = (*known).max(*version);
         }
-        self.voter.learn(&self.record.cluster);
+        if record.history.number > self.record.history.number {
+            self.record.history = Arc::clone(&record.history);
+        }
+        if self.learns_at_once {
+            self.voter.learn(&self.record.cluster);
+        }
     }
 
     pub fn guard(&self) -> Guard {

@@ -9,6 +9,7 @@
 
 mod clients;
 mod faults;
+mod histories;
 mod host;
 mod log;
 mod moves;
@@ -30,8 +31,10 @@ use cluster::{
     controller::{Action, Decision},
     keeper::{Counting, Observation, Patience, RedisOrder, Role, Step},
     model::ServerKind,
+    record::RecordCopy,
     voter::{ClockReading, Voter},
 };
+use histories::Histories;
 use host::{Agent, COMMIT_MS, Pending, commit_of};
 use log::{UNITS, slots_of};
 use moves::{Mover, Part, ROUND_MS};
@@ -57,6 +60,9 @@ struct Host {
     is_starting: bool,
     /// The address that it tells.
     address: String,
+    /// What its disk has of the record.
+    copy: RecordCopy,
+    disk_full_until: u64,
 }
 
 impl Host {
@@ -97,6 +103,7 @@ struct World {
     set_backs: Option<set_back::SetBacks>,
     /// When cut links are whole again; 0: none is cut.
     healed_at: u64,
+    histories: Histories,
 }
 
 /// What groups are of.
@@ -146,6 +153,8 @@ impl World {
             ahead: random.below(100_000),
             rate: 985 + random.below(31),
             is_starting: false,
+            copy: RecordCopy::default(),
+            disk_full_until: 0,
         };
         let hosts = (0..HOSTS).map(|number| host(number, &mut random)).collect();
         Self {
@@ -175,6 +184,7 @@ impl World {
             is_overloaded: false,
             set_backs: None,
             healed_at: 0,
+            histories: Histories::default(),
         }
     }
 
@@ -212,7 +222,7 @@ impl World {
         self.hosts[self.stores[index].host].clock(self.now)
     }
 
-    fn commit(&mut self, host: usize, commit: Commit, decision: Option<Decision>) {
+    pub fn commit(&mut self, host: usize, commit: Commit, decision: Option<Decision>) {
         self.commits += 1;
         let (number, now) = (self.commits, self.now);
         let run = self.hosts[host].runs;
@@ -227,25 +237,6 @@ impl World {
         } else if !self.network.is_cut(host, COORDINATOR) {
             let at = now + 5 + self.random.below(20) + late;
             self.network.put(at, host, COORDINATOR, Message::Commit { from: host, run, number, commit });
-        }
-    }
-
-    fn start_agents(&mut self) {
-        for host in 0..HOSTS {
-            if !self.record.cluster.hosts.contains(&name(host)) {
-                continue;
-            }
-            let is_due = self.now >= self.hosts[host].agent_at && self.now >= self.hosts[host].asleep_until;
-            if self.hosts[host].agent.is_none() && is_due && !self.hosts[host].is_starting {
-                self.hosts[host].runs += 1;
-                self.hosts[host].is_starting = true;
-                let seen = self.record.voters.get(&name(host)).copied().unwrap_or(0);
-                self.commit(host, Commit::StartVoter { host, seen }, None);
-                // Asked again if nothing is heard.
-                self.hosts[host].agent_at = self.now + COMMIT_MS;
-            } else if self.hosts[host].is_starting && self.now >= self.hosts[host].agent_at {
-                self.hosts[host].is_starting = false;
-            }
         }
     }
 
@@ -407,12 +398,19 @@ impl World {
                 (self.hosts[host].is_starting, self.hosts[host].agent_at) = (false, self.now);
                 return;
             }
+            if !self.begins_by(host, record) {
+                (self.hosts[host].is_starting, self.hosts[host].agent_at) = (false, self.now + 300);
+                return;
+            }
             let incarnation = record.voters[&name(host)];
             let given = if self.planted == Some(Planted::ForgetsVotes) { 0 } else { clock };
             let mut voter = Voter::new(incarnation, self.patience, given, self.patience.lease_ms);
-            voter.learn(&record.cluster);
+            if !self.histories.is_on {
+                voter.learn(&record.cluster);
+            }
             voter.note_leader(record.leader.as_ref().map_or(0, |leader| leader.0.term));
-            let agent = Agent::new(host, (record.clone(), voter), (self.patience, self.planted), clock);
+            let mut agent = Agent::new(host, (record.clone(), voter), (self.patience, self.planted), clock);
+            agent.learns_at_once = !self.histories.is_on;
             self.hosts[host].agent = Some(agent);
             self.hosts[host].is_starting = false;
             return;
@@ -441,6 +439,12 @@ impl World {
             Message::Question { from, term, asked_at, .. } => {
                 let store = &mut self.stores[server];
                 if term < store.term {
+                    let known = store.term;
+                    if self.histories.is_on
+                        && let Some(agent) = &mut self.hosts[from].agent
+                    {
+                        agent.controller.handle_stale_term(known);
+                    }
                     return;
                 }
                 store.term = term;
@@ -624,7 +628,9 @@ impl World {
             self.now += 10;
             self.start_agents();
             self.faults();
+            self.disturb_records();
             self.deliver();
+            self.keep_records();
             self.agents();
             self.movers();
             self.replicate();

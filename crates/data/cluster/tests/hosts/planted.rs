@@ -32,6 +32,10 @@ pub enum Planted {
     AgentForgetsLeases,
     /// Any replica of a Redis may take its place, whether it was in sync or not.
     PromotesAnybody,
+    /// A host begins by any record whose epoch is not before its own.
+    EpochsTellHistories,
+    /// A host votes by records that its disk does not have.
+    VotesWithoutDisk,
     /// What was to be removed is removed once more, some time later.
     ClearsAgainLater,
     /// A replica copies whatever its master has.
@@ -42,8 +46,10 @@ pub enum Planted {
 
 /// Runs worlds until one of them finds it, which finds nothing if nothing is wrong.
 fn is_found(planted: Planted, kinds: Kinds, seeds: u64) {
+    let is_about = planted;
     let fails = |seed: u64, planted: Option<Planted>| {
         let mut world = World { planted, ..World::new(seed, kinds) };
+        world.histories.is_on = matches!(is_about, Planted::EpochsTellHistories | Planted::VotesWithoutDisk);
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.run_until(FAULTS_MS))).is_err()
     };
     std::panic::set_hook(Box::new(|_| {}));
@@ -133,4 +139,16 @@ fn a_redis_that_was_not_in_sync_and_is_promoted_is_found() {
 #[ignore = "some 120 seeds: make test-hosts"]
 fn a_removal_of_slots_that_have_come_back_is_found() {
     is_found(Planted::ClearsAgainLater, Kinds::Mixed, 1_000);
+}
+
+#[test]
+#[ignore = "hundreds of seeds: make test-hosts"]
+fn a_coordinator_that_was_set_back_and_goes_on_is_found() {
+    is_found(Planted::EpochsTellHistories, Kinds::Stores, 1_000);
+}
+
+#[test]
+#[ignore = "hundreds of seeds: make test-hosts"]
+fn a_vote_by_what_the_disk_does_not_have_is_found() {
+    is_found(Planted::VotesWithoutDisk, Kinds::Stores, 2_000);
 }

@@ -57,3 +57,27 @@ fn groups_come_to_rest_on_a_machine_that_has_too_much_to_do() {
         assert!(later * 4 <= groups * 3, "{later} changes of masters in 40 s, of {groups} groups");
     }
 }
+
+/// Coordinators are set back, disks take no writes, and clusters are made anew: what a plan calls safe is there.
+#[test]
+fn records_with_wrong_histories_lose_nothing_unsaid() {
+    let (mut rescues, mut set_back, mut said_lost, mut acknowledged) = (0, 0, 0, 0);
+    let seeds = match number("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 1..number("SEEDS").unwrap_or(SEEDS) + 1,
+    };
+    for seed in seeds {
+        let mut world = World::new(seed, Kinds::Stores);
+        world.histories.is_on = true;
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.run()));
+        assert!(result.is_ok(), "SEED={seed}");
+        rescues += world.histories.rescues;
+        set_back += world.histories.set_back;
+        said_lost += world.histories.said_lost;
+        acknowledged += world.acknowledged.iter().map(BTreeSet::len).sum::<usize>();
+    }
+    eprintln!(
+        "{rescues} rescues, {set_back} coordinators set back, {acknowledged} writes, {said_lost} lost as was said"
+    );
+    assert!(number("SEED").is_some() || rescues > 10 && set_back > 5, "{rescues} rescues, {set_back} set back");
+}

@@ -10,6 +10,7 @@ use cluster::{
     Address, Cluster, Epoch, GroupId, Server,
     ballot::Incarnation,
     controller::{self, pending::PendingRecord},
+    history::History,
     keeper::{Bond, Counting, Observation, RedisOrder, Step},
     leading::Leader,
     model::InSync,
@@ -55,6 +56,10 @@ pub struct Record {
     pub leader: Option<(Leader, u64)>,
     pub voters: BTreeMap<String, Incarnation>,
     pub pending: (PendingRecord, u64),
+    /// The changes behind it.
+    pub history: Arc<History>,
+    /// What its changes are told from those of other branches by.
+    pub branch: u64,
 }
 
 /// What is to be written, and under which conditions.
@@ -100,6 +105,8 @@ impl Record {
     /// Does it, or not.
     pub fn commit(&mut self, commit: Commit) -> bool {
         let next = self.revision + 1;
+        let makes_epoch = matches!(commit, Commit::State { .. });
+        let is_change = makes_epoch || matches!(commit, Commit::Lead { .. } | Commit::InSync { .. });
         let done = match commit {
             Commit::Lead { leader, seen } => {
                 let is_seen = self.leader.as_ref().map_or(0, |leader| leader.1) == seen;
@@ -144,6 +151,9 @@ impl Record {
             }
         };
         self.revision = if done { next } else { self.revision };
+        if done && is_change {
+            self.count_change(makes_epoch);
+        }
         done
     }
 }
