@@ -71,8 +71,9 @@ fn an_agent_that_was_killed_finds_everything_as_it_was() {
     assert_eq!(client.text(&["SET", "b", "1"]), "OK");
     cluster.agent.kill().unwrap();
     cluster.agent.wait().unwrap();
-    // Other figures are those of a new cluster; this one goes on.
-    cluster.agent = Cluster::spawn(cluster.address, &cluster.folder, &["--groups", "7"]);
+    // Figures of another cluster are refused, and nothing happens to what runs.
+    assert!(!Cluster::spawn(cluster.address, &cluster.folder, &["--groups", "7"]).wait().unwrap().success());
+    cluster.agent = Cluster::spawn(cluster.address, &cluster.folder, &["--groups", "2"]);
     cluster.wait_well();
     assert_eq!(cluster.pids(), before, "{}", cluster.log());
     assert_eq!(client.text(&["GET", "b"]), "1");

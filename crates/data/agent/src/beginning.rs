@@ -9,6 +9,7 @@ use crate::{
     options::{Options, Shape},
     probe,
     processes::{Declared, Program},
+    said,
 };
 
 /// The machine of a server that nobody here has started, and nobody starts: it was there before.
@@ -103,7 +104,7 @@ pub fn begin(options: &Options, hosts: &[Host]) -> Result<Cluster, AgentError> {
     // All of that is the first change.
     cluster.epoch = 1;
     cluster.groups.values_mut().for_each(|group| group.config_epoch = 1);
-    Ok(cluster)
+    said::with_settings(options, cluster)
 }
 
 /// Running Redis servers as the first group, the master first.

@@ -32,6 +32,8 @@
 //! | [`api`] | what can be asked, as a table, and its description |
 //! | [`http`] | requests on the folder's socket and by TCP, who may ask, and who asks them |
 //! | [`page`] | the files of the page |
+//! | [`said`] | what `up` was told, beside a cluster that is there |
+//! | [`settings`] | the seam to what knows stores' settings, and how stores are told of them |
 //! | [`mover`] | the seam to what copies slots |
 
 pub mod api;
@@ -61,7 +63,9 @@ pub mod processes;
 pub mod proxy_link;
 pub mod records;
 pub mod redis_link;
+pub mod said;
 pub mod secrets;
+pub mod settings;
 pub mod stranded;
 pub mod survey;
 pub mod voting;

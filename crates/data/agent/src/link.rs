@@ -92,6 +92,8 @@ pub enum Order {
         /// Where a Redis goes on.
         cursor: Option<String>,
     },
+    /// Take settings that the cluster keeps; a refusal is told.
+    Settings(Command),
     /// Ask what it does and takes.
     Figures,
     /// End commands that wait for keys: these are about to have another server.
@@ -130,6 +132,10 @@ pub struct Report {
     pub figures: Option<Box<Figures>>,
     /// It is another process than it was.
     pub has_restarted: bool,
+    /// Which of the settings that the cluster keeps it was told last; nothing: it has not said.
+    pub settings_told: Option<String>,
+    /// Why it refuses one of them.
+    pub settings_refused: Option<String>,
 }
 
 impl Report {
@@ -145,6 +151,8 @@ impl Report {
             cleared: Vec::new(),
             figures: None,
             has_restarted: false,
+            settings_told: None,
+            settings_refused: None,
         }
     }
 }
@@ -232,6 +240,9 @@ fn go_round(
     round.round_trip_us = round_trip_us;
     for (order, reply) in orders.iter().zip(&done) {
         match (order, reply.as_error()) {
+            (Order::Settings(_), Some(error)) => {
+                round.settings_refused = Some(String::from_utf8_lossy(error).into_owned())
+            }
             (_, Some(error)) => round.failures.push(format!("{}: {}", name_of(order), String::from_utf8_lossy(error))),
             // Counted from before it was asked: it is not over sooner.
             (Order::Pause { slots, ms, number, .. }, None) => {
@@ -243,10 +254,13 @@ fn go_round(
                 round.cleared.push((slots.0, Cleared::Keys(count)));
             }
             (Order::Figures, None) => round.figures = Some(Box::new(Figures::of(&text(reply), round_trip_us))),
-            (Order::Do(_) | Order::Unblock, None) => {}
+            (Order::Do(_) | Order::Settings(_) | Order::Unblock, None) => {}
         }
     }
-    observed(&answers, asked_at, answered_at)
+    let observed = observed(&answers, asked_at, answered_at)?;
+    let info = answers.first().map(text).unwrap_or_default();
+    round.settings_told = Some(field(&info, "cluster_settings_told").unwrap_or_default().to_owned());
+    Ok(observed)
 }
 
 /// Ends a pause.
@@ -256,7 +270,7 @@ pub(crate) fn end_pause(number: u64) -> Order {
 
 fn command_of(order: &Order) -> Command {
     match order {
-        Order::Do(words) => words.clone(),
+        Order::Do(words) | Order::Settings(words) => words.clone(),
         // A store sends those that wait elsewhere itself.
         Order::Unblock => command(&["PING"]),
         Order::Figures => command(&["INFO", "clients", "memory", "stats", "commandstats", "keyspace"]),

@@ -3,11 +3,18 @@
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use cluster::{Address, keeper::Patience, model::LONE_HOST};
 
-use crate::{credentials::Credentials, error::AgentError, names, secrets::Secret};
+use crate::{
+    credentials::Credentials,
+    error::AgentError,
+    names,
+    secrets::Secret,
+    settings::{NoSettings, SettingsTable},
+};
 
 /// How an agent runs.
 #[derive(Clone, Debug)]
@@ -28,6 +35,8 @@ pub struct Options {
     pub secret: Secret,
     /// The proxy's port. Stores get those above it.
     pub port: u16,
+    /// Somebody has said so.
+    pub is_port_said: bool,
     /// What a new cluster has; nothing: as many as it has, or the usual.
     pub shape: Shape,
     /// The program that stores and proxies are run by.
@@ -44,6 +53,10 @@ pub struct Options {
     pub ask_each_ms: u64,
     /// Where REST and the page are.
     pub api: Api,
+    /// What is known of stores' settings.
+    pub settings: Arc<dyn SettingsTable>,
+    /// Settings of all stores of a new cluster: names with values.
+    pub set: Vec<(String, String)>,
     /// It only waits for a rescue, and ends when that is done.
     pub is_rescue: bool,
 }
@@ -71,6 +84,7 @@ impl Options {
             hosts: HOSTS,
             secret: Secret { password: None, is_open: false },
             port: PORT,
+            is_port_said: false,
             shape: Shape::default(),
             program: PathBuf::from("tidegate"),
             redis_program: PathBuf::from("redis-server"),
@@ -79,6 +93,8 @@ impl Options {
             patience: Patience::default(),
             ask_each_ms: ASK_EACH_MS,
             api: Api::default(),
+            settings: Arc::new(NoSettings),
+            set: Vec::new(),
             is_rescue: false,
         }
     }

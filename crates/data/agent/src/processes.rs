@@ -3,6 +3,7 @@
 //! which names the folder.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File, OpenOptions},
     io,
     os::unix::process::CommandExt as _,
@@ -161,6 +162,15 @@ pub struct Programs {
     pub redis: PathBuf,
 }
 
+/// How programs are started.
+#[derive(Clone, Copy, Debug)]
+struct HowStarted<'a> {
+    programs: &'a Programs,
+    stores_wait: bool,
+    /// What a store's command line says besides what it is.
+    settings: &'a [String],
+}
+
 /// The programs of a folder.
 #[derive(Debug)]
 pub struct Processes {
@@ -169,6 +179,8 @@ pub struct Processes {
     programs: Programs,
     /// Stores that are started copy nothing before an agent leads.
     stores_wait: bool,
+    /// Words of stores' command lines that say their settings: they differ from start to start.
+    settings: BTreeMap<Address, Vec<String>>,
     all: Vec<Supervised>,
 }
 
@@ -236,7 +248,8 @@ impl Processes {
     pub fn new(options: &Options, declared: Vec<Declared>) -> Self {
         let (folder, secret) = (options.folder.clone(), options.secret.clone());
         let programs = Programs { tidegate: options.program.clone(), redis: options.redis_program.clone() };
-        let mut processes = Self { folder, secret, programs, stores_wait: false, all: Vec::new() };
+        let settings = BTreeMap::new();
+        let mut processes = Self { folder, secret, programs, stores_wait: false, settings, all: Vec::new() };
         declared.into_iter().for_each(|what| processes.add(what));
         processes
     }
@@ -245,6 +258,11 @@ impl Processes {
     #[must_use]
     pub fn waiting(options: &Options, declared: Vec<Declared>) -> Self {
         Self { stores_wait: true, ..Self::new(options, declared) }
+    }
+
+    /// What stores are started with from now on, besides what they are.
+    pub fn set_settings(&mut self, settings: BTreeMap<Address, Vec<String>>) {
+        self.settings = settings;
     }
 
     /// One more.
@@ -367,7 +385,8 @@ impl Processes {
     pub fn check(&mut self, now: u64) -> Vec<Happening> {
         let mut happenings = Vec::new();
         for one in &mut self.all {
-            let how = (&self.programs, self.stores_wait);
+            let settings = self.settings.get(&one.what.address).map(Vec::as_slice).unwrap_or_default();
+            let how = HowStarted { programs: &self.programs, stores_wait: self.stores_wait, settings };
             if let Some(happening) = one.check(now, (&self.folder, &self.secret), how) {
                 happenings.push(happening);
             }
@@ -434,7 +453,7 @@ impl Supervised {
         }
     }
 
-    fn check(&mut self, now: u64, (folder, secret): (&Folder, &Secret), how: (&Programs, bool)) -> Option<Happening> {
+    fn check(&mut self, now: u64, (folder, secret): (&Folder, &Secret), how: HowStarted<'_>) -> Option<Happening> {
         let address = self.what.address.clone();
         match &mut self.state {
             State::Ended | State::Held => None,
@@ -499,7 +518,7 @@ fn running(words: &[String], later: &str) -> Option<Pid> {
 fn start(
     what: &Declared,
     (folder, secret): (&Folder, &Secret),
-    (programs, stores_wait): (&Programs, bool),
+    how: HowStarted<'_>,
 ) -> io::Result<Child> {
     let log_path = folder.log_of(&what.name);
     if let Some(parent) = log_path.parent() {
@@ -509,12 +528,12 @@ fn start(
         fs::create_dir_all(folder.store(&what.name))?;
     }
     let log = OpenOptions::new().create(true).append(true).open(&log_path)?;
-    let program = if what.program == Program::Redis { &programs.redis } else { &programs.tidegate };
+    let program = if what.program == Program::Redis { &how.programs.redis } else { &how.programs.tidegate };
     let mut command = Command::new(program);
     command.args(what.words(folder, secret));
     if what.program == Program::Store {
         command.args([AGENT_SOCKET.as_ref(), folder.socket().as_os_str()]);
-        command.args(WAITS.iter().filter(|_| stores_wait));
+        command.args(WAITS.iter().filter(|_| how.stores_wait)).args(how.settings);
     }
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     // What the terminal sends to its foreground does not reach it: the agent ends it, in order.

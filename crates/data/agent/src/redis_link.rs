@@ -130,7 +130,8 @@ impl Seat {
 
     fn obey(&mut self, order: &Order, round: &mut Report) -> Result<(), RoundError> {
         match order {
-            Order::Do(words) => {
+            // Redis servers keep their settings themselves: none are told to them.
+            Order::Do(words) | Order::Settings(words) => {
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
                 self.tell(&words, round)?;
             }

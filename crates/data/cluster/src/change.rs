@@ -3,6 +3,7 @@
 use crate::{
     model::{Address, Cluster, Group, GroupId, Proxy, Server, ServerKind},
     policy::Policy,
+    settings::Scope,
     slots::{Move, NoRange, NoStep, SLOTS, SlotEvent, SlotRange, SlotState},
 };
 
@@ -211,7 +212,7 @@ impl Cluster {
         }
         let mut next = self.next();
         next.groups.remove(&id);
-        Ok(next)
+        Ok(next.without_settings_of_gone())
     }
 
     /// With one more replica in a group.
@@ -254,7 +255,7 @@ impl Cluster {
             group.servers.retain(|server| server.address != *address);
             group.ack = ack.unwrap_or(group.ack);
         }
-        Ok(next)
+        Ok(next.without_settings_of_gone())
     }
 
     /// The proxy at an address.
@@ -306,6 +307,29 @@ impl Cluster {
     #[must_use]
     pub fn with_policy(&self, policy: Policy) -> Self {
         Self { policy, ..self.next() }
+    }
+
+    /// With settings of stores: names with their values, none where a value is taken back.
+    #[must_use]
+    pub fn with_settings(&self, scope: &Scope, changes: &[(String, Option<String>)]) -> Self {
+        let mut next = self.next();
+        for (name, value) in changes {
+            next.settings.set(scope, name, value.clone(), next.epoch);
+        }
+        next
+    }
+
+    /// Without what was kept of groups and servers that are not there any more.
+    #[must_use]
+    pub fn without_settings_of_gone(mut self) -> Self {
+        let mut settings = std::mem::take(&mut self.settings);
+        settings.retain(|scope| match scope {
+            Scope::Cluster => true,
+            Scope::Group(group) => self.groups.contains_key(group),
+            Scope::Server(id) => self.servers().any(|(_, server)| server.id == *id),
+        });
+        self.settings = settings;
+        self
     }
 
     fn member(&self, id: GroupId, address: &Address) -> Result<(), Refusal> {

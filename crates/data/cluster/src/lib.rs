@@ -23,6 +23,7 @@
 //! | [`moving`] | what is seen of such a range, and what is to be done |
 //! | [`pauses`] | what tells pauses of commands from each other |
 //! | [`pace`] | how fast slots move |
+//! | [`settings`] | settings of stores that the cluster keeps |
 
 pub mod ballot;
 pub mod change;
@@ -42,6 +43,7 @@ pub mod plan;
 pub mod policy;
 pub mod record;
 pub mod rescue;
+pub mod settings;
 pub mod slots;
 pub mod undo;
 pub mod voter;

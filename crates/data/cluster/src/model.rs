@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{pace::MoveBounds, policy::Policy, slots::SlotMap};
+use crate::{pace::MoveBounds, policy::Policy, settings::StoreSettings, slots::SlotMap};
 
 pub use crate::slots::GroupId;
 
@@ -180,6 +180,9 @@ pub struct Cluster {
     /// The addresses of machines by their names. One that is not here is called by its address.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub addresses: BTreeMap<String, String>,
+    /// Settings of stores.
+    #[serde(default, skip_serializing_if = "StoreSettings::is_empty")]
+    pub settings: StoreSettings,
 }
 
 /// How the machine of a cluster is called that has no other one.

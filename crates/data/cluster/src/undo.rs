@@ -88,6 +88,9 @@ pub enum NoUndo {
     /// It was about what agents do by themselves.
     #[error("it changed the policy: `tidegate cluster policy set` changes it again")]
     Policy,
+    /// It was about settings of stores.
+    #[error("it changed settings of stores: `tidegate cluster config set` and `config unset` change them again")]
+    Settings,
     /// There is nothing to take back.
     #[error("all is as it was before it already")]
     Nothing,
@@ -111,6 +114,7 @@ pub fn undo(before: &Cluster, after: &Cluster, now: &Cluster) -> Result<Undo, No
     found.extend(undo_proxies(before, after, now));
     match found.len() {
         0 if before.policy != after.policy => Err(NoUndo::Policy),
+        0 if before.settings != after.settings => Err(NoUndo::Settings),
         0 => Err(NoUndo::Nothing),
         1 => found.pop().ok_or(NoUndo::Nothing),
         _ => Err(NoUndo::Several),

@@ -115,6 +115,11 @@ fn passed_on(own: &Own, request: &AgentRequest) -> AgentAnswer {
 /// Asks the agent until it is done or refused.
 fn by_agent(own: &Own, request: &AgentRequest) -> Result<AgentAnswer, String> {
     let mut body = json!({ "node": request.node, "address": address(own, request), "command": request.command });
+    if let (Some(settings), Some(fields)) = (&request.settings, body.as_object_mut()) {
+        let settings: serde_json::Map<_, _> =
+            settings.iter().map(|(name, value)| ((*name).to_owned(), value.as_str().into())).collect();
+        fields.insert("settings".into(), serde_json::Value::Object(settings).to_string().into());
+    }
     let mut heard_at = None;
     loop {
         let answer = match ask(&request.socket, &body) {

@@ -62,8 +62,9 @@ use std::{io::Write as _, path::Path};
 
 use commands::config::Settings;
 
-pub use commands::{REDIS_VERSION, reference};
+pub use commands::{REDIS_VERSION, config::kept, reference};
 pub use error::StoreError;
+pub use keyspace::glob::matches_ignoring_case;
 pub use life::Life;
 pub use options::Start;
 

@@ -17,23 +17,24 @@ use super::{
 const PROMOTION_PATIENCE: Duration = Duration::from_secs(15);
 /// How long a server that was added may be down before nobody waits for it any more.
 const START_PATIENCE: Duration = Duration::from_secs(30);
-const NOT_DONE: &str = "nothing has been changed";
+/// What is said of a change that was not wanted.
+pub const NOT_DONE: &str = "nothing has been changed";
 
 /// A change by its request.
-struct Change<'a> {
+pub struct Change<'a> {
     method: &'a str,
     path: String,
     body: Value,
 }
 
 impl<'a> Change<'a> {
-    fn new(method: &'a str, path: impl Into<String>, body: Value) -> Self {
+    pub fn new(method: &'a str, path: impl Into<String>, body: Value) -> Self {
         Self { method, path: path.into(), body }
     }
 }
 
 /// Shows a plan and asks, then has it done; nothing if it was not wanted.
-fn with_consent(
+pub fn with_consent(
     which: &WhichArguments,
     consent: Consent,
     change: &Change<'_>,

@@ -12,11 +12,18 @@ pub struct Consent {
     /// Do it without asking. Without a terminal, the command never asks.
     #[arg(long, short)]
     yes: bool,
+    /// Show what would be done, and change nothing.
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
 }
 
 impl Consent {
     /// Shows a plan and asks, where there is somebody to ask.
     pub fn given(self, plan: &str, is_for_programs: bool) -> Result<bool, CommandError> {
+        if self.dry_run {
+            println!("{}", plan.trim_end());
+            return Ok(false);
+        }
         if !is_for_programs {
             eprintln!("{}", plan.trim_end());
         }

@@ -78,6 +78,12 @@ pub enum CommandError {
         /// How long was waited.
         within: Duration,
     },
+    /// A setting of `--set` that makes no sense.
+    #[error(transparent)]
+    Setting(agent::settings::SettingProblem),
+    /// A setting that was kept, and that running stores refuse.
+    #[error("{0}")]
+    SettingRefused(String),
     /// There is no page.
     #[error("REST and the page are off: `up` was begun with --api off")]
     NoPage,

@@ -3,6 +3,7 @@
 mod archivist;
 mod backup;
 mod change;
+mod config;
 mod confirm;
 mod error;
 mod group_backup;
@@ -23,7 +24,7 @@ use agent::{
     Options,
     credentials::Credentials,
     http,
-    options::{Api, DEFAULT_HOST, Folder, HOSTS, Shape},
+    options::{Api, DEFAULT_HOST, Folder, HOSTS, PORT, Shape},
     secrets::Secret,
 };
 use clap::{Args, Subcommand};
@@ -82,6 +83,12 @@ enum ClusterCommand {
         #[command(subcommand)]
         command: ProxyCommand,
     },
+    /// Show and change settings of stores: of all, of a group's, of one.
+    Config {
+        /// What about them.
+        #[command(subcommand)]
+        command: config::ConfigCommand,
+    },
     /// Copy the data of all groups, as of one moment, to a folder or to S3.
     Backup(backup::BackupArguments),
     /// Load a backup of a cluster into another cluster, of any size.
@@ -127,12 +134,16 @@ struct UpArguments {
     /// In a new cluster: how many replicas must have a write before the master answers it (1, or 0 without replicas).
     #[arg(long)]
     ack: Option<u32>,
+    /// In a new cluster: a setting of all stores, by its name in redis.conf, such as maxmemory=1gb. You may repeat it. `config set`
+    /// changes it later.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = config::assignment)]
+    set: Vec<(String, String)>,
     /// The folder for the cluster's data, configuration and logs.
     #[arg(long, default_value = "tidegate-cluster")]
     dir: PathBuf,
-    /// The port for clients. Stores get the ports above it.
-    #[arg(long, default_value_t = 6379)]
-    port: u16,
+    /// The port for clients of a new cluster (6379). Stores get the ports above it.
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
     /// The address that proxies and stores listen on, or a name of it (127.0.0.1). With --etcd, it is where the other hosts reach this one.
     /// It may be another one at each start; without it, it is the last one.
     #[arg(long, value_name = "ADDRESS")]
@@ -529,7 +540,10 @@ fn up(arguments: &UpArguments) -> Result<(), CommandError> {
         etcd: arguments.etcd.clone(),
         hosts: arguments.hosts.map_or(HOSTS, |hosts| hosts as usize),
         secret: secret.clone(),
-        port: arguments.port,
+        port: arguments.port.unwrap_or(PORT),
+        is_port_said: arguments.port.is_some(),
+        settings: Arc::new(config::Table::new()),
+        set: arguments.set.clone(),
         shape: Shape { groups: arguments.groups, replicas: arguments.replicas, ack: arguments.ack },
         program,
         patience,
@@ -539,6 +553,7 @@ fn up(arguments: &UpArguments) -> Result<(), CommandError> {
         redis_credentials: arguments.login.credentials()?,
         ..Options::of(Folder::new(dir))
     };
+    agent::said::settings(&options).map_err(CommandError::Setting)?;
     let ready = |text: &str| {
         let _ = writeln!(std::io::stdout(), "{text}");
         let _ = std::io::stdout().flush();
@@ -581,6 +596,7 @@ fn answer(command: &ClusterCommand) -> Result<String, CommandError> {
         ClusterCommand::Proxy { command } => change::proxy(command),
         ClusterCommand::Action { command } => change::action(command),
         ClusterCommand::Policy { command } => change::policy(command),
+        ClusterCommand::Config { command } => config::config(command),
         ClusterCommand::Backup(arguments) => backup::backup(arguments),
         ClusterCommand::Restore(arguments) => backup::restore(arguments),
         ClusterCommand::Rescue(arguments) => rescue::rescue(arguments),

@@ -502,6 +502,11 @@ pub fn problems(status: &Value) -> Vec<String> {
             } else if !server.get("in_sync").and_then(Value::as_bool).unwrap_or(false) {
                 found.push(format!("group {id}: {address} does not have all that its master has yet"));
             }
+            if let Some(answer) = server.get("refused_setting").and_then(Value::as_str) {
+                found.push(format!(
+                    "group {id}: {address} does not take a setting that the cluster keeps (`tidegate cluster config get`): {answer}"
+                ));
+            }
         }
     }
     for one in list(status, "pending") {

@@ -6,6 +6,7 @@ use super::Conductor;
 use crate::{
     beginning::{self, Host},
     error::AgentError,
+    said,
 };
 
 impl Conductor {
@@ -27,6 +28,10 @@ impl Conductor {
             if let Err(error) = self.peers.talk_to(&host, &api) {
                 self.note(&format!("no thread for the agent of {host}: {error}"));
             }
+        }
+        if self.records.cluster.epoch > 0 && self.reconciled.is_none() {
+            // Another host has begun it meanwhile.
+            said::compare(&self.options, &self.records.cluster)?;
         }
         if !self.leads() {
             return Ok(());

@@ -10,6 +10,7 @@ mod moves;
 mod policy;
 mod reconcile;
 mod requests;
+mod settings;
 mod site;
 mod start;
 mod status;
@@ -61,7 +62,7 @@ const LOOK_HURRIED: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub enum Event {
     /// A server's round is over.
-    Report(Report),
+    Report(Box<Report>),
     /// Somebody asks.
     Request(Request, Sender<Response>),
     /// A proxy has said which orders about Redis servers it has done, or does not answer.
@@ -111,6 +112,8 @@ pub struct Conductor {
     last_log: String,
     /// What servers do and take.
     pub figures: figures::Figures,
+    /// What stores were told of settings.
+    pub settings_told: settings::Told,
     /// What slots were found to have last, and when.
     measured: Option<(u64, crate::survey::Measured)>,
     /// Where REST and the page are.
@@ -187,7 +190,7 @@ impl Conductor {
         let mut event = self.events.recv_timeout(patience).ok();
         while let Some(heard) = event {
             match heard {
-                Event::Report(report) => self.handle_report(report),
+                Event::Report(report) => self.handle_report(*report),
                 Event::Proxy(proxy, done) => {
                     let now = self.now();
                     self.controller.handle_proxy(&proxy, done, now);
@@ -284,7 +287,9 @@ impl Conductor {
         self.take_exit(address, run.as_deref(), now);
     }
 
-    fn handle_report(&mut self, report: Report) {
+    fn handle_report(&mut self, mut report: Report) {
+        let mark = self.settings_mark(&report.server);
+        self.settings_told.take(&mut report, mark, self.clock.now());
         let (now, server) = (self.now(), report.server);
         self.controller.handle_round(&server, report.observation.is_ok());
         for failure in report.failures {
@@ -333,12 +338,13 @@ impl Conductor {
         let servers: BTreeMap<Address, ServerKind> = servers.collect();
         self.links.retain(|address, _| servers.contains_key(address));
         self.figures.retain(|address| servers.contains_key(address));
+        self.settings_told.retain(|address| servers.contains_key(address));
         for (address, kind) in servers {
             if self.links.contains_key(&address) {
                 continue;
             }
             let sender = self.sender.clone();
-            let report = move |report| sender.send(Event::Report(report)).is_ok();
+            let report = move |report| sender.send(Event::Report(Box::new(report))).is_ok();
             let started = match kind {
                 ServerKind::Store => {
                     let login = Login { term: self.records.led_term(), ..self.login.clone() };

@@ -19,6 +19,7 @@ impl Conductor {
             return;
         }
         self.reconciled = Some(epoch);
+        self.remember_settings();
         self.remember_passwords();
         self.remember_address();
         let wanted = self.wanted();

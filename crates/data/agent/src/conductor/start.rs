@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File, OpenOptions},
+    net::SocketAddr,
     os::unix::process::CommandExt as _,
     path::PathBuf,
     sync::{
@@ -20,7 +21,7 @@ use signal_hook::{
     flag,
 };
 
-use super::{Conductor, Event, fencing, figures, moves, requests, site};
+use super::{Conductor, Event, fencing, figures, moves, requests, settings, site};
 use crate::{
     backups::Archivist,
     board::{Board, View},
@@ -39,6 +40,7 @@ use crate::{
     peers::{Heard, Peers},
     processes::{self, Processes},
     records::{CLUSTER, Records, Registration, VoterRecord},
+    said,
     stranded::{self, Stranded},
     voting::{self, Voting},
     watching,
@@ -85,10 +87,9 @@ pub fn run(
     let desk = Arc::new(Desk { archivist, ..desk });
     http::listen(&options.folder, Arc::clone(&desk))?;
     let site = site::open(&options, desk)?;
-    let api = site.map(|address| site::told(&options, address)).unwrap_or_default();
     start_voting(&options, &board, &login, clock)?;
     let health = watch_health(&options, &coordinator, &keys)?;
-    start_watching(&options, (coordinator, keys), api, (&records, &sender))?;
+    start_watching(&options, (coordinator, keys), site, (&records, &sender))?;
     let controller = new_controller(&options, mover.is_some(), clock);
     let conductor = Conductor {
         records,
@@ -113,6 +114,7 @@ pub fn run(
         log,
         last_log: String::new(),
         figures: figures::Figures::default(),
+        settings_told: settings::Told::default(),
         site,
         reconciled: None,
         incarnation,
@@ -164,6 +166,7 @@ fn look_for(
         if is_unknown {
             refuse_orphans(options)?;
         }
+        said::compare(options, &known.cluster)?;
         return Ok(Found::Known);
     }
     let reason = stranded::reason(options, &copy, (standing, &known));
@@ -387,9 +390,10 @@ fn register(
 fn start_watching(
     options: &Options,
     (coordinator, keys): (Arc<dyn Coordinator>, Keys),
-    api: String,
+    site: Option<SocketAddr>,
     (records, sender): (&Records, &Sender<Event>),
 ) -> Result<(), AgentError> {
+    let api = site.map(|address| site::told(options, address)).unwrap_or_default();
     register(options, (&coordinator, &keys), api)?;
     let watcher = Mutex::new(sender.clone());
     let tell = move |heard| {

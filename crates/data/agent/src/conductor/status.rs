@@ -112,6 +112,7 @@ fn server_status(conductor: &Conductor, group: GroupId, server: &Server) -> Valu
         "starts": running.as_ref().map_or(0, |running| running.starts),
         "refuses": seen.and_then(|seen| seen.bond?.refusal).map(|lost| json!([lost.until, lost.end])),
         "problem": conductor.silent.get(address),
+        "refused_setting": conductor.refused_setting(group, server),
     })
 }
 

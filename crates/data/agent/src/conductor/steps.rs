@@ -26,6 +26,7 @@ impl Conductor {
         let now = self.now();
         self.look_at_copies(now);
         let (mut orders, epoch) = (Orders::new(), self.records.cluster.epoch);
+        self.tell_settings(&mut orders);
         let mut may_write = true;
         for action in self.controller.poll(self.moment(), self.records.known()) {
             match action {

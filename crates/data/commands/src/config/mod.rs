@@ -4,6 +4,7 @@ mod choices;
 mod clients;
 mod error;
 pub mod file;
+pub mod kept;
 mod kinds;
 mod limits;
 mod lists;

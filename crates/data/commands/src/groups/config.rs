@@ -157,6 +157,7 @@ const SET_BY_AGENT: &[(&str, &str)] = &[
         "it follows from how many replicas the group's writes wait for (`tidegate cluster up --ack`, `server remove --ack`)",
     ),
     ("cluster-node-timeout", "`tidegate cluster up --failover-after MS` says after which silence a master is given up"),
+    ("cluster-settings-told", "`tidegate cluster config set` changes what it keeps of settings"),
 ];
 
 /// Refuses what the agent would set back, or what would have no effect though it looks as if.
@@ -247,6 +248,10 @@ fn help(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn rewrite(context: &mut Context<'_>) -> Result<(), Failure> {
     let failed = |reason: String| Failure::owned(format!("ERR Rewriting config file: {reason}"));
+    // The agent starts this node with what the cluster keeps. Its file, if it has one, is that of all stores.
+    if !context.shared.settings.cluster_agent_socket.0.is_empty() && context.shared.cluster.is_some() {
+        return super::cluster::keep_settings(context);
+    }
     let Some(old) = context.shared.host.read_config().map_err(failed)? else {
         return Err(Failure::text("ERR The server is running without a config file"));
     };

@@ -23,6 +23,8 @@ pub struct AgentRequest {
     pub socket: String,
     /// The other node that it names (`MEET`).
     pub other: Option<(String, u16)>,
+    /// What is set on the node (`CONFIG REWRITE`): names with values.
+    pub settings: Option<Vec<(&'static str, String)>>,
 }
 
 /// What has become of a command.

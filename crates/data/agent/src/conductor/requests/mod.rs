@@ -12,6 +12,7 @@ mod policy;
 mod proxies;
 mod reborn;
 mod redis;
+mod settings;
 mod slots;
 
 use std::sync::LazyLock;
@@ -104,8 +105,16 @@ fn said(error: &dyn std::error::Error) -> String {
 /// Everything that can be asked.
 pub static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
     let own = [overview::ROUTES, groups::ROUTES, slots::ROUTES, pace::ROUTES, proxies::ROUTES];
-    let more =
-        [hosts::ROUTES, actions::ROUTES, policy::ROUTES, nodes::ROUTES, cut::ROUTES, backups::ROUTES, reborn::ROUTES];
+    let more = [
+        hosts::ROUTES,
+        actions::ROUTES,
+        policy::ROUTES,
+        settings::ROUTES,
+        nodes::ROUTES,
+        cut::ROUTES,
+        backups::ROUTES,
+        reborn::ROUTES,
+    ];
     [own.concat(), more.concat()].concat()
 });
 

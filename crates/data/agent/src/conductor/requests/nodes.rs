@@ -7,7 +7,7 @@ use cluster::{
 };
 use serde_json::{Value, json};
 
-use super::{Conductor, Handler, Problem, Route, address, groups, slots, slots_of};
+use super::{Conductor, Handler, Problem, Route, address, groups, settings, slots, slots_of};
 use crate::{
     api::{Input, Kind, Parameter},
     http::Response,
@@ -28,6 +28,7 @@ pub(super) const ROUTES: &[Route] = &[Route::change("POST", "/api/nodes/command"
         Parameter::required("node", Kind::Text, "The node's name (CLUSTER MYID)."),
         Parameter::required("command", Kind::Text, "The command behind CLUSTER; slots are ranges, as in 0-5460."),
         Parameter::optional("address", Kind::Text, "The address of the node, if it belongs to no cluster yet."),
+        Parameter::optional("settings", Kind::Text, "What is set on the node, as a JSON object (CONFIG REWRITE)."),
         Parameter::optional("wait", Kind::Text, "What the last answer said."),
         Parameter::optional("found", Kind::Text, "What a server has said of itself that is to join."),
     ])];
@@ -87,6 +88,7 @@ fn command(conductor: &mut Conductor, input: &Input) -> Result<Response, Problem
         ["FORGET", id] => forget(conductor, &caller, id),
         ["FAILOVER", how @ ..] => failover(conductor, &caller, how == ["FORCE"]),
         ["RESET"] => reset(&caller),
+        ["REWRITE"] => rewrite(conductor, &caller, input),
         ["SETSLOT", slot, how @ ..] => {
             let slot = slot.parse().map_err(|_| Problem::Wrong("Invalid or out of range slot".into()))?;
             set_slot(conductor, &caller, slots_of(slot, slot)?, how)
@@ -259,6 +261,8 @@ fn replicate(conductor: &mut Conductor, caller: &Caller, id: &str) -> Result<Res
         None => cluster.without_server(former, own, None)?,
     };
     let next = left.with_server(target, server)?;
+    // What was set on it alone goes with it.
+    let next = Cluster { settings: cluster.settings.clone(), ..next }.without_settings_of_gone();
     change(conductor, next, &format!("{own} becomes a replica of {} in group {target}", master.address))
 }
 
@@ -298,6 +302,15 @@ fn failover(conductor: &mut Conductor, caller: &Caller, is_forced: bool) -> Resu
         return refused("Master is down or failed, please use CLUSTER FAILOVER FORCE");
     }
     Ok(Wait::master(id, own).answer())
+}
+
+fn rewrite(conductor: &mut Conductor, caller: &Caller, input: &Input) -> Result<Response, Problem> {
+    let id = input.text("node").unwrap_or_default();
+    let Some(group) = caller.group else {
+        return refused("Rewriting config file: this node belongs to no cluster, which would keep its settings");
+    };
+    let is_news = settings::rewrite(conductor, (group, id), input.text("settings").unwrap_or("{}"))?;
+    if is_news { Ok(waiting::told(conductor)) } else { done() }
 }
 
 fn reset(caller: &Caller) -> Result<Response, Problem> {

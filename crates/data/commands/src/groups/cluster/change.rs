@@ -6,6 +6,7 @@ use keyspace::Failure;
 use crate::{
     Context,
     cluster::{SLOTS, SlotRange},
+    config,
     server::AgentRequest,
 };
 
@@ -33,8 +34,23 @@ fn pass_on(context: &mut Context<'_>, command: String, other: Option<(String, u1
     if socket.is_empty() && other.is_none() {
         return Err(NO_AGENT);
     }
-    let request = AgentRequest { number: 0, node: own_id(context), command, socket, other };
+    let request = AgentRequest { number: 0, node: own_id(context), command, socket, other, settings: None };
     context.shared.ask_agent(context.session, request);
+    Ok(())
+}
+
+/// `CONFIG REWRITE`: the cluster keeps what is set on this node alone.
+pub(in crate::groups) fn keep_settings(context: &mut Context<'_>) -> Result<(), Failure> {
+    if context.session.deny_blocking {
+        return Err(Failure::text(
+            "ERR in a cluster CONFIG REWRITE is no part of a transaction or a script, as all clients of this node would wait for it: send it \
+             by itself, or use `tidegate cluster config set NAME VALUE --server ADDRESS`",
+        ));
+    }
+    let settings = Some(config::kept::set_here(&context.shared.settings));
+    let socket = context.shared.settings.cluster_agent_socket.0.clone();
+    let (node, command) = (own_id(context), "REWRITE".to_owned());
+    context.shared.ask_agent(context.session, AgentRequest { number: 0, node, command, socket, other: None, settings });
     Ok(())
 }
 

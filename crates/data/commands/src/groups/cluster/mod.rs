@@ -8,6 +8,8 @@ mod show;
 mod slots;
 mod steer;
 
+pub(in crate::groups) use change::keep_settings;
+
 use std::borrow::Cow;
 
 use keyspace::Failure;

@@ -84,6 +84,8 @@ pub(super) fn info(context: &mut Context<'_>) -> Result<(), Failure> {
         format!("cluster_ack:{} {} {ack}{members}\r\n", counted.term, counted.serial)
     });
     let counted = counted.unwrap_or_default();
+    let told = &context.shared.settings.cluster_settings_told.0;
+    let told = if told.is_empty() { String::new() } else { format!("cluster_settings_told:{told}\r\n") };
     let settled = membership.pauses.iter().filter(|pause| pause.is_settled);
     let pauses: String = settled.map(|pause| format!(" {}", pause.number)).collect();
     let pauses = if pauses.is_empty() { pauses } else { format!("cluster_pauses:{}\r\n", pauses.trim_start()) };
@@ -91,7 +93,7 @@ pub(super) fn info(context: &mut Context<'_>) -> Result<(), Failure> {
         "cluster_state:{state}\r\ncluster_slots_assigned:{assigned}\r\ncluster_slots_ok:{served}\r\ncluster_slots_pfail:0\r\n\
          cluster_slots_fail:{lost}\r\ncluster_known_nodes:{nodes}\r\ncluster_size:{size}\r\ncluster_current_epoch:{epoch}\r\n\
          cluster_my_epoch:{my_epoch}\r\ncluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\n\
-         total_cluster_links_buffer_limit_exceeded:0\r\n{counted}{pauses}"
+         total_cluster_links_buffer_limit_exceeded:0\r\n{counted}{pauses}{told}"
     );
     context.reply.verbatim(*b"txt", text.as_bytes());
     Ok(())
