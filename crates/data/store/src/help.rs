@@ -72,7 +72,10 @@ const GROUPS: &[(&str, &[&str])] = &[
             "repl-ping-replica-period",
         ],
     ),
-    ("Cluster", &["cluster-enabled", "cluster-agent-socket", "cluster-wait-for-agent", "cluster-proxy"]),
+    (
+        "Cluster",
+        &["cluster-enabled", "cluster-agent-socket", "cluster-wait-for-agent", "cluster-proxy", "cluster-settings-told"],
+    ),
     (
         "TLS",
         &[
