@@ -51,7 +51,8 @@ impl HostPorts {
 pub fn begin(options: &Options, hosts: &[Host]) -> Result<Cluster, AgentError> {
     let shape = &options.shape;
     let takes_redis = !options.redis.is_empty();
-    let groups = shape.groups.unwrap_or(if takes_redis { 0 } else { Shape::GROUPS });
+    let usual = if takes_redis { 0 } else { Shape::GROUPS };
+    let groups = shape.groups.unwrap_or(if options.adopted.is_some() { 1 } else { usual });
     let replicas = shape.replicas.unwrap_or(Shape::REPLICAS);
     let ack = shape.ack.unwrap_or(Shape::ACK.min(replicas));
     if takes_redis && !options.etcd.is_empty() {
@@ -83,6 +84,10 @@ pub fn begin(options: &Options, hosts: &[Host]) -> Result<Cluster, AgentError> {
         }
         cluster.proxies.push(Proxy { address, host: host.name.clone(), is_offline: false });
     }
+    let adopted = options.adopted.as_ref();
+    if let (Some(store), Some(place)) = (adopted, places.first_mut()) {
+        place.ports.next = place.ports.next.max(store.address.port());
+    }
     let count = places.len();
     if takes_redis {
         // It has all keys, so it has all slots: the other groups get theirs by moves.
@@ -93,6 +98,9 @@ pub fn begin(options: &Options, hosts: &[Host]) -> Result<Cluster, AgentError> {
         // Masters and replicas go round: those of a group are on different hosts, and masters are spread.
         let servers: Result<Vec<Server>, AgentError> = (0..=replicas)
             .map(|number| {
+                if let Some(store) = adopted.filter(|_| id == 1 && number == 0) {
+                    return Ok(store.clone());
+                }
                 let turn = (id as usize - 1 + number as usize) % count;
                 let place = places.get_mut(turn).ok_or_else(|| AgentError::Other("there is no host".into()))?;
                 server(place.ports.take()?, &place.name)

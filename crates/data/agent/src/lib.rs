@@ -23,6 +23,7 @@
 //! | [`probe`] | what a running server is that is to join |
 //! | [`processes`] | programs that run, as the folder says |
 //! | [`backups`] | the seam to what makes backups of this host's stores |
+//! | [`adopting`] | a store that stood alone becomes a cluster |
 //! | [`beginning`] | a new cluster: ports, groups, the first change |
 //! | [`figures`] | what a server says that it does and takes |
 //! | [`copies`] | a copy of that in the folder |
@@ -32,10 +33,13 @@
 //! | [`api`] | what can be asked, as a table, and its description |
 //! | [`http`] | requests on the folder's socket and by TCP, who may ask, and who asks them |
 //! | [`page`] | the files of the page |
+//! | [`dry_run`] | what `up` would do |
 //! | [`said`] | what `up` was told, beside a cluster that is there |
 //! | [`settings`] | the seam to what knows stores' settings, and how stores are told of them |
+//! | [`metrics`] | the state of the cluster for Prometheus |
 //! | [`mover`] | the seam to what copies slots |
 
+pub mod adopting;
 pub mod api;
 pub mod backups;
 pub mod beginning;
@@ -46,6 +50,7 @@ pub mod conductor;
 pub mod connection;
 pub mod copies;
 pub mod credentials;
+pub mod dry_run;
 pub mod error;
 pub mod figures;
 pub mod health;
@@ -53,6 +58,7 @@ pub mod home;
 pub mod http;
 pub mod identity;
 pub mod link;
+pub mod metrics;
 pub mod mover;
 pub mod names;
 pub mod options;

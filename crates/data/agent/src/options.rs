@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use cluster::{Address, keeper::Patience, model::LONE_HOST};
+use cluster::{Address, Server, keeper::Patience, model::LONE_HOST};
 
 use crate::{
     credentials::Credentials,
@@ -57,6 +57,8 @@ pub struct Options {
     pub settings: Arc<dyn SettingsTable>,
     /// Settings of all stores of a new cluster: names with values.
     pub set: Vec<(String, String)>,
+    /// The store that a new cluster begins with: it has all keys.
+    pub adopted: Option<Server>,
     /// It only waits for a rescue, and ends when that is done.
     pub is_rescue: bool,
 }
@@ -95,6 +97,7 @@ impl Options {
             api: Api::default(),
             settings: Arc::new(NoSettings),
             set: Vec::new(),
+            adopted: None,
             is_rescue: false,
         }
     }

@@ -515,11 +515,7 @@ fn running(words: &[String], later: &str) -> Option<Pid> {
     })
 }
 
-fn start(
-    what: &Declared,
-    (folder, secret): (&Folder, &Secret),
-    how: HowStarted<'_>,
-) -> io::Result<Child> {
+fn start(what: &Declared, (folder, secret): (&Folder, &Secret), how: HowStarted<'_>) -> io::Result<Child> {
     let log_path = folder.log_of(&what.name);
     if let Some(parent) = log_path.parent() {
         fs::create_dir_all(parent)?;

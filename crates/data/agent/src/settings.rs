@@ -60,14 +60,17 @@ pub fn words(settings: &StoreSettings, which: Which<'_>, table: &dyn SettingsTab
     if settings.due(which, "").is_empty() {
         return Vec::new();
     }
-    let mut words = Vec::new();
+    let (mut words, mut is_whole) = (Vec::new(), true);
     for (name, effective) in settings.effective(which) {
-        // What an older version has kept and this one does not know would keep the store from starting.
-        if let Ok(value) = table.read(name, effective.value) {
-            words.extend([format!("--{}", value.name), value.text]);
+        // What another version has kept and this one does not know would keep the store from starting.
+        match table.read(name, effective.value) {
+            Ok(value) => words.extend([format!("--{}", value.name), value.text]),
+            Err(_) => is_whole = false,
         }
     }
-    words.extend([format!("--{TOLD}"), settings.mark(which)]);
+    if is_whole {
+        words.extend([format!("--{TOLD}"), settings.mark(which)]);
+    }
     words
 }
 
@@ -128,10 +131,8 @@ pub(crate) mod tests {
         assert_eq!(words(&none.settings, WHICH, &Numbers), Vec::<String>::new());
         assert_eq!(orders(&none.settings, (WHICH, ""), &Numbers), None);
         let kept = |name: &str, value: &str| (name.to_owned(), Some(value.to_owned()));
-        let some = none.with_settings(
-            &Scope::Cluster,
-            &[kept("size", "05"), kept("threads", "2"), kept("wait", "9"), kept("gone", "3")],
-        );
+        let known = [kept("size", "05"), kept("threads", "2"), kept("wait", "9")];
+        let some = none.with_settings(&Scope::Cluster, &known);
         assert_eq!(
             words(&some.settings, WHICH, &Numbers).join(" "),
             "--size 5 --threads 2 --wait 9 --cluster-settings-told 1 1"
@@ -142,6 +143,9 @@ pub(crate) mod tests {
             each.iter().map(|one| one.join(" ")).collect::<Vec<_>>(),
             ["CONFIG SET size 5", "CONFIG SET wait 9"]
         );
+        // What another version has kept is left out, and is not said to be told.
+        let more = none.with_settings(&Scope::Cluster, &[known.as_slice(), &[kept("gone", "3")]].concat());
+        assert_eq!(words(&more.settings, WHICH, &Numbers).join(" "), "--size 5 --threads 2 --wait 9");
         let less = some.with_settings(&Scope::Cluster, &[("wait".into(), None)]);
         let (all, _) = orders(&less.settings, (WHICH, "1 1"), &Numbers).unwrap();
         assert_eq!(all.join(" "), "CONFIG SET wait 1 cluster-settings-told 2 1");

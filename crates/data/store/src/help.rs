@@ -74,7 +74,13 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     (
         "Cluster",
-        &["cluster-enabled", "cluster-agent-socket", "cluster-wait-for-agent", "cluster-proxy", "cluster-settings-told"],
+        &[
+            "cluster-enabled",
+            "cluster-agent-socket",
+            "cluster-wait-for-agent",
+            "cluster-proxy",
+            "cluster-settings-told",
+        ],
     ),
     (
         "TLS",

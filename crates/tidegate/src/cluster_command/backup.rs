@@ -19,7 +19,7 @@ use store::{
     import::{self, Import},
 };
 
-use super::{CommandError, WhichArguments, ask, at, get, group_backup};
+use super::{CommandError, WhichArguments, ask, at, change::NOT_DONE, confirm::DryRun, get, group_backup};
 use basics::many;
 
 use crate::{access::OwnedAccess, backup_command::archive};
@@ -63,6 +63,8 @@ pub struct RestoreArguments {
     /// A folder for temporary files, with room for twice the data of the largest group.
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     work_dir: PathBuf,
+    #[command(flatten)]
+    dry: DryRun,
     #[command(flatten)]
     which: WhichArguments,
 }
@@ -227,6 +229,11 @@ pub fn restore(arguments: &RestoreArguments) -> Result<String, CommandError> {
         Some(into) => into.clone(),
         None => proxy(&arguments.which)?,
     };
+    if arguments.dry.is_dry {
+        let records: u64 = description.groups.iter().map(|part| part.records).sum();
+        let (records, groups) = (many(records, "record", "records"), many(description.groups.len(), "group", "groups"));
+        return Ok(format!("{wanted}: {records} of {groups} would be loaded into {into}\n{NOT_DONE}"));
+    }
     let work = tempfile::Builder::new()
         .prefix("tidegate-restore-")
         .tempdir_in(&arguments.work_dir)

@@ -10,7 +10,11 @@ use serde_json::{Value, json};
 
 use super::{
     ActionCommand, CommandError, HostCommand, LOOK_EACH, PolicyCommand, ProxyArguments, ProxyCommand, ServerCommand,
-    WhichArguments, ask, confirm::Consent, get, pace::Bars, show, shown,
+    WhichArguments, ask,
+    confirm::{Consent, DryRun},
+    get,
+    pace::Bars,
+    show, shown,
 };
 
 /// How long a promotion may take.
@@ -33,28 +37,67 @@ impl<'a> Change<'a> {
     }
 }
 
-/// Shows a plan and asks, then has it done; nothing if it was not wanted.
+/// What an answer is for people.
+type Table = fn(&Value) -> String;
+
+/// What came of a change.
+pub enum Outcome {
+    /// It was done.
+    Done(Value),
+    /// It was not wanted; this is said.
+    NotDone(String),
+}
+
+/// What would be done, for people or programs.
+fn planned(which: &WhichArguments, plan: &Value, table: fn(&Value) -> String) -> String {
+    if which.json { plan.to_string() } else { format!("{}\n{NOT_DONE}", table(plan).trim_end()) }
+}
+
+/// Has something done without a question, or shows what would be done.
+pub fn at_once(
+    which: &WhichArguments,
+    dry: DryRun,
+    change: &Change<'_>,
+    (plan, done): (Table, Table),
+) -> Result<String, CommandError> {
+    if dry.is_dry {
+        return Ok(planned(which, &ask_plan(which, change)?, plan));
+    }
+    let found = ask(which, change.method, &change.path, &change.body)?;
+    Ok(shown(which, &found, done))
+}
+
+fn ask_plan(which: &WhichArguments, change: &Change<'_>) -> Result<Value, CommandError> {
+    let mut planned = change.body.clone();
+    if let Some(fields) = planned.as_object_mut() {
+        fields.insert("plan".into(), true.into());
+    }
+    ask(which, change.method, &change.path, &planned)
+}
+
+/// Shows a plan and asks, then has it done.
 pub fn with_consent(
     which: &WhichArguments,
     consent: Consent,
     change: &Change<'_>,
     table: fn(&Value) -> String,
-) -> Result<Option<Value>, CommandError> {
-    let mut planned = change.body.clone();
-    if let Some(fields) = planned.as_object_mut() {
-        fields.insert("plan".into(), true.into());
+) -> Result<Outcome, CommandError> {
+    let plan = ask_plan(which, change)?;
+    if consent.dry_run {
+        return Ok(Outcome::NotDone(planned(which, &plan, table)));
     }
-    let plan = ask(which, change.method, &change.path, &planned)?;
     if !consent.given(&table(&plan), which.json)? {
-        return Ok(None);
+        return Ok(Outcome::NotDone(NOT_DONE.into()));
     }
-    ask(which, change.method, &change.path, &change.body).map(Some)
+    ask(which, change.method, &change.path, &change.body).map(Outcome::Done)
 }
 
 /// The same for what is done at once.
 fn done_at_once(which: &WhichArguments, consent: Consent, change: &Change<'_>) -> Result<String, CommandError> {
-    let done = with_consent(which, consent, change, show::what)?;
-    Ok(done.map_or_else(|| NOT_DONE.into(), |done| shown(which, &done, show::done)))
+    match with_consent(which, consent, change, show::what)? {
+        Outcome::Done(done) => Ok(shown(which, &done, show::done)),
+        Outcome::NotDone(said) => Ok(said),
+    }
 }
 
 /// A part of a path: what would end it is written otherwise.
@@ -70,7 +113,10 @@ pub fn server(command: &ServerCommand) -> Result<String, CommandError> {
             let password = login.password()?;
             let body = json!({ "address": address, "redis": redis, "user": login.user, "password": password });
             let change = Change::new("POST", format!("/api/groups/{group}/servers"), body);
-            let Some(done) = with_consent(which, *consent, &change, show::what)? else { return Ok(NOT_DONE.into()) };
+            let done = match with_consent(which, *consent, &change, show::what)? {
+                Outcome::Done(done) => done,
+                Outcome::NotDone(said) => return Ok(said),
+            };
             let server = done.get("server").and_then(Value::as_str).unwrap_or_default().to_owned();
             wait_for_servers(which, &[server])?;
             Ok(shown(which, &done, show::done))
@@ -85,7 +131,10 @@ pub fn server(command: &ServerCommand) -> Result<String, CommandError> {
                 "user": login.user, "password": login.password()?,
             });
             let change = Change::new("POST", "/api/groups", body);
-            let Some(done) = with_consent(which, *consent, &change, show::what)? else { return Ok(NOT_DONE.into()) };
+            let done = match with_consent(which, *consent, &change, show::what)? {
+                Outcome::Done(done) => done,
+                Outcome::NotDone(said) => return Ok(said),
+            };
             let servers = done.get("servers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
             let servers: Vec<String> = servers.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
             wait_for_servers(which, &servers)?;
@@ -136,7 +185,10 @@ fn wait_for_servers(which: &WhichArguments, servers: &[String]) -> Result<(), Co
 
 fn promote(which: &WhichArguments, consent: Consent, group: u32, server: &str) -> Result<String, CommandError> {
     let change = Change::new("POST", format!("/api/groups/{group}/promote"), json!({ "server": server }));
-    let Some(done) = with_consent(which, consent, &change, show::what)? else { return Ok(NOT_DONE.into()) };
+    let done = match with_consent(which, consent, &change, show::what)? {
+        Outcome::Done(done) => done,
+        Outcome::NotDone(said) => return Ok(said),
+    };
     wait_for_master(which, group, server)?;
     Ok(shown(which, &done, show::done))
 }
@@ -160,7 +212,10 @@ fn wait_for_master(which: &WhichArguments, group: u32, server: &str) -> Result<(
 /// Has slots moved, and waits until they have.
 pub fn moved(which: &WhichArguments, consent: Consent, path: &str, body: &Value) -> Result<String, CommandError> {
     let change = Change::new("POST", path, body.clone());
-    let Some(done) = with_consent(which, consent, &change, show::moves)? else { return Ok(NOT_DONE.into()) };
+    let done = match with_consent(which, consent, &change, show::moves)? {
+        Outcome::Done(done) => done,
+        Outcome::NotDone(said) => return Ok(said),
+    };
     wait_for_moves(which)?;
     Ok(shown(which, &done, |done| format!("done: {}", show::moved(done))))
 }
@@ -214,7 +269,10 @@ pub fn action(command: &ActionCommand) -> Result<String, CommandError> {
         ActionCommand::History(which) => Ok(shown(which, &get(which, "/api/actions")?, show::history)),
         ActionCommand::Undo { epoch, consent, which } => {
             let change = Change::new("POST", format!("/api/actions/{epoch}/undo"), json!({}));
-            let Some(done) = with_consent(which, *consent, &change, show::undo)? else { return Ok(NOT_DONE.into()) };
+            let done = match with_consent(which, *consent, &change, show::undo)? {
+                Outcome::Done(done) => done,
+                Outcome::NotDone(said) => return Ok(said),
+            };
             if done.get("moves").is_some() {
                 wait_for_moves(which)?;
             }
@@ -226,29 +284,31 @@ pub fn action(command: &ActionCommand) -> Result<String, CommandError> {
             Ok(shown(which, &done, |done| format!("done: {}", show::undo(done))))
         }
         ActionCommand::Pending(which) => Ok(shown(which, &get(which, "/api/pending")?, show::pending)),
-        ActionCommand::Confirm { number, which } => answered(which, *number, "confirm"),
-        ActionCommand::Refuse { number, which } => answered(which, *number, "refuse"),
-        ActionCommand::Gc { keep, which } => {
-            let gone = ask(which, "POST", "/api/actions/gc", &json!({ "keep": keep }))?;
-            Ok(shown(which, &gone, |gone| {
-                format!("{} changes are forgotten", gone.get("removed").unwrap_or(&Value::Null))
-            }))
+        ActionCommand::Confirm { number, dry, which } => answered(which, *dry, *number, "confirm"),
+        ActionCommand::Refuse { number, dry, which } => answered(which, *dry, *number, "refuse"),
+        ActionCommand::Gc { keep, dry, which } => {
+            let change = Change::new("POST", "/api/actions/gc", json!({ "keep": keep }));
+            let gone = |gone: &Value| {
+                let count = gone.get("removed").and_then(Value::as_u64).unwrap_or(0);
+                basics::many(count, "change is forgotten", "changes are forgotten")
+            };
+            at_once(which, *dry, &change, (gone, gone))
         }
     }
 }
 
-fn answered(which: &WhichArguments, number: u64, answer: &str) -> Result<String, CommandError> {
-    let done = ask(which, "POST", &format!("/api/pending/{number}/{answer}"), &json!({}))?;
-    Ok(shown(which, &done, show::what))
+fn answered(which: &WhichArguments, dry: DryRun, number: u64, answer: &str) -> Result<String, CommandError> {
+    let change = Change::new("POST", format!("/api/pending/{number}/{answer}"), json!({}));
+    at_once(which, dry, &change, (show::what, show::what))
 }
 
 /// Commands about what the agent does by itself.
 pub fn policy(command: &PolicyCommand) -> Result<String, CommandError> {
     match command {
         PolicyCommand::Show(which) => Ok(shown(which, &get(which, "/api/policy")?, show::policy)),
-        PolicyCommand::Set { action, mode, which } => {
-            let done = ask(which, "POST", "/api/policy", &json!({ "action": action, "mode": mode }))?;
-            Ok(shown(which, &done, show::what))
+        PolicyCommand::Set { action, mode, dry, which } => {
+            let change = Change::new("POST", "/api/policy", json!({ "action": action, "mode": mode }));
+            at_once(which, *dry, &change, (show::what, show::what))
         }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     CommandError, LOOK_EACH, WhichArguments,
-    change::{self, Change, NOT_DONE},
+    change::{self, Change, Outcome},
     confirm::Consent,
     get, show, shown,
 };
@@ -123,8 +123,9 @@ pub fn config(command: &ConfigCommand) -> Result<String, CommandError> {
 }
 
 fn changed(which: &WhichArguments, consent: Consent, change: &Change<'_>) -> Result<String, CommandError> {
-    let Some(done) = change::with_consent(which, consent, change, show::what)? else {
-        return Ok(NOT_DONE.into());
+    let done = match change::with_consent(which, consent, change, show::what)? {
+        Outcome::Done(done) => done,
+        Outcome::NotDone(said) => return Ok(said),
     };
     let stores: BTreeSet<&str> = list(&done, "stores").iter().filter_map(Value::as_str).collect();
     let at_start = done.get("needs_restart").and_then(Value::as_bool).unwrap_or(false);

@@ -6,6 +6,14 @@ use clap::Args;
 
 use super::CommandError;
 
+/// Whether only the plan is wanted.
+#[derive(Args, Debug, Clone, Copy)]
+pub struct DryRun {
+    /// Show what would be done, and change nothing.
+    #[arg(long = "dry-run")]
+    pub is_dry: bool,
+}
+
 /// Whether a plan is carried out without a question.
 #[derive(Args, Debug, Clone, Copy)]
 pub struct Consent {
@@ -14,16 +22,12 @@ pub struct Consent {
     yes: bool,
     /// Show what would be done, and change nothing.
     #[arg(long, conflicts_with = "yes")]
-    dry_run: bool,
+    pub dry_run: bool,
 }
 
 impl Consent {
     /// Shows a plan and asks, where there is somebody to ask.
     pub fn given(self, plan: &str, is_for_programs: bool) -> Result<bool, CommandError> {
-        if self.dry_run {
-            println!("{}", plan.trim_end());
-            return Ok(false);
-        }
         if !is_for_programs {
             eprintln!("{}", plan.trim_end());
         }

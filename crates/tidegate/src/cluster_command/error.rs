@@ -84,6 +84,31 @@ pub enum CommandError {
     /// A setting that was kept, and that running stores refuse.
     #[error("{0}")]
     SettingRefused(String),
+    /// An option that makes no sense with a store that becomes a cluster.
+    #[error(
+        "{0} is not for `adopt`: it makes a cluster of one machine and one group. `server add-group` adds groups to it"
+    )]
+    NotForAdopt(&'static str),
+    /// A store with keys that a cluster cannot serve.
+    #[error(
+        "{} has keys in {others}: a cluster serves database 0 alone, as Redis Cluster does. Start the store, move these keys (MOVE key 0) or \
+         remove them (FLUSHDB), and end it",
+        dir.display()
+    )]
+    OtherDatabases {
+        /// The store's folder.
+        dir: PathBuf,
+        /// Which.
+        others: String,
+    },
+    /// A store that does not start.
+    #[error("the store in {} does not start, so its keys are not known: {said}", dir.display())]
+    StoreNotOpened {
+        /// The store's folder.
+        dir: PathBuf,
+        /// What it said last.
+        said: String,
+    },
     /// There is no page.
     #[error("REST and the page are off: `up` was begun with --api off")]
     NoPage,

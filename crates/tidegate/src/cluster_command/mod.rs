@@ -1,5 +1,6 @@
 //! `tidegate cluster`: many stores as one. `up` runs everything; the other commands ask the agent that `up` is.
 
+mod adopt;
 mod archivist;
 mod backup;
 mod change;
@@ -11,28 +12,18 @@ mod pace;
 mod rescue;
 mod show;
 mod slot_mover;
+mod up;
 
-use std::{
-    io::Write as _,
-    path::PathBuf,
-    process::ExitCode,
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
 
-use agent::{
-    Options,
-    credentials::Credentials,
-    http,
-    options::{Api, DEFAULT_HOST, Folder, HOSTS, PORT, Shape},
-    secrets::Secret,
-};
+use agent::{credentials::Credentials, http, options::Folder};
 use clap::{Args, Subcommand};
-use cluster::keeper::Patience;
 use serde_json::{Value, json};
 
-use confirm::Consent;
+use change::Change;
+use confirm::{Consent, DryRun};
 use error::CommandError;
+use up::UpArguments;
 
 /// How often a change is looked at while it is waited for.
 const LOOK_EACH: Duration = Duration::from_millis(100);
@@ -51,8 +42,16 @@ enum ClusterCommand {
     /// Run a cluster on this machine: stores with replicas, and a proxy that plain clients connect to. The cluster keeps everything in a
     /// folder, and the next `up` goes on with it.
     Up(UpArguments),
+    /// Make a cluster of one group out of the folder of a single store, which must have ended, and run it like `up`. The cluster has all
+    /// its keys; later, `up --dir` goes on with it.
+    Adopt(UpArguments),
     /// End a running cluster: all its stores and proxies.
-    Down(WhichArguments),
+    Down {
+        #[command(flatten)]
+        dry: DryRun,
+        #[command(flatten)]
+        which: WhichArguments,
+    },
     /// Print a link to the page of a running cluster, with the token that allows changes on the page.
     Page(WhichArguments),
     /// Show groups, servers, and moves of slots.
@@ -123,64 +122,6 @@ struct WhichArguments {
     json: bool,
 }
 
-#[derive(Args, Debug)]
-struct UpArguments {
-    /// How many groups a new cluster has (2). Each group has its part of the keys.
-    #[arg(long)]
-    groups: Option<u32>,
-    /// In a new cluster: how many replicas each master has (1).
-    #[arg(long)]
-    replicas: Option<u32>,
-    /// In a new cluster: how many replicas must have a write before the master answers it (1, or 0 without replicas).
-    #[arg(long)]
-    ack: Option<u32>,
-    /// In a new cluster: a setting of all stores, by its name in redis.conf, such as maxmemory=1gb. You may repeat it. `config set`
-    /// changes it later.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = config::assignment)]
-    set: Vec<(String, String)>,
-    /// The folder for the cluster's data, configuration and logs.
-    #[arg(long, default_value = "tidegate-cluster")]
-    dir: PathBuf,
-    /// The port for clients of a new cluster (6379). Stores get the ports above it.
-    #[arg(long, value_name = "PORT")]
-    port: Option<u16>,
-    /// The address that proxies and stores listen on, or a name of it (127.0.0.1). With --etcd, it is where the other hosts reach this one.
-    /// It may be another one at each start; without it, it is the last one.
-    #[arg(long, value_name = "ADDRESS")]
-    host: Option<String>,
-    /// The members of an etcd cluster, as http://HOST:PORT, this host's own first. All hosts that name the same etcd are one cluster.
-    #[arg(long, value_name = "URL", value_delimiter = ',')]
-    etcd: Vec<String>,
-    /// How many hosts a new cluster waits for before it begins (3 with --etcd).
-    #[arg(long, value_name = "N", requires = "etcd", value_parser = clap::value_parser!(u32).range(1..=64))]
-    hosts: Option<u32>,
-    /// The password of stores and proxies, the same on all hosts. It appears in the list of processes; `--requirepass-file` avoids that.
-    #[arg(long, value_name = "PASSWORD")]
-    requirepass: Option<String>,
-    /// A file whose first line is the password of stores and proxies, the same on all hosts.
-    #[arg(long, value_name = "FILE", conflicts_with = "requirepass")]
-    requirepass_file: Option<PathBuf>,
-    /// `no`: anybody who reaches this host may use its stores without a password.
-    #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = ["yes", "no"])]
-    protected_mode: String,
-    /// How many milliseconds a master may be silent before a replica takes its place.
-    #[arg(long, value_name = "MS", default_value_t = Patience::default().master_ms, value_parser = clap::value_parser!(u64).range(200..=60_000))]
-    failover_after: u64,
-    /// The address of the REST interface and the page, as address:port, or `off`. Without it, they stay where they were; in a new cluster,
-    /// they are near the port.
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = api_of)]
-    api: Option<Api>,
-    /// Begin a new cluster with running Redis servers, a master and its replicas. They become group 1 with all slots, and keep their data.
-    /// --groups then says how many groups of stores there are besides (0), to which you can move slots.
-    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', value_parser = address_of)]
-    redis: Vec<cluster::Address>,
-    #[command(flatten)]
-    login: LoginArguments,
-    /// The program that runs Redis servers: a path, or a name to find in PATH.
-    #[arg(long, value_name = "PROGRAM", default_value = "redis-server")]
-    redis_server: PathBuf,
-}
-
 /// By what running Redis servers let the agent and the proxies in.
 #[derive(Args, Debug)]
 struct LoginArguments {
@@ -211,24 +152,6 @@ impl LoginArguments {
 
 fn address_of(text: &str) -> Result<cluster::Address, cluster::model::NoAddress> {
     text.trim().parse()
-}
-
-impl UpArguments {
-    /// The password, from wherever it is given.
-    fn password(&self) -> Result<Option<String>, CommandError> {
-        let Some(path) = &self.requirepass_file else { return Ok(self.requirepass.clone()) };
-        let failed = |source| CommandError::RequirepassFile { path: path.clone(), source };
-        let text = std::fs::read_to_string(path).map_err(failed)?;
-        Ok(Some(text.lines().next().unwrap_or_default().to_owned()))
-    }
-}
-
-/// Where REST and the page are to be.
-fn api_of(text: &str) -> Result<Api, String> {
-    if text == "off" {
-        return Ok(Api::Off);
-    }
-    text.parse().map(Api::At).map_err(|_| "address:port is expected, such as 127.0.0.1:7379, or off".to_owned())
 }
 
 #[derive(Debug, Subcommand)]
@@ -328,7 +251,12 @@ enum HostCommand {
 #[derive(Debug, Subcommand)]
 enum SlotCommand {
     /// Give all slots to the groups in equal shares, if no group has any yet.
-    Init(WhichArguments),
+    Init {
+        #[command(flatten)]
+        dry: DryRun,
+        #[command(flatten)]
+        which: WhichArguments,
+    },
     /// Show which group has which slots.
     Info(WhichArguments),
     /// Give a slot that no group has to a group.
@@ -337,6 +265,8 @@ enum SlotCommand {
         slot: u16,
         /// The group.
         group: u32,
+        #[command(flatten)]
+        dry: DryRun,
         #[command(flatten)]
         which: WhichArguments,
     },
@@ -348,6 +278,8 @@ enum SlotCommand {
         last: u16,
         /// The group.
         group: u32,
+        #[command(flatten)]
+        dry: DryRun,
         #[command(flatten)]
         which: WhichArguments,
     },
@@ -392,7 +324,12 @@ enum SlotCommand {
     /// Show or set how fast slots move, also during a move.
     Rate(pace::RateArguments),
     /// Cancel moves that are under way: their slots stay where they are.
-    Cancel(WhichArguments),
+    Cancel {
+        #[command(flatten)]
+        dry: DryRun,
+        #[command(flatten)]
+        which: WhichArguments,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -447,12 +384,16 @@ enum ActionCommand {
         /// Its number (`action pending`).
         number: u64,
         #[command(flatten)]
+        dry: DryRun,
+        #[command(flatten)]
         which: WhichArguments,
     },
     /// Refuse an action that waits for a person. The agent asks again when the cause returns.
     Refuse {
         /// Its number (`action pending`).
         number: u64,
+        #[command(flatten)]
+        dry: DryRun,
         #[command(flatten)]
         which: WhichArguments,
     },
@@ -461,6 +402,8 @@ enum ActionCommand {
         /// How many to keep.
         #[arg(long, default_value_t = HISTORY_KEPT)]
         keep: u64,
+        #[command(flatten)]
+        dry: DryRun,
         #[command(flatten)]
         which: WhichArguments,
     },
@@ -476,6 +419,8 @@ enum PolicyCommand {
         action: String,
         /// auto: the agent acts by itself; ask: it acts when a person has confirmed; off: a person acts.
         mode: String,
+        #[command(flatten)]
+        dry: DryRun,
         #[command(flatten)]
         which: WhichArguments,
     },
@@ -500,7 +445,8 @@ pub fn run_words(words: &[String]) -> ExitCode {
 /// Does what was asked.
 pub fn run(arguments: &ClusterArguments) -> ExitCode {
     let result = match &arguments.command {
-        ClusterCommand::Up(arguments) => up(arguments).map(|()| String::new()),
+        ClusterCommand::Up(arguments) => up::up(arguments),
+        ClusterCommand::Adopt(arguments) => adopt::adopt(arguments),
         ClusterCommand::Check(which) => return check(which),
         other => answer(other),
     };
@@ -517,50 +463,6 @@ pub fn run(arguments: &ClusterArguments) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn up(arguments: &UpArguments) -> Result<(), CommandError> {
-    let dir = std::path::absolute(&arguments.dir).map_err(CommandError::Dir)?;
-    let program = std::env::current_exe().map_err(CommandError::Program)?;
-    let silent_ms = arguments.failover_after;
-    let patience = Patience {
-        master_ms: silent_ms,
-        // A lease must outlast the pause between two of them, and is over soon after a master is given up.
-        lease_ms: silent_ms + silent_ms / 2,
-        ..Patience::default()
-    };
-    let is_open = arguments.protected_mode == "no";
-    let secret = match arguments.password()? {
-        Some(password) => Secret::with_password(&password, is_open)?,
-        None => Secret { password: None, is_open },
-    };
-    let options = Options {
-        host: arguments.host.clone().unwrap_or_else(|| DEFAULT_HOST.to_owned()),
-        is_host_said: arguments.host.is_some(),
-        etcd: arguments.etcd.clone(),
-        hosts: arguments.hosts.map_or(HOSTS, |hosts| hosts as usize),
-        secret: secret.clone(),
-        port: arguments.port.unwrap_or(PORT),
-        is_port_said: arguments.port.is_some(),
-        settings: Arc::new(config::Table::new()),
-        set: arguments.set.clone(),
-        shape: Shape { groups: arguments.groups, replicas: arguments.replicas, ack: arguments.ack },
-        program,
-        patience,
-        api: arguments.api.unwrap_or_default(),
-        redis_program: arguments.redis_server.clone(),
-        redis: arguments.redis.clone(),
-        redis_credentials: arguments.login.credentials()?,
-        ..Options::of(Folder::new(dir))
-    };
-    agent::said::settings(&options).map_err(CommandError::Setting)?;
-    let ready = |text: &str| {
-        let _ = writeln!(std::io::stdout(), "{text}");
-        let _ = std::io::stdout().flush();
-    };
-    let mover = slot_mover::SlotMover { password: secret.password, term: AtomicU64::new(0) };
-    let archivist = archivist::Backups::default();
-    Ok(agent::run(options, Some(Box::new(mover)), Some(Arc::new(archivist)), ready)?)
 }
 
 fn ask(which: &WhichArguments, method: &str, path: &str, body: &Value) -> Result<Value, CommandError> {
@@ -587,7 +489,7 @@ fn shown(which: &WhichArguments, value: &Value, table: fn(&Value) -> String) -> 
 
 fn answer(command: &ClusterCommand) -> Result<String, CommandError> {
     match command {
-        ClusterCommand::Down(which) => down(which),
+        ClusterCommand::Down { dry, which } => down(which, *dry),
         ClusterCommand::Status(which) => Ok(shown(which, &get(which, "/api/status")?, show::status)),
         ClusterCommand::Page(which) => change::page(which),
         ClusterCommand::Server { command } => change::server(command),
@@ -600,13 +502,17 @@ fn answer(command: &ClusterCommand) -> Result<String, CommandError> {
         ClusterCommand::Backup(arguments) => backup::backup(arguments),
         ClusterCommand::Restore(arguments) => backup::restore(arguments),
         ClusterCommand::Rescue(arguments) => rescue::rescue(arguments),
-        ClusterCommand::Up(_) | ClusterCommand::Check(_) => Ok(String::new()),
+        ClusterCommand::Up(_) | ClusterCommand::Adopt(_) | ClusterCommand::Check(_) => Ok(String::new()),
     }
 }
 
-fn down(which: &WhichArguments) -> Result<String, CommandError> {
+fn down(which: &WhichArguments, dry: DryRun) -> Result<String, CommandError> {
     if !which.coordinator.is_empty() {
         return Err(CommandError::DownOfSeveral);
+    }
+    if dry.is_dry {
+        let change = Change::new("POST", "/api/down", json!({}));
+        return change::at_once(which, dry, &change, (show::what, show::what));
     }
     let told = ask(which, "POST", "/api/down", &json!({}))?;
     let socket = Folder::new(which.dir.clone()).socket();
@@ -637,33 +543,34 @@ fn check(which: &WhichArguments) -> ExitCode {
 
 fn slot(command: &SlotCommand) -> Result<String, CommandError> {
     match command {
-        SlotCommand::Init(which) => {
-            let done = ask(which, "POST", "/api/slots/init", &json!({}))?;
-            Ok(shown(which, &done, |_| "all slots are given to the groups".to_owned()))
+        SlotCommand::Init { dry, which } => {
+            let change = Change::new("POST", "/api/slots/init", json!({}));
+            change::at_once(which, *dry, &change, (show::what, show::what))
         }
         SlotCommand::Info(which) => Ok(shown(which, &get(which, "/api/status")?, show::slots)),
-        SlotCommand::Set { slot, group, which } => set(which, *slot, *slot, *group),
-        SlotCommand::RangeSet { first, last, group, which } => set(which, *first, *last, *group),
+        SlotCommand::Set { slot, group, dry, which } => set(which, *dry, (*slot, *slot), *group),
+        SlotCommand::RangeSet { first, last, group, dry, which } => set(which, *dry, (*first, *last), *group),
         SlotCommand::Rate(arguments) => pace::rate(arguments),
         SlotCommand::Migrate { first, last, group, rate, consent, which } => {
-            pace::set_rate(which, *rate)?;
+            pace::set_rate(which, rate.filter(|_| !consent.dry_run))?;
             let body = json!({ "first": first, "last": last, "group": group });
             change::moved(which, *consent, "/api/migrations", &body)
         }
         SlotCommand::Rebalance { by, weight, threshold, rate, drain, consent, which } => {
-            pace::set_rate(which, *rate)?;
+            pace::set_rate(which, rate.filter(|_| !consent.dry_run))?;
             let tolerance = threshold.map(|percent| (percent * 10.0).round().clamp(0.0, 1_000.0) as u64);
             let body = json!({ "drain": drain, "by": by, "weights": weight.join(","), "tolerance": tolerance });
             change::moved(which, *consent, "/api/rebalance", &body)
         }
-        SlotCommand::Cancel(which) => {
-            let done = ask(which, "DELETE", "/api/migrations", &Value::Null)?;
-            Ok(shown(which, &done, |done| format!("cancelled: {}", show::not_moved(done))))
+        SlotCommand::Cancel { dry, which } => {
+            let change = Change::new("DELETE", "/api/migrations", json!({}));
+            let done = |done: &Value| format!("cancelled: {}", show::not_moved(done));
+            change::at_once(which, *dry, &change, (show::not_moved, done))
         }
     }
 }
 
-fn set(which: &WhichArguments, first: u16, last: u16, group: u32) -> Result<String, CommandError> {
-    let done = ask(which, "POST", "/api/slots/set", &json!({ "first": first, "last": last, "group": group }))?;
-    Ok(shown(which, &done, |done| done.get("what").and_then(Value::as_str).unwrap_or_default().to_owned()))
+fn set(which: &WhichArguments, dry: DryRun, (first, last): (u16, u16), group: u32) -> Result<String, CommandError> {
+    let body = json!({ "first": first, "last": last, "group": group });
+    change::at_once(which, dry, &Change::new("POST", "/api/slots/set", body), (show::what, show::what))
 }

@@ -5,7 +5,12 @@ use std::io::{IsTerminal as _, Write as _};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{CommandError, WhichArguments, ask, get, show, shown};
+use super::{
+    CommandError, WhichArguments, ask,
+    change::{self, Change},
+    confirm::DryRun,
+    get, show, shown,
+};
 use crate::style::size;
 
 /// Characters of a bar.
@@ -41,6 +46,8 @@ pub struct RateArguments {
     #[arg(long, value_name = "MS")]
     latency: Option<u64>,
     #[command(flatten)]
+    dry: DryRun,
+    #[command(flatten)]
     which: WhichArguments,
 }
 
@@ -49,18 +56,15 @@ pub fn rate(arguments: &RateArguments) -> Result<String, CommandError> {
     let which = &arguments.which;
     let path = "/api/migrations/pace";
     let is_question = arguments.rate.is_none() && arguments.parallel.is_none() && arguments.latency.is_none();
-    let bounds = if is_question {
-        get(which, path)?
-    } else {
-        let wanted = [
-            ("rate", arguments.rate),
-            ("parallel", arguments.parallel.map(u64::from)),
-            ("latency_ms", arguments.latency),
-        ];
-        let fields = wanted.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?))));
-        ask(which, "POST", path, &Value::Object(fields.collect()))?
-    };
-    Ok(shown(which, &bounds, text_of))
+    if is_question {
+        return Ok(shown(which, &get(which, path)?, text_of));
+    }
+
+    let wanted =
+        [("rate", arguments.rate), ("parallel", arguments.parallel.map(u64::from)), ("latency_ms", arguments.latency)];
+    let fields = wanted.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?))));
+    let change = Change::new("POST", path, Value::Object(fields.collect()));
+    change::at_once(which, arguments.dry, &change, (text_of, text_of))
 }
 
 /// Sets the rate before a move, if one was told.

@@ -47,9 +47,14 @@ impl Cluster {
     }
 
     pub fn spawn(address: SocketAddr, folder: &Folder, arguments: &[&str]) -> Child {
+        Self::spawn_as("up", address, folder, arguments)
+    }
+
+    /// Runs a cluster by `up`, or by a command that does the same.
+    pub fn spawn_as(command: &str, address: SocketAddr, folder: &Folder, arguments: &[&str]) -> Child {
         let output = fs::OpenOptions::new().create(true).append(true).open(folder.0.join("up.out")).unwrap();
         Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["cluster", "up", "--host", &address.ip().to_string(), "--port", &address.port().to_string()])
+            .args(["cluster", command, "--host", &address.ip().to_string(), "--port", &address.port().to_string()])
             .args(["--dir", &folder.0.display().to_string()])
             .args(arguments)
             .stdin(Stdio::null())

@@ -39,6 +39,12 @@ impl Figures {
         self.0.retain(|address, _| is_there(address));
     }
 
+    /// What all servers said last.
+    pub fn all(&self) -> BTreeMap<String, Sample> {
+        let last = |(server, track): (&Address, &Track)| Some((server.to_string(), track.samples.back()?.1));
+        self.0.iter().filter_map(last).collect()
+    }
+
     fn last(&self, server: &Address) -> Option<&Sample> {
         self.0.get(server)?.samples.back().map(|(_, sample)| sample)
     }

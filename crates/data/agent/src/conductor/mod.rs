@@ -118,8 +118,8 @@ pub struct Conductor {
     measured: Option<(u64, crate::survey::Measured)>,
     /// Where REST and the page are.
     pub site: Option<SocketAddr>,
-    /// The epoch whose programs run.
-    reconciled: Option<Epoch>,
+    /// The epoch whose programs run, and since when.
+    reconciled: Option<(Epoch, u64)>,
     /// Which start of this host's voter this process is.
     incarnation: Incarnation,
     /// How the coordinator is; nothing: it is a file of the folder.

@@ -52,6 +52,15 @@ impl Conductor {
         if record == *self.records.known().pending { Ok(()) } else { self.records.write_pending(record) }
     }
 
+    /// What an answer to what waits would do.
+    pub(super) fn plan_answer(&mut self, number: u64, is_confirmed: bool) -> Result<String, requests::Problem> {
+        let before = self.controller.pending.record.clone();
+        let found = self.controller.pending.answer(number, is_confirmed);
+        self.controller.pending.record = before;
+        let (_, what) = found.map_err(|error| requests::Problem::NotThere(error.to_string()))?;
+        Ok(format!("{}: {what}", if is_confirmed { "confirmed" } else { "refused" }))
+    }
+
     /// Says something to what waits; it counts once it is written down.
     pub(super) fn answer_pending(&mut self, number: u64, is_confirmed: bool) -> Result<String, requests::Problem> {
         let before = self.controller.pending.record.clone();

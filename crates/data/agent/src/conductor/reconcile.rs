@@ -1,10 +1,13 @@
 //! What runs here is what the cluster says is to run here: after each change of it, by whomever, programs are started and ended.
 
-use cluster::{Address, Server, ServerKind};
+use cluster::{
+    Address, Server, ServerKind,
+    controller::{FAILOVER, IS_MASTER},
+};
 
-use super::Conductor;
+use super::{Conductor, site};
 use crate::{
-    beginning,
+    adopting, beginning,
     credentials::Credentials,
     identity,
     processes::{self, Declared},
@@ -15,13 +18,20 @@ impl Conductor {
     pub(super) fn reconcile(&mut self) {
         let epoch = self.records.cluster.epoch;
         // Before a cluster is known nothing is ended: what runs may belong to one whose record is lost.
-        if self.reconciled == Some(epoch) || epoch == 0 {
+        if self.reconciled.is_some_and(|(known, _)| known == epoch) || epoch == 0 {
             return;
         }
-        self.reconciled = Some(epoch);
+        let is_first = self.reconciled.replace((epoch, self.now())).is_none();
+        if !is_first {
+            self.tell_of_failover();
+        }
         self.remember_settings();
         self.remember_passwords();
         self.remember_address();
+        site::remember(&self.options, self.site);
+        if let Err(error) = adopting::finish(&self.options) {
+            self.note(&format!("the next start takes the store for one that is still to be adopted: {error}"));
+        }
         let wanted = self.wanted();
         let (now, mut has_changed) = (self.now(), false);
         let declared: Vec<Declared> = self.processes.declared().cloned().collect();
@@ -50,6 +60,15 @@ impl Conductor {
         }
         if has_changed {
             self.write_declared();
+        }
+    }
+
+    /// Whoever looks at the terminal of `up` sees failovers there.
+    fn tell_of_failover(&self) {
+        let epoch = self.records.cluster.epoch;
+        let last = self.records.last_changes().front().filter(|change| change.epoch == epoch);
+        if let Some(change) = last.filter(|change| change.by == FAILOVER && change.what.contains(IS_MASTER)) {
+            eprintln!("tidegate cluster: {}", change.what);
         }
     }
 

@@ -34,10 +34,15 @@ pub(super) fn open(options: &Options, desk: Arc<Desk>) -> Result<Option<SocketAd
     };
     let failed = |error| AgentError::Other(format!("REST and the page cannot be served: {error}"));
     let address = listener.local_addr().map_err(failed)?;
-    // Where it is remembered it is found again; if it cannot be, it is somewhere near.
-    let _ = processes::replace(&options.folder.api_address(), format!("{address}\n").as_bytes());
     http::listen_tcp(listener, desk).map_err(failed)?;
     Ok(Some(address))
+}
+
+/// The next start finds the place again, now that there is a cluster; if it is not written, they are somewhere near.
+pub(super) fn remember(options: &Options, site: Option<SocketAddr>) {
+    if let Some(address) = site {
+        let _ = processes::replace(&options.folder.api_address(), format!("{address}\n").as_bytes());
+    }
 }
 
 /// Where others are told that they are: by the host's name, if it was given one.

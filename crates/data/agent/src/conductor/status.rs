@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use super::{Conductor, requests};
 use crate::board::FRESH_MS;
 
+/// Within so many milliseconds masters hear of a change.
+const TOLD_MS: u64 = 1_000;
 /// How many groups are listed when the cluster serves.
 const GREETED_MAX: usize = 8;
 
@@ -37,6 +39,22 @@ fn is_reached(address: &Address) -> bool {
 /// Whether a group serves.
 pub(super) fn group_serves(conductor: &Conductor, id: GroupId) -> bool {
     conductor.controller.serves(&conductor.records.cluster, id, conductor.now())
+}
+
+/// Whether a group serves, for people. A master that is about to hear of a change which is not about it serves on as it did.
+fn is_served(conductor: &Conductor, id: GroupId) -> bool {
+    if group_serves(conductor, id) {
+        return true;
+    }
+    let (now, cluster) = (conductor.now(), &conductor.records.cluster);
+    let (Some((epoch, since)), Some(group)) = (conductor.reconciled, cluster.groups.get(&id)) else { return false };
+    // What was written a moment ago is followed in the next turn.
+    let is_new = epoch < cluster.epoch || now < since + TOLD_MS;
+    let seen = conductor.controller.fresh(cluster, &group.master, now);
+    is_new
+        && seen.is_some_and(|seen| {
+            seen.role == Role::Master && seen.serves && (group.config_epoch..cluster.epoch).contains(&seen.epoch)
+        })
 }
 
 /// What is said when the cluster serves.
@@ -125,7 +143,7 @@ pub fn group(conductor: &Conductor, id: GroupId) -> Option<Value> {
     let ranges: Vec<Value> = cluster.slots.owned_by(id).iter().map(|range| json!([range.first, range.last])).collect();
     Some(json!({
         "id": id,
-        "state": if group_serves(conductor, id) { "ok" } else { "down" },
+        "state": if is_served(conductor, id) { "ok" } else { "down" },
         "kind": group.kind(),
         "master": group.master.to_string(),
         "ack": group.ack,
@@ -268,7 +286,7 @@ pub fn processes(conductor: &Conductor) -> Value {
 pub fn whole(conductor: &Conductor) -> Value {
     let cluster = &conductor.records.cluster;
     let count = |wanted: fn(SlotState) -> bool| (0..SLOTS).filter(|slot| wanted(cluster.slots.state(*slot))).count();
-    let all_ok = cluster.groups.keys().all(|id| group_serves(conductor, *id) || cluster.slots.count_of(*id) == 0);
+    let all_ok = cluster.groups.keys().all(|id| is_served(conductor, *id) || cluster.slots.count_of(*id) == 0);
     let offline = count(|state| state == SlotState::Offline);
     json!({
         "state": if all_ok && offline == 0 { "ok" } else { "down" },

@@ -87,7 +87,12 @@ impl Conductor {
         if self.records.cluster.epoch != epoch {
             return false;
         }
-        let (cluster, text) = (&self.records.cluster, decision.text(&self.records.cluster));
+        let (cluster, mut text) = (&self.records.cluster, decision.text(&self.records.cluster));
+        if let Decision::Master { .. } = decision {
+            let host = self.options.host_name();
+            let address = cluster.address_of(host).unwrap_or(&self.options.host);
+            text.push_str(&format!(" (decided by the agent of host {host}, {address})"));
+        }
         let written = match (decision, decision.applied(cluster)) {
             (_, Err(refusal)) => {
                 self.note(&format!("{}: nothing is decided: {refusal}", decision.about()));

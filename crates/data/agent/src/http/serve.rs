@@ -28,6 +28,7 @@ use crate::{
     board::EXCHANGE,
     connection::{Connection, Login, text},
     error::AgentError,
+    metrics,
     options::Folder,
     page,
 };
@@ -197,10 +198,14 @@ fn guest_answer(message: Message, peer: SocketAddr, desk: &Desk) -> Answer {
         Some(_) => Given::Wrong,
     };
     let situation = Situation::of(&message, peer.ip(), given);
-    let request = match request_of(message) {
+    let mut request = match request_of(message) {
         Ok(request) => request,
         Err(error) => return Answer::Bytes(bytes_of(unreadable(&error), true)),
     };
+    let wants_metrics = request.path == "/metrics";
+    if let Some((_, path)) = WATCHED.iter().find(|(path, _)| *path == request.path) {
+        (*path).clone_into(&mut request.path);
+    }
     if given == Given::Right && request.path == EXCHANGE {
         let answer = (desk.exchange)(request.body).map_or_else(
             || Response::refused(400, "this is nothing that an agent says: do both run the same version?"),
@@ -216,7 +221,26 @@ fn guest_answer(message: Message, peer: SocketAddr, desk: &Desk) -> Answer {
     match (situation.judge(wish), file) {
         (Err(no), _) => Answer::Bytes(refusal(no, has_body)),
         (Ok(()), Some(file)) => Answer::Bytes(framed(200, file.content_type, file.cache, &file.body, has_body)),
-        (Ok(()), None) => answer_of(answered(desk, request), has_body),
+        (Ok(()), None) => {
+            let response = answered(desk, request);
+            match prometheus(&response).filter(|_| wants_metrics) {
+                Some(text) => {
+                    Answer::Bytes(framed(200, metrics::CONTENT_TYPE, page::NOT_KEPT, text.as_bytes(), has_body))
+                }
+                None => answer_of(response, has_body),
+            }
+        }
+    }
+}
+
+/// What programs that watch look for, without a prefix.
+const WATCHED: [(&str, &str); 2] = [("/health", "/api/health"), ("/metrics", "/api/metrics")];
+
+/// The text for Prometheus, as a body of its own.
+fn prometheus(response: &Response) -> Option<&str> {
+    match response {
+        Response::Said { status: 200, body } => body.get("text")?.as_str(),
+        _ => None,
     }
 }
 

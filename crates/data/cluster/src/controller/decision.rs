@@ -10,6 +10,11 @@ use crate::{
     slots::{Move, SlotEvent},
 };
 
+/// By this a change is made that decides who of a group serves.
+pub const FAILOVER: &str = "failover";
+/// What a text about another master says.
+pub const IS_MASTER: &str = "is the master";
+
 /// Something that is to be written down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -100,7 +105,7 @@ impl Decision {
         match self {
             Self::Slots(..) => "move",
             Self::Readdress(_) => "address",
-            _ => "failover",
+            _ => FAILOVER,
         }
     }
 
@@ -123,7 +128,7 @@ impl Decision {
                 let names = if names.is_empty() { "nobody".to_owned() } else { names.join(", ") };
                 format!("group {group}: in sync with its master: {names}")
             }
-            Self::Master { group, master, reason } => format!("group {group}: {master} is the master: {reason}"),
+            Self::Master { group, master, reason } => format!("group {group}: {master} {IS_MASTER}: {reason}"),
             Self::Renew { group, reason } => format!("group {group}: {reason}"),
             Self::Readdress(new) => {
                 let told = |(host, address): (&String, &String)| {

@@ -44,7 +44,7 @@ use crate::{
 
 pub use clearing::Cleared;
 pub use consent::{ProgramAction, ProgramSeen};
-pub use decision::Decision;
+pub use decision::{Decision, FAILOVER, IS_MASTER};
 pub use leader::{LeaderAction, Silence};
 pub use moves::{CopyNews, CopyNumber, MoveSeen};
 pub use proxies::{ProxiesSeen, ProxyAction};

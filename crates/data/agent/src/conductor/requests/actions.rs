@@ -22,7 +22,7 @@ pub(super) const ROUTES: &[Route] = &[
     ),
     Route::change("POST", "/api/actions/gc", Handler::Answer(gc))
         .named(TAG, "forgetActions", "Forgets all changes except the latest.")
-        .takes(&[Parameter::required("keep", Kind::Integer, "How many to keep.")]),
+        .takes(&[Parameter::required("keep", Kind::Integer, "How many to keep."), PLAN]),
     Route::change("POST", "/api/actions/{epoch}/undo", Handler::Answer(take_back))
         .named(TAG, "undo", "Undoes a change, if that is possible.")
         .takes(&[Parameter::required("epoch", Kind::Integer, "The change, by the epoch that it made."), PLAN]),
@@ -38,7 +38,12 @@ pub fn shown(change: &Change) -> Value {
 }
 
 fn gc(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
-    forget(conductor, input.integer("keep"))
+    let keep = input.integer("keep");
+    if input.flag("plan") {
+        let kept = usize::try_from(keep).unwrap_or(usize::MAX).max(1);
+        return Ok(json!({ "removed": conductor.records.history()?.len().saturating_sub(kept) }));
+    }
+    forget(conductor, keep)
 }
 
 /// Forgets all but the last changes.

@@ -2,10 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Conductor, Handler, Problem, Route, TABLE};
+use super::{Conductor, Handler, PLAN, Problem, Route, TABLE};
 use crate::{
     api::{self, Input},
     conductor::status,
+    http::Response,
+    metrics,
 };
 
 const TAG: &str = "cluster";
@@ -21,6 +23,16 @@ pub(super) const ROUTES: &[Route] = &[
         "live",
         "The same with figures of the last minute and the last changes, for the page.",
     ),
+    Route::read("/api/health", Handler::Talk(health)).named(
+        TAG,
+        "health",
+        "Whether the cluster serves: 200 if it does, 503 if not. /health is the same.",
+    ),
+    Route::read("/api/metrics", Handler::Answer(metrics)).named(
+        TAG,
+        "metrics",
+        "The state and the load of all servers in Prometheus' format, as a text in JSON; /metrics is the text itself.",
+    ),
     Route::read("/api/agents", Handler::Answer(agents)).named(TAG, "agents", "The agents that look after servers."),
     Route::read("/api/processes", Handler::Answer(processes)).named(TAG, "processes", "The programs that agents run."),
     Route::read("/api/openapi.json", Handler::Answer(|_, _| Ok(description()))).named(
@@ -28,11 +40,9 @@ pub(super) const ROUTES: &[Route] = &[
         "openapi",
         "This description.",
     ),
-    Route::change("POST", "/api/down", Handler::Answer(down)).named(
-        TAG,
-        "down",
-        "Ends the cluster: all its stores, proxies and the agent.",
-    ),
+    Route::change("POST", "/api/down", Handler::Answer(down))
+        .named(TAG, "down", "Ends what runs on this host: stores, proxies and the agent.")
+        .takes(&[PLAN]),
 ];
 
 /// The description of all routes.
@@ -49,6 +59,15 @@ fn whole(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
     Ok(status::whole(conductor))
 }
 
+fn health(conductor: &mut Conductor, _: &Input) -> Result<Response, Problem> {
+    let (status, body) = metrics::health(&status::whole(conductor));
+    Ok(Response::Said { status, body })
+}
+
+fn metrics(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
+    Ok(json!({ "text": metrics::render(&status::whole(conductor), &conductor.figures.all()) }))
+}
+
 fn live(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
     Ok(status::live(conductor))
 }
@@ -61,7 +80,9 @@ fn processes(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
     Ok(status::processes(conductor))
 }
 
-fn down(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
-    conductor.is_ending = true;
-    Ok(json!({ "pid": std::process::id() }))
+fn down(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
+    let programs: Vec<String> = conductor.processes.declared().map(|one| one.name.clone()).collect();
+    conductor.is_ending |= !input.flag("plan");
+    let what = format!("the agent ends, and with it {}", programs.join(", "));
+    Ok(json!({ "pid": std::process::id(), "what": what }))
 }

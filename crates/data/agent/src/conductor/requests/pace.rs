@@ -3,7 +3,7 @@
 use cluster::pace::MoveBounds;
 use serde_json::{Value, json};
 
-use super::{Conductor, Handler, Problem, Route, change};
+use super::{Conductor, Handler, PLAN, Problem, Route, change};
 use crate::api::{Input, Kind, Parameter};
 
 pub(super) const ROUTES: &[Route] = &[
@@ -30,15 +30,20 @@ pub(super) const ROUTES: &[Route] = &[
                 Kind::Integer,
                 "Slow copies down when a server takes longer than this to answer, in milliseconds; 0: never.",
             ),
+            PLAN,
         ]),
 ];
 
 fn shown(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
-    let mut shown = json!(conductor.records.cluster.moves);
+    Ok(seen(conductor, conductor.records.cluster.moves))
+}
+
+fn seen(conductor: &Conductor, bounds: MoveBounds) -> Value {
+    let mut shown = json!(bounds);
     if let Some(fields) = shown.as_object_mut() {
         fields.insert("longest_pause_ms".into(), conductor.controller.longest_pause_ms().into());
     }
-    Ok(shown)
+    shown
 }
 
 fn set(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
@@ -56,6 +61,9 @@ fn set(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
     }
     if let Some(latency_ms) = input.maybe_integer("latency_ms") {
         bounds.latency_ms = latency_ms;
+    }
+    if input.flag("plan") {
+        return Ok(seen(conductor, bounds));
     }
     if bounds != conductor.records.cluster.moves {
         let mut next = conductor.records.cluster.clone();

@@ -3,7 +3,7 @@
 use cluster::policy::{Action, Mode, NoPolicy};
 use serde_json::{Value, json};
 
-use super::{Conductor, Handler, Problem, Route, change};
+use super::{Conductor, Handler, PLAN, Problem, Route, change};
 use crate::api::{Input, Kind, Parameter};
 
 const TAG: &str = "policy";
@@ -20,6 +20,7 @@ pub(super) const ROUTES: &[Route] = &[
         .takes(&[
             Parameter::required("action", Kind::Text, "failover, restart, rejoin or rebalance."),
             Parameter::required("mode", Kind::Text, "auto, ask or off."),
+            PLAN,
         ]),
     Route::read("/api/pending", Handler::Answer(pending)).named(
         TAG,
@@ -32,14 +33,14 @@ pub(super) const ROUTES: &[Route] = &[
         Handler::Answer(|conductor, input| answer(conductor, input, true)),
     )
     .named(TAG, "confirm", "Confirms a waiting action: the agent carries it out.")
-    .takes(&[NUMBER]),
+    .takes(&[NUMBER, PLAN]),
     Route::change(
         "POST",
         "/api/pending/{number}/refuse",
         Handler::Answer(|conductor, input| answer(conductor, input, false)),
     )
     .named(TAG, "refuse", "Refuses an action for as long as its cause lasts.")
-    .takes(&[NUMBER]),
+    .takes(&[NUMBER, PLAN]),
 ];
 
 fn show(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
@@ -54,7 +55,7 @@ fn set(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
     let mode: Mode = input.text("mode").unwrap_or_default().parse().map_err(wrong)?;
     let what = format!("policy: {action} is {mode}");
     let cluster = &conductor.records.cluster;
-    if cluster.policy.mode(action) != mode {
+    if cluster.policy.mode(action) != mode && !input.flag("plan") {
         let next = cluster.with_policy(cluster.policy.with(action, mode));
         change(conductor, next, &what)?;
     }
@@ -66,6 +67,11 @@ fn pending(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
 }
 
 fn answer(conductor: &mut Conductor, input: &Input, is_confirmed: bool) -> Result<Value, Problem> {
-    let what = conductor.answer_pending(input.integer("number"), is_confirmed)?;
+    let number = input.integer("number");
+    let what = if input.flag("plan") {
+        conductor.plan_answer(number, is_confirmed)?
+    } else {
+        conductor.answer_pending(number, is_confirmed)?
+    };
     Ok(json!({ "what": what }))
 }

@@ -36,11 +36,9 @@ pub(super) const ROUTES: &[Route] = &[
     Route::read("/api/slots/{slot}", Handler::Answer(one))
         .named(TAG, "slot", "The group that has a slot.")
         .takes(&[SLOT]),
-    Route::change("POST", "/api/slots/init", Handler::Answer(init)).named(
-        TAG,
-        "initSlots",
-        "Gives all slots to the groups in equal shares, if no group has any yet.",
-    ),
+    Route::change("POST", "/api/slots/init", Handler::Answer(init))
+        .named(TAG, "initSlots", "Gives all slots to the groups in equal shares, if no group has any yet.")
+        .takes(&[PLAN]),
     Route::change("POST", "/api/slots/set", Handler::Answer(set))
         .named(TAG, "setSlots", "Gives slots that no group has to a group, or takes slots away from their groups.")
         .takes(&[
@@ -57,11 +55,13 @@ pub(super) const ROUTES: &[Route] = &[
     Route::change("POST", "/api/migrations", Handler::Answer(migrate))
         .named(TAG, "migrate", "Moves slots with all their keys to a group, while clients use them.")
         .takes(&[FIRST, LAST, Parameter::required("group", Kind::Integer, "The group that gets them."), PLAN]),
-    Route::change("DELETE", "/api/migrations", Handler::Answer(cancel)).named(
-        TAG,
-        "cancelMigrations",
-        "Cancels all moves that have not been completed: their slots stay where they are.",
-    ),
+    Route::change("DELETE", "/api/migrations", Handler::Answer(cancel))
+        .named(
+            TAG,
+            "cancelMigrations",
+            "Cancels all moves that have not been completed: their slots stay where they are.",
+        )
+        .takes(&[PLAN]),
     Route::change("POST", "/api/rebalance", Handler::Answer(rebalance))
         .named(TAG, "rebalance", "Moves slots until groups have their shares, with few moves.")
         .takes(&[
@@ -104,15 +104,15 @@ fn moves(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
     Ok(status::moves(conductor))
 }
 
-fn init(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
-    share_out(conductor)
+fn init(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
+    share_out(conductor, input.flag("plan"))
 }
 
 /// Gives all slots to the groups.
-pub(super) fn share_out(conductor: &mut Conductor) -> Result<Value, Problem> {
+pub(super) fn share_out(conductor: &mut Conductor, is_plan: bool) -> Result<Value, Problem> {
     let next = conductor.records.cluster.with_slots_shared_out()?;
     let what = "all slots are given to the groups in equal shares";
-    change_or_plan(conductor, next, false, json!({ "what": what }))
+    change_or_plan(conductor, next, is_plan, json!({ "what": what }))
 }
 
 fn set(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
@@ -280,12 +280,15 @@ pub(super) fn ranges(count: usize) -> String {
     many(count, "range is", "ranges are")
 }
 
-fn cancel(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
-    stay(conductor, None)
+fn cancel(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
+    if input.flag("plan") { cancelled(conductor, None).map(|(_, all)| moves_json(&all)) } else { stay(conductor, None) }
 }
 
-/// Lets slots stay where they are: all that have not moved yet, or those of some ranges.
-pub(super) fn stay(conductor: &mut Conductor, which: Option<&[SlotRange]>) -> Result<Value, Problem> {
+/// The cluster without moves that can still be cancelled, and these moves.
+fn cancelled(
+    conductor: &Conductor,
+    which: Option<&[SlotRange]>,
+) -> Result<(cluster::Cluster, Vec<cluster::plan::Move>), Problem> {
     let mut next = conductor.records.cluster.clone();
     let mut cancelled = Vec::new();
     for (one, phase) in conductor.records.moving().iter().copied() {
@@ -296,6 +299,12 @@ pub(super) fn stay(conductor: &mut Conductor, which: Option<&[SlotRange]>) -> Re
             cancelled.push(one);
         }
     }
+    Ok((next, cancelled))
+}
+
+/// Lets slots stay where they are: all that have not moved yet, or those of some ranges.
+pub(super) fn stay(conductor: &mut Conductor, which: Option<&[SlotRange]>) -> Result<Value, Problem> {
+    let (mut next, cancelled) = cancelled(conductor, which)?;
     if !cancelled.is_empty() {
         next.epoch = conductor.records.cluster.epoch + 1;
         let (one, more) = ("range stays where it is: its move is", "ranges stay where they are: their moves are");
