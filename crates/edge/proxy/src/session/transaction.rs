@@ -280,6 +280,8 @@ pub struct Asked {
     pub wants_keep_alive: bool,
     /// Whether the client asked to change the protocol.
     pub wants_upgrade: bool,
+    /// Whether the key of its WebSocket handshake was made here: who reads what the server proves by it is not the client.
+    pub makes_key: bool,
     /// Whether nothing of it is left on the client's connection, though a body may have been.
     pub is_over: bool,
     /// Its body.

@@ -12,12 +12,21 @@ pub fn accept_of(key: &[u8]) -> String {
     STANDARD.encode(Sha1::new().chain_update(key.trim_ascii()).chain_update(SUFFIX).finalize())
 }
 
-/// Gives a handshake a key, which its client has not.
-pub fn add_key(head: &mut RequestHead, random: [u64; 2]) {
-    if http::is_websocket(&head.headers) && !head.headers.contains_known(HeaderId::SecWebSocketKey) {
+/// Gives a handshake a key, if its client has none; whether it did.
+pub fn add_key(head: &mut RequestHead, random: [u64; 2]) -> bool {
+    let has_none = http::is_websocket(&head.headers) && !head.headers.contains_known(HeaderId::SecWebSocketKey);
+    if has_none {
         let key = STANDARD.encode([random[0].to_be_bytes(), random[1].to_be_bytes()].concat());
         head.headers.add_known(HeaderId::SecWebSocketKey, key.as_bytes());
     }
+    has_none
+}
+
+/// Whether a server has proved that it has understood a handshake (RFC 6455 section 4.1).
+pub fn is_agreed(request: &RequestHead, response: &ResponseHead) -> bool {
+    let key = request.headers.first_known(HeaderId::SecWebSocketKey);
+    let accept = response.headers.first_known(HeaderId::SecWebSocketAccept);
+    key.zip(accept).is_some_and(|(key, accept)| accept.trim_ascii() == accept_of(key).as_bytes())
 }
 
 /// Makes a server's agreement by HTTP/2 one of HTTP/1, with what proves it.

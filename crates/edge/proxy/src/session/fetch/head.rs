@@ -17,6 +17,7 @@ use crate::{
         ending::{Ending, Stage},
         size,
         transaction::Transaction,
+        websocket,
     },
     worker::Worker,
 };
@@ -221,8 +222,11 @@ impl<R: HttpRequester> AwaitHead<'_, R> {
             transaction.bytes_out += size::of_response(&transaction.response);
             let status = transaction.response.status();
             // A 101 that nobody asked for would make the client's next request part of a tunnel.
-            let upgrades =
-                || transaction.asked.wants_upgrade && http::switches_protocols(&transaction.response.headers);
+            let upgrades = || {
+                let Transaction { asked, request, response, .. } = &*transaction;
+                let is_agreed = !asked.makes_key || websocket::is_agreed(request, response);
+                asked.wants_upgrade && http::switches_protocols(&response.headers) && is_agreed
+            };
             if status == 101 && !upgrades() {
                 return Poll::Ready(HeadEnd::Junk);
             }

@@ -21,6 +21,7 @@ use crate::{
     session::{
         self,
         scene::{Scene, receive},
+        websocket,
     },
 };
 
@@ -465,9 +466,14 @@ async fn websockets_come_by_connect() {
         let start = "GET /chat HTTP/1.1\r\nhost: a\r\nsec-websocket-version: 13\r\nconnection: upgrade\r\n\
                      upgrade: websocket\r\nsec-websocket-key: ";
         assert!(request.starts_with(start) && request.len() == start.len() + 24 + 4, "{request}");
-        let agreed = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
-                      sec-websocket-accept: whatever\r\nsec-websocket-protocol: chat\r\n\r\nhello";
-        server.write_all(agreed.as_bytes()).await.unwrap();
+        let accept = websocket::accept_of(request[start.len()..].as_bytes());
+        let agreed = |accept: &str| {
+            format!(
+                "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+                 sec-websocket-accept: {accept}\r\nsec-websocket-protocol: chat\r\n\r\nhello"
+            )
+        };
+        server.write_all(agreed(&accept).as_bytes()).await.unwrap();
         client.expect("HEADERS 1 :status=200 sec-websocket-protocol=chat").await;
         client.expect("DATA 1 hello").await;
         client.send(kind::DATA, 0, 1, b"world").await;
@@ -488,6 +494,11 @@ async fn websockets_come_by_connect() {
         let (mut server, _) = scene.served().await;
         server.write_all(OK).await.unwrap();
         client.expect("RST_STREAM 5 INTERNAL_ERROR").await;
+        // One that does not prove that it has understood the key has not agreed: it may have answered somebody else.
+        client.fields(7, &fields("/other"), false).await;
+        let (mut server, _) = scene.served().await;
+        server.write_all(agreed("AAAAAAAAAAAAAAAAAAAAAAAAAAA=").as_bytes()).await.unwrap();
+        client.expect("HEADERS 7 :status=502 content-length=107 cache-control=no-cache content-type=text/html").await;
     })
     .await;
 }

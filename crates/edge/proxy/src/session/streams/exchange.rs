@@ -37,10 +37,9 @@ async fn transact<M: Machine>(
 ) {
     let Begun { key, mut head, body, prefix, begins_protocol, instance, side } = begun;
     let worker = &connection.worker;
-    if begins_protocol {
-        websocket::add_key(&mut head, [worker.random(), worker.random()]);
-    }
+    let makes_key = begins_protocol && websocket::add_key(&mut head, [worker.random(), worker.random()]);
     transaction.restart(&instance, &side, worker.random());
+    transaction.asked.makes_key = makes_key;
     std::mem::swap(&mut transaction.request, &mut head);
     connection.give_head(head);
     let now = worker.now();
