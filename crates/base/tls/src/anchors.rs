@@ -103,11 +103,6 @@ impl TrustAnchors {
         self.anchors.is_empty()
     }
 
-    /// All of them.
-    pub(crate) fn anchors(&self) -> &[TrustAnchor<'static>] {
-        &self.anchors
-    }
-
     /// Those of this name.
     pub(crate) fn of_subject<'c>(&'c self, subject: &[u8]) -> impl Iterator<Item = Certificate<'c>> {
         let places = self.by_subject.get(subject).map(Vec::as_slice).unwrap_or_default();

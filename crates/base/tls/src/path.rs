@@ -64,7 +64,9 @@ pub struct Fault {
 
 /// What was found of a certificate.
 #[derive(Debug)]
-pub struct Findings {
+pub struct Findings<'a> {
+    /// The certificates of the way behind the one that was shown, as far as it leads: who has made it, who has made that.
+    pub makers: Vec<&'a [u8]>,
     /// What is wrong, in OpenSSL's order.
     pub faults: Vec<Fault>,
     /// The certificate itself is trusted: nobody vouches for it.
@@ -85,14 +87,16 @@ pub struct Search<'a> {
 
 impl Search<'_> {
     /// Looks for the way of a certificate, by way of those that were shown with it.
-    pub fn judge(&self, certificate: &CertificateDer<'_>, shown: &[CertificateDer<'_>]) -> Findings {
-        let mut findings = Findings { faults: Vec::new(), is_anchor: false, has_name_constraints: false };
+    pub fn judge<'a>(&'a self, certificate: &'a CertificateDer<'_>, shown: &'a [CertificateDer<'_>]) -> Findings<'a> {
+        let mut findings =
+            Findings { makers: Vec::new(), faults: Vec::new(), is_anchor: false, has_name_constraints: false };
         let Some(leaf) = Certificate::read(certificate) else {
             findings.faults.push(Fault { distrust: Distrust::Other, depth: 0 });
             return findings;
         };
         let shown: Vec<Certificate<'_>> = shown.iter().filter_map(|der| Certificate::read(der)).collect();
         let path = self.path(leaf, shown, &mut findings);
+        findings.makers = path.iter().skip(1).map(Certificate::der).collect();
         findings.has_name_constraints =
             path.iter().any(|certificate| find(certificate, extension::NAME_CONSTRAINTS).is_some());
         let faults = &mut findings.faults;
@@ -107,7 +111,7 @@ impl Search<'_> {
         &'c self,
         leaf: Certificate<'c>,
         mut shown: Vec<Certificate<'c>>,
-        findings: &mut Findings,
+        findings: &mut Findings<'_>,
     ) -> Vec<Certificate<'c>> {
         let mut path = vec![leaf];
         let (mut current, mut is_among_trusted) = (leaf, false);

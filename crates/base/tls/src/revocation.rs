@@ -95,10 +95,10 @@ impl RevocationLists {
         self.lists.is_empty()
     }
 
-    /// That of whoever has this name: of several the newest that holds now, or else the newest.
+    /// That of whoever has this name: of several the newest that holds now, or else the newest; of two that are as new the first.
     pub(crate) fn best(&self, issuer: &[u8], now: i64) -> Option<&ReadList> {
         let lists = self.lists.iter().filter(|list| list.read.issuer() == issuer && list.is_whole());
-        lists.max_by_key(|list| (list.holds_at(now), list.begins_at))
+        lists.rev().max_by_key(|list| (list.holds_at(now), list.begins_at))
     }
 
     /// The best of everybody's.

@@ -35,7 +35,8 @@ impl Verification {
     /// pass.
     ///
     /// Two judge: [`Search`], which finds what OpenSSL finds, and webpki, without which nothing is trusted that has no faults: it
-    /// knows more of what an authority may certify, and whoever reads certificates makes mistakes.
+    /// knows more of what an authority may certify, and whoever reads certificates makes mistakes. webpki judges the way that was found,
+    /// and no other: each of two ways may lack what is wrong with the other one (RFC 5280 section 6.1).
     pub fn faults(
         &self,
         certificate: &CertificateDer<'_>,
@@ -46,7 +47,7 @@ impl Verification {
         let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         let search = Search { anchors: &self.anchors, lists: &self.revocation, purpose, now: seconds };
         let mut findings = search.judge(certificate, chain);
-        let distrust = match self.judge_strictly(certificate, chain, purpose, now) {
+        let distrust = match self.judge_strictly(certificate, &findings.makers, purpose, now) {
             _ if findings.is_anchor => None,
             // NOTE: webpki names one fault alone, so it cannot say whether names are within bounds where there is another one.
             _ if !findings.faults.is_empty() => findings.has_name_constraints.then_some(Distrust::NameConstraints),
@@ -64,11 +65,14 @@ impl Verification {
     fn judge_strictly(
         &self,
         certificate: &CertificateDer<'_>,
-        chain: &[CertificateDer<'_>],
+        makers: &[&[u8]],
         purpose: Purpose,
         now: UnixTime,
     ) -> Result<(), webpki::Error> {
         let end_entity = EndEntityCert::try_from(certificate)?;
+        let makers: Vec<CertificateDer<'_>> = makers.iter().map(|der| CertificateDer::from(*der)).collect();
+        let (trusted, between) = makers.split_last().ok_or(webpki::Error::UnknownIssuer)?;
+        let anchors = [webpki::anchor_from_trusted_cert(trusted)?];
         let usage = match purpose {
             Purpose::Server => KeyUsage::server_auth(),
             Purpose::Client => KeyUsage::client_auth(),
@@ -79,8 +83,7 @@ impl Verification {
             let builder = builder.with_depth(RevocationCheckDepth::Chain);
             builder.with_expiration_policy(ExpirationPolicy::Enforce).build()
         });
-        let anchors = self.anchors.anchors();
-        end_entity.verify_for_usage(algorithms().all, anchors, chain, now, usage, revocation, None).map(drop)
+        end_entity.verify_for_usage(algorithms().all, &anchors, between, now, usage, revocation, None).map(drop)
     }
 }
 

@@ -310,6 +310,8 @@ fn of_several_lists_the_newest_counts() {
     std::fs::rename(folder.0.join("ca.crl"), folder.0.join("old.crl")).unwrap();
     folder.revoke("ca", &[], &format!("{begun} -crl_nextupdate 20200201000000Z"));
     std::fs::rename(folder.0.join("ca.crl"), folder.0.join("ended.crl")).unwrap();
+    folder.revoke("ca", &["bad"], &format!("{begun} -crldays 20000"));
+    std::fs::rename(folder.0.join("ca.crl"), folder.0.join("as-old.crl")).unwrap();
     folder.revoke("ca", &["bad"], "-crldays 10");
     std::fs::rename(folder.0.join("ca.crl"), folder.0.join("new.crl")).unwrap();
     folder.revoke("ca", &["bad"], "-crl_lastupdate 20900101000000Z -crl_nextupdate 20910101000000Z");
@@ -319,6 +321,8 @@ fn of_several_lists_the_newest_counts() {
         (&["new", "old"], &[], &[(23, 0)]),
         (&["ended", "new"], &[], &[(23, 0)]),
         (&["old"], &[], &[]),
+        (&["old", "as-old"], &[], &[]),
+        (&["as-old", "old"], &[], &[(23, 0)]),
         (&["ended"], &[(12, 0), (12, 1)], &[(12, 0), (12, 1)]),
         (&["future"], &[(11, 0), (11, 1)], &[(11, 0), (23, 0), (11, 1)]),
     ] {
@@ -326,5 +330,31 @@ fn of_several_lists_the_newest_counts() {
         folder.file("all.crl", &texts.collect::<String>());
         assert_eq!(folder.faults("ca", &["good"], Some("all.crl")), good, "{files:?}");
         assert_eq!(folder.faults("ca", &["bad"], Some("all.crl")), bad, "{files:?}");
+    }
+}
+
+#[test]
+fn one_way_has_to_be_right_in_all() {
+    let folder = Folder::new();
+    folder.authority("root", "Company");
+    // What the company lets its partner certify, and others of the partner's certificates of the same name and key.
+    let constrained = format!("{MAKES_OTHERS}nameConstraints=critical,permitted;DNS:partner.ex\n");
+    folder.certify("partner", "root", 0x20, Some(&constrained));
+    folder.file("bare.ext", "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,digitalSignature\n");
+    folder.openssl("x509 -req -in partner.csr -CA root.pem -CAkey root.key -set_serial 33 -days 30 -extfile bare.ext -out bare.pem");
+    folder.file("own.ext", &format!("{MAKES_OTHERS}extendedKeyUsage=serverAuth\n"));
+    folder.openssl("x509 -req -in partner.csr -signkey partner.key -days 30 -extfile own.ext -out own.pem");
+    folder.certify("admin", "partner", 0x21, Some("subjectAltName=DNS:admin.company.ex\n"));
+    folder.certify("robot", "partner", 0x22, Some("subjectAltName=DNS:robot.partner.ex\n"));
+    let read = |name: &str| std::fs::read_to_string(folder.0.join(name)).unwrap();
+    folder.file("all.pem", &(read("root.pem") + &read("partner.pem") + &read("own.pem")));
+    let cases: [(&str, &[&str]); 4] =
+        [("root", &["partner"]), ("root", &["partner", "bare"]), ("all", &[]), ("all", &["partner"])];
+    for (trusted, others) in cases {
+        let shown = |leaf| [&[leaf], others].concat();
+        assert_eq!(folder.verdict_of_openssl(trusted, &shown("admin"), ""), Some((47, 0)), "{trusted} {others:?}");
+        assert_eq!(folder.faults(trusted, &shown("admin"), None), [(47, 0)], "{trusted} {others:?}");
+        assert_eq!(folder.verdict_of_openssl(trusted, &shown("robot"), ""), None, "{trusted} {others:?}");
+        assert_eq!(folder.faults(trusted, &shown("robot"), None), [], "{trusted} {others:?}");
     }
 }
