@@ -45,6 +45,7 @@ impl Keeper {
             .iter()
             .filter_map(|member| self.fresh(member, now).map(|seen| (member, seen)))
             .filter(|(_, seen)| seen.asked_at >= fenced_since)
+            .filter(|(member, _)| in_sync.needed(group) == 0 || !self.has_fallen(member))
             .map(|(member, seen)| (member, seen.offset))
             .collect();
         let is_complete = heard.len() == in_sync.members.len();

@@ -118,12 +118,15 @@ impl Keeper {
     /// What is to be written next; the same as there is if nothing is.
     fn next_record(&self, Standing { now, group, in_sync, .. }: Standing<'_>, master: &Observation) -> InSync {
         let is_here = |member: &Address| {
-            self.linked(member, &group.master, now).is_some() || self.may_link_again(member, &group.master, now)
+            let follows =
+                self.linked(member, &group.master, now).is_some() || self.may_link_again(member, &group.master, now);
+            follows && !self.has_fallen(member)
         };
         let mut members: Vec<Address> = in_sync.members.iter().filter(|member| is_here(member)).cloned().collect();
         if members.len() < in_sync.members.len() {
             let has_just_begun = now < self.began_at + self.patience.replica_ms;
-            if has_just_begun || self.waits_for_proof(now, group, in_sync) {
+            let has_fallen = in_sync.members.iter().any(|member| self.has_fallen(member));
+            if !has_fallen && (has_just_begun || self.waits_for_proof(now, group, in_sync)) {
                 // They may not have had the time to answer.
                 members.clone_from(&in_sync.members);
             }

@@ -18,6 +18,7 @@
 mod backoff;
 mod counting;
 mod election;
+mod fallen;
 mod hand_over;
 mod in_sync;
 mod proof;
@@ -241,6 +242,7 @@ pub struct Keeper {
     redis: redis::RedisState,
     backoff: backoff::Backoff,
     proof: proof::Proof,
+    heights: fallen::Heights,
     /// The master of a group of Redis servers.
     redis_master: Option<Address>,
 }
@@ -282,6 +284,7 @@ impl Keeper {
             redis: redis::RedisState::default(),
             backoff: backoff::Backoff::default(),
             proof: proof::Proof::default(),
+            heights: fallen::Heights::default(),
             redis_master: None,
         }
     }
@@ -408,6 +411,7 @@ impl Keeper {
         self.backoff.look(self.fresh(&group.master, now).is_none(), now, self.patience.master_ms);
         self.look_at_promises(cluster, situation.incarnations);
         self.look_at_proof(now, group, &in_sync);
+        self.look_at_heights(group, &in_sync);
         let mut steps = Vec::new();
         self.steer_master(now, cluster, group, &in_sync, &mut steps);
         self.steer_replicas(now, (cluster, group, &in_sync), &mut steps);

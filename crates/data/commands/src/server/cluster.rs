@@ -205,9 +205,14 @@ impl Server {
         if is_copying { Millis::MIN } else { self.now }
     }
 
-    /// Whether keys go by themselves when their time has come: not while keys are copied here, for which their owner says so.
+    /// Whether keys go by themselves when their time has come: not while keys are copied here, for which their owner says so, nor in a node that
+    /// was not told yet that it is a master. Where its log ends must say what it has: its folder may have been set back.
     pub fn expires_by_itself(&self) -> bool {
-        let is_being_filled = self.shared.cluster.as_ref().is_some_and(|membership| membership.is_being_filled());
+        let is_being_filled = self
+            .shared
+            .cluster
+            .as_ref()
+            .is_some_and(|membership| membership.is_being_filled() || membership.master_since() == u64::MAX);
         !self.keyspace.is_following && !is_being_filled && self.shared.sessions.importing == 0
     }
 
