@@ -466,7 +466,7 @@ async fn websockets_come_by_connect() {
         let start = "GET /chat HTTP/1.1\r\nhost: a\r\nsec-websocket-version: 13\r\nconnection: upgrade\r\n\
                      upgrade: websocket\r\nsec-websocket-key: ";
         assert!(request.starts_with(start) && request.len() == start.len() + 24 + 4, "{request}");
-        let accept = websocket::accept_of(request[start.len()..].as_bytes());
+        let accept = websocket::accept_of(&request.as_bytes()[start.len()..]);
         let agreed = |accept: &str| {
             format!(
                 "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
