@@ -225,8 +225,9 @@ fn in_the_background_it_serves_when_the_caller_goes_on() {
 
     client.try_command(&["SHUTDOWN"]);
     wait_until("it has ended", || !background.0.exists());
-    let log = fs::read_to_string(folder.0.join("data/store.log")).unwrap();
-    assert!(log.contains("bye bye..."), "{log}");
+    // Its last line comes behind that.
+    let log = folder.0.join("data/store.log");
+    wait_until("it says so", || fs::read_to_string(&log).unwrap().contains("bye bye..."));
 }
 
 #[test]

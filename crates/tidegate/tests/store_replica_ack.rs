@@ -13,8 +13,13 @@ fn pair(arguments: &[&str]) -> (Store, Store) {
     let mut client = replica.client();
     follow(&mut client, master.address);
     wait_for_link(&mut client);
-    wait_within(LONG, "the replica is online", || field(&mut master.client(), "slave0").contains("state=online"));
+    wait_for_replica(&master);
     (master, replica)
+}
+
+#[track_caller]
+fn wait_for_replica(master: &Store) {
+    wait_within(LONG, "the replica is online", || field(&mut master.client(), "slave0").contains("state=online"));
 }
 
 /// Waits until a client's last command has run, or waits: it is the one of a line of `CLIENT LIST`.
@@ -141,7 +146,12 @@ fn an_acknowledgement_that_comes_when_the_lease_is_over_lets_nothing_go() {
     for threads in ["1", "3"] {
         let (master, replica) = pair(&["--replica-ack", "1", "--cluster-enabled", "yes", "--io-threads", threads]);
         let (mut writer, mut asker) = (named(&master, "writer"), master.client());
-        begin_lease(&mut asker, &master, "1500");
+        // Who is told that it is a master begins a history of its own, of which its replicas learn as they link again.
+        let before = field(&mut asker, "master_replid");
+        begin_lease(&mut asker, &master, "1");
+        wait_until("it has begun one", || field(&mut asker, "master_replid") != before);
+        wait_for_replica(&master);
+        assert_eq!(asker.text(&["CLUSTER", "LEASE", "1", "1500"]), "OK");
         assert_eq!(writer.text(&["SET", "a", "1"]), "OK");
         let stopped = StoppedProcess::new(replica.pid());
         writer.send_command(&["SET", "a", "2"]);
