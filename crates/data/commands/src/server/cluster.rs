@@ -206,14 +206,12 @@ impl Server {
     }
 
     /// Whether keys go by themselves when their time has come: not while keys are copied here, for which their owner says so, nor in a node that
-    /// was not told yet that it is a master. Where its log ends must say what it has: its folder may have been set back.
+    /// may not serve. Where its log ends must say what it has: its folder may have been set back, and voters judge it by that.
     pub fn expires_by_itself(&self) -> bool {
-        let is_being_filled = self
-            .shared
-            .cluster
-            .as_ref()
-            .is_some_and(|membership| membership.is_being_filled() || membership.master_since() == u64::MAX);
-        !self.keyspace.is_following && !is_being_filled && self.shared.sessions.importing == 0
+        let (now, membership) = (self.shared.stopwatch(), self.shared.cluster.as_ref());
+        let serves = |membership: &Membership| membership.master_since() != u64::MAX && membership.may_serve(now);
+        let is_kept = membership.is_some_and(|membership| membership.is_being_filled() || !serves(membership));
+        !self.keyspace.is_following && !is_kept && self.shared.sessions.importing == 0
     }
 
     /// Ends pauses of slots whose time is over.
