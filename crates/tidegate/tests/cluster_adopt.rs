@@ -51,7 +51,7 @@ fn a_store_becomes_a_cluster_with_all_its_keys() {
     }
     client.text(&["SELECT", "3"]);
     assert_eq!(client.text(&["SET", "elsewhere", "1"]), "OK");
-    refused(&["adopt"], &folder, "does not start, so its keys are not known");
+    refused(&["adopt"], &folder, "is in use by another process: stop it");
     store.stop();
     let before = names(&folder);
     refused(

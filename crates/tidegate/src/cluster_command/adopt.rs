@@ -1,7 +1,6 @@
 //! `tidegate cluster adopt`: a store that stood alone becomes a cluster of one group.
 
 use std::{
-    fs::File,
     path::Path,
     process::{Child, Command, Stdio},
     thread,
@@ -72,7 +71,9 @@ fn keys_elsewhere(program: &Path, folder: &Path) -> Result<Vec<String>, CommandE
     let mut ports = Ports { host: DEFAULT_HOST.to_owned(), next: 20_000, is_own: true };
     let address: Address = ports.take()?;
     let log = tempfile::NamedTempFile::new().map_err(CommandError::Dir)?;
-    let output = || log.reopen().map_or_else(|_| Stdio::null(), |file: File| Stdio::from(file));
+    // One place in the file for both, or they would write over each other.
+    let output = log.as_file().try_clone().map_err(CommandError::Dir)?;
+    let errors = output.try_clone().map_err(CommandError::Dir)?;
     // Nobody else is let in meanwhile.
     let password =
         std::fs::read_to_string("/proc/sys/kernel/random/uuid").map_err(CommandError::Dir)?.trim().to_owned();
@@ -83,8 +84,8 @@ fn keys_elsewhere(program: &Path, folder: &Path) -> Result<Vec<String>, CommandE
         .args(words)
         .arg(folder)
         .stdin(Stdio::null())
-        .stdout(output())
-        .stderr(output())
+        .stdout(output)
+        .stderr(errors)
         .spawn()
         .map_err(CommandError::Program)?;
     let mut store = Asked(started);
