@@ -32,7 +32,7 @@ pub const FEATURES: &[(&str, bool)] = &[
     ("LINUX_TPROXY", true),
     ("LUA", false),
     ("NETFILTER", true),
-    ("NS", false),
+    ("NS", true),
     // What asks for it wants TLS by the keywords that HAProxy has with it.
     ("OPENSSL", true),
     ("OT", false),
