@@ -67,6 +67,8 @@ test-install:
 
 # One profile for everything, so that each crate is built once for clippy and once for the tests. Clippy and rustdoc run beside the
 # tests, which mostly wait.
+# Nothing is compiled twice: what cargo keeps for that case would be gigabytes.
+test: export CARGO_INCREMENTAL = 0
 test: tools structure format deny
 	CARGO=$(CARGO) .ci/unit lint docs
 	$(MAKE) --no-print-directory reference-check page redis-quick

@@ -146,7 +146,7 @@ fn no_request_is_lost_when_a_server_leaves_or_the_edge_reloads() {
 fn a_server_that_dies_in_the_middle_fails_its_own_requests_alone() {
     let (nginx, front) = (Nginx::start(1_000_000), free_address());
     let address = nginx.address;
-    let edge = Edge::start_single(&site(front, address, ""));
+    let _edge = Edge::start_single(&site(front, address, ""));
     let url = format!("http://{front}/big");
     // The server is slow, not the client: much of what it had sent could be on its way to that one.
     let slow = format!("http://{front}/slow");

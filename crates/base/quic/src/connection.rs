@@ -327,10 +327,12 @@ impl Connection {
         self.machine.streams().open(Dir::Uni).map(number)
     }
 
-    /// Leaves the client without a word: neither is anything sent any more, nor answered until then.
+    /// Drops the connection without telling the client. Until then the endpoint ignores what the client still sends.
     pub fn abandon(mut self, until: Instant) {
-        self.is_drained = true;
-        self.endpoint.abandon(self.handle, until);
+        // NOTE: the endpoint has forgotten one that is drained, and may have given its number to another one.
+        if !std::mem::replace(&mut self.is_drained, true) {
+            self.endpoint.abandon(self.handle, until);
+        }
     }
 
     /// Closes the connection.

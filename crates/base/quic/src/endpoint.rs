@@ -24,8 +24,8 @@ use crate::{
 /// The version of RFC 9000, the only one that is spoken.
 const VERSION_1: u32 = 1;
 
-/// Connections left without a word whose datagrams are known as theirs. What comes for the first ones beyond is answered again: by a
-/// stateless reset, as what comes for any connection that nobody knows.
+/// How many connections an endpoint remembers that were dropped without a word. It forgets the oldest ones beyond that: their datagrams
+/// are then answered by a stateless reset, as those of any unknown connection.
 const ABANDONED_MAX: usize = 4_096;
 
 /// What waits for the task of a connection.

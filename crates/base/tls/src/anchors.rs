@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use aws_lc_rs::digest::{SHA256, digest};
-use rustls::{DistinguishedName, pki_types::TrustAnchor};
+use rustls::{DistinguishedName, pki_types::CertificateDer};
 use thiserror::Error;
 
 use crate::{pem::Pem, x509::Certificate};
@@ -13,8 +13,8 @@ use crate::{pem::Pem, x509::Certificate};
 pub struct TrustAnchors {
     /// What configurations call them: their file.
     name: Option<Arc<str>>,
-    anchors: Arc<Vec<TrustAnchor<'static>>>,
-    certificates: Arc<Vec<Vec<u8>>>,
+    /// All of them can be read by webpki.
+    certificates: Arc<Vec<CertificateDer<'static>>>,
     by_subject: Arc<HashMap<Vec<u8>, Vec<usize>>>,
 }
 
@@ -41,27 +41,23 @@ impl TrustAnchors {
     /// # Errors
     /// When no certificate is there that could be used.
     pub fn new<'a>(files: impl IntoIterator<Item = &'a Pem>) -> Result<Self, TrustError> {
-        let (mut anchors, mut certificates, mut why) = (Vec::new(), Vec::new(), None);
+        let (mut certificates, mut why) = (Vec::new(), None);
         let mut by_subject: HashMap<Vec<u8>, Vec<usize>> = HashMap::new();
         for der in files.into_iter().flat_map(|pem| &pem.certificates) {
             match webpki::anchor_from_trusted_cert(der) {
-                Ok(anchor) => {
-                    anchors.push(anchor.to_owned());
+                Ok(_) => {
                     if let Some(read) = Certificate::read(der) {
                         by_subject.entry(read.subject().der().to_vec()).or_default().push(certificates.len());
                     }
-                    certificates.push(der.to_vec());
+                    certificates.push(der.clone().into_owned());
                 }
                 Err(error) => why = Some(error.to_string()),
             }
         }
-        match (anchors.is_empty(), why) {
-            (false, _) => Ok(Self {
-                name: None,
-                anchors: Arc::new(anchors),
-                certificates: Arc::new(certificates),
-                by_subject: Arc::new(by_subject),
-            }),
+        match (certificates.is_empty(), why) {
+            (false, _) => {
+                Ok(Self { name: None, certificates: Arc::new(certificates), by_subject: Arc::new(by_subject) })
+            }
             (true, Some(why)) => Err(TrustError::Unusable(why)),
             (true, None) => Err(TrustError::Empty),
         }
@@ -82,7 +78,7 @@ impl TrustAnchors {
 
     /// The certificates, in the order of their file.
     pub fn certificates(&self) -> impl Iterator<Item = &[u8]> {
-        self.certificates.iter().map(Vec::as_slice)
+        self.certificates.iter().map(AsRef::as_ref)
     }
 
     /// What tells them from others, as one digest.
@@ -94,13 +90,13 @@ impl TrustAnchors {
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.anchors.len()
+        self.certificates.len()
     }
 
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.anchors.is_empty()
+        self.certificates.is_empty()
     }
 
     /// Those of this name.
@@ -111,7 +107,8 @@ impl TrustAnchors {
 
     /// The names of those who are trusted.
     pub(crate) fn subjects(&self) -> Vec<DistinguishedName> {
-        self.anchors.iter().map(|anchor| DistinguishedName::in_sequence(&anchor.subject)).collect()
+        let anchors = self.certificates.iter().filter_map(|der| webpki::anchor_from_trusted_cert(der).ok());
+        anchors.map(|anchor| DistinguishedName::in_sequence(&anchor.subject)).collect()
     }
 
     /// What tells them from others.

@@ -47,16 +47,20 @@ impl Verification {
         let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         let search = Search { anchors: &self.anchors, lists: &self.revocation, purpose, now: seconds };
         let mut findings = search.judge(certificate, chain);
-        let distrust = match self.judge_strictly(certificate, &findings.makers, purpose, now) {
-            _ if findings.is_anchor => None,
+        let distrust = if findings.is_anchor {
+            None
+        } else if !findings.faults.is_empty() {
             // NOTE: webpki names one fault alone, so it cannot say whether names are within bounds where there is another one.
-            _ if !findings.faults.is_empty() => findings.has_name_constraints.then_some(Distrust::NameConstraints),
-            Ok(()) => None,
-            // It reads none of version 1, and no authority's own. OpenSSL takes them.
-            Err(webpki::Error::UnsupportedCertVersion | webpki::Error::CaUsedAsEndEntity) => {
-                findings.has_name_constraints.then_some(Distrust::NameConstraints)
+            findings.has_name_constraints.then_some(Distrust::NameConstraints)
+        } else {
+            match self.judge_strictly(certificate, &findings.makers, purpose, now) {
+                Ok(()) => None,
+                // It reads none of version 1, and no authority's own. OpenSSL takes them.
+                Err(webpki::Error::UnsupportedCertVersion | webpki::Error::CaUsedAsEndEntity) => {
+                    findings.has_name_constraints.then_some(Distrust::NameConstraints)
+                }
+                Err(error) => Some(distrust(&error)),
             }
-            Err(error) => Some(distrust(&error)),
         };
         findings.faults.extend(distrust.map(|distrust| Fault { distrust, depth: 0 }));
         findings.faults

@@ -9,7 +9,6 @@ use std::{
 };
 
 use edge::role::{EdgeOptions, read};
-use haproxycfg::model::CliLevel;
 use runtime::{abstract_address, process::run_file::RunFile};
 
 use super::{CtlArguments, error::CtlError};
@@ -113,13 +112,8 @@ fn of_configuration(files: &[PathBuf]) -> Result<Place, CtlError> {
             names.join(" -f ")
         )));
     };
-    let rank = |level| match level {
-        CliLevel::User => 0,
-        CliLevel::Operator => 1,
-        CliLevel::Admin => 2,
-    };
     // Of several of the same level the first one.
-    let socket = config.global.stats_sockets.iter().rev().max_by_key(|socket| rank(socket.level));
+    let socket = config.global.stats_sockets.iter().rev().max_by_key(|socket| socket.level);
     match socket {
         Some(socket) => Place::of(&socket.bind.address.written()),
         None => Err(CtlError::NoPlace(format!("{} has no stats socket: {HOW_TO}", names.join(" ")))),

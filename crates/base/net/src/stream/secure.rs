@@ -71,7 +71,7 @@ impl SecureStream {
         self.channel.replace(Some(Channel::new(connection, received)));
     }
 
-    /// Keeps something as long as the stream.
+    /// Keeps a caller's guard, which is dropped when the stream is.
     pub fn hold(&self, guard: impl Any + Send) {
         self.guard.set(Some(Box::new(guard)));
     }

@@ -1,6 +1,6 @@
 //! From `bind` lines to what the runtime listens on, and back.
 
-use haproxycfg::model::{AcceptMode, Bind, BindAddress, CliLevel, Config, Proxy, ProxyIndex};
+use haproxycfg::model::{AcceptMode, Bind, BindAddress, Config, Proxy, ProxyIndex};
 use runtime::{Address, ListenSpec, UnixPermissions};
 
 use super::identities;
@@ -87,11 +87,7 @@ pub fn specs(config: &Config) -> Vec<ListenSpec> {
         spec.place = place(&socket.bind, "frontend", "GLOBAL");
         // Commands are rare: one socket in the hands of whichever worker is free.
         spec.mode = runtime::AcceptMode::Dispatch;
-        spec.commands_reach = match socket.level {
-            CliLevel::User => 1,
-            CliLevel::Operator => 2,
-            CliLevel::Admin => 3,
-        };
+        spec.commands_reach = socket.level as u8 + 1;
         specs.push(spec);
     }
     for (index, peers) in config.peers.iter().enumerate() {

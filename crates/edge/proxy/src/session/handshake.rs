@@ -11,7 +11,7 @@ use std::{
 
 use live::{LiveProxy, LiveServer, Process};
 use net::{Deadline, Stream};
-use tls::{Connection, Connector, Failure};
+use tls::{Connection, Connector, Failure, Handshaken};
 
 use super::{
     fetch::{Requester, Unreachable},
@@ -99,8 +99,7 @@ pub async fn accept(session: &mut Session) -> Result<(), Refused> {
     let stream = Rc::clone(&session.client.stream);
     let secure = stream.secure().ok_or(Refused::Reset)?;
     let worker = Rc::clone(&session.worker);
-    worker.traffic().tls_clients.increment();
-    secure.hold(Counted::new(&worker).ok_or(Refused::Tls(TlsRefused::TooMany))?);
+    secure.hold(TlsConnectionCount::of_client(&worker).ok_or(Refused::Tls(TlsRefused::TooMany))?);
     secure.begin(Connection::server(acceptor.now()), session.client.received.bytes());
     let received = session.client.received.len();
     session.client.received.consume(received);
@@ -116,17 +115,28 @@ pub async fn accept(session: &mut Session) -> Result<(), Refused> {
         deadline.poll(context).map(|()| Err(TlsRefused::Timeout))
     });
     done.await.map_err(Refused::Tls)?;
-    if secure.handshaken().is_some_and(|done| !done.is_resumed) {
-        worker.traffic().tls_client_keys.increment();
-    }
+    count_key(&worker, secure.handshaken().as_deref());
     Ok(())
 }
 
-/// Counts a connection over which TLS is spoken, as long as it lives.
-struct Counted(Arc<Process>);
+/// Counts the key of a client, if its session was not resumed.
+pub fn count_key(worker: &Worker, handshaken: Option<&Handshaken>) {
+    if handshaken.is_some_and(|done| !done.is_resumed) {
+        worker.traffic().tls_client_keys.increment();
+    }
+}
 
-impl Counted {
-    /// One more, if `maxsslconn` allows it.
+/// Counts a connection over which TLS is spoken, as long as it lives.
+pub struct TlsConnectionCount(Arc<Process>);
+
+impl TlsConnectionCount {
+    /// A client's, if `maxsslconn` allows one more.
+    pub fn of_client(worker: &Worker) -> Option<Self> {
+        let counted = Self::new(worker)?;
+        worker.traffic().tls_clients.increment();
+        Some(counted)
+    }
+
     fn new(worker: &Worker) -> Option<Self> {
         let process = &worker.shared.process;
         process.tls_connections.increment();
@@ -136,7 +146,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for TlsConnectionCount {
     fn drop(&mut self) {
         self.0.tls_connections.decrement();
     }
@@ -166,9 +176,9 @@ pub async fn connect(
     let Some(secure) = stream.secure() else {
         return Err(Unreachable::Refused(io::ErrorKind::Unsupported.into()));
     };
-    worker.traffic().tls_servers.increment();
-    let counted = Counted::new(worker);
+    let counted = TlsConnectionCount::new(worker);
     secure.hold(counted.ok_or_else(|| Unreachable::Refused(io::Error::other("too many TLS connections")))?);
+    worker.traffic().tls_servers.increment();
     secure.begin(connection, &[]);
     poll_fn(|context| {
         if let Poll::Ready(done) = secure.poll_handshake(context) {

@@ -90,6 +90,12 @@ fn keep(kept: &mut Option<Vec<u8>>, bytes: &[u8]) {
 }
 
 impl BodyPump {
+    /// Nobody will be sent it once more.
+    #[inline]
+    pub fn forget_kept(&mut self) {
+        self.kept = None;
+    }
+
     /// A body of this length. With `decode`, chunks are taken apart.
     #[must_use]
     #[inline]

@@ -39,6 +39,8 @@ impl<C: ClientStream> Exchange<'_, C> {
         answer: Answer<'_>,
         up: &mut BodyPump,
     ) -> Next {
+        // A server that has answered cannot refuse any more.
+        up.forget_kept();
         let Answer { method, length, mut body } = answer;
         let status = transaction.response.status();
         let frontend = &self.side.frontend;

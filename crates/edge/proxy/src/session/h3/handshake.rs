@@ -54,7 +54,7 @@ pub struct Awaited {
 }
 
 impl Awaited {
-    /// How long what a client sends is not answered that is left without a word. It has given up before.
+    /// How long the endpoint ignores a client that was dropped without a word. The client has given up before that.
     pub fn silence_time(&self) -> Duration {
         /// Where connections may be silent for ever.
         const LONGEST: Duration = Duration::from_secs(60);

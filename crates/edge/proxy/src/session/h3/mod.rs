@@ -35,7 +35,7 @@ use self::{
 use super::{
     Denied,
     ending::{Ending, Stage},
-    handshake::TlsRefused,
+    handshake::{TlsConnectionCount, TlsRefused, count_key},
     http::{LAST_REQUEST_TIME, Session},
     may_go_on,
     proxy_protocol::Refused,
@@ -81,8 +81,13 @@ pub fn begin(
         since: worker.now(),
         guards: (counted, guard, running),
     };
+    let Some(tls) = TlsConnectionCount::of_client(worker) else {
+        arrival.refuse();
+        refuse_handshake(awaited, TlsRefused::TooMany);
+        return None;
+    };
     match arrival.accept(&terms, acceptor, worker.now()) {
-        Ok(quic) => Some(worker.clocked(serve(awaited, quic))),
+        Ok(quic) => Some(worker.clocked(serve(awaited, quic, tls))),
         Err(Rejected::Noise) => None,
         Err(Rejected::Failed) => {
             refuse_handshake(awaited, TlsRefused::Failed);
@@ -98,12 +103,13 @@ fn refuse_handshake(awaited: Awaited, why: TlsRefused) {
 }
 
 /// Serves a client until its connection ends.
-async fn serve(awaited: Awaited, mut quic: quic::Connection) {
+async fn serve(awaited: Awaited, mut quic: quic::Connection, _tls: TlsConnectionCount) {
     let worker = Rc::clone(&awaited.worker);
     if let Err(why) = awaited.shake_hands(&mut quic).await {
         refuse_handshake(awaited, why);
         return drain(&worker, quic).await;
     }
+    count_key(&worker, quic.handshaken().as_deref());
     // NOTE: what rules ask of the address is asked once the client has proven it.
     let silence = awaited.silence_time();
     let session = awaited.begin(quic.handshaken()).and_then(|session| {
@@ -221,6 +227,8 @@ impl Connection {
             self.close(ErrorCode::NO_ERROR, "");
         }
         self.leave_in_time(now);
+        // NOTE: what has come counts before what is late.
+        self.take_events();
         self.refuse_late_heads();
         while !self.shared.has_gone() {
             let mut moved = self.take_events();
