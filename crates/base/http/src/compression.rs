@@ -138,8 +138,10 @@ fn is_bad_agent(request: &RequestHead) -> bool {
     version < b'6' || version == b'6' && !agent.get(51..).is_some_and(|rest| rest.starts_with(b"SV1"))
 }
 
-/// The first `q` of an element's parameters in thousandths.
-fn quality(parameters: &[u8]) -> u32 {
+/// The first `q` of the parameters of a list's element in thousandths: of `;q=0.5`, or of what stands behind the word in `gzip;q=0.5`. 1000
+/// without any.
+#[must_use]
+pub fn quality(parameters: &[u8]) -> u32 {
     let value = parameters.split(|byte| *byte == b';').skip(1).find_map(|parameter| {
         let start = parameter.iter().position(|byte| !matches!(byte, b' ' | b'\t'))?;
         parameter.get(start..)?.strip_prefix(b"q=")

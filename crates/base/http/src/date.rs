@@ -2,6 +2,10 @@
 
 use basics::Date;
 
+mod read;
+
+pub use read::{is_http_date_in_usual_letters, parse_http_date};
+
 /// Bytes of an HTTP date.
 pub const HTTP_DATE_LEN: usize = 29;
 

@@ -8,6 +8,7 @@ mod body_length;
 mod bytes;
 mod chunked;
 mod compression;
+mod conditions;
 mod connection;
 mod cookies;
 mod date;
@@ -22,6 +23,7 @@ pub mod netscaler;
 mod parser;
 mod percent;
 pub mod proxy_protocol;
+mod ranges;
 mod request;
 mod response;
 mod status;
@@ -36,13 +38,16 @@ pub use body_length::BodyLength;
 pub use chunked::{
     ChunkPart, ChunkProgress, ChunkedDecoder, write_chunk, write_chunk_end, write_chunk_start, write_last_chunk,
 };
-pub use compression::{Coding, Uncompressed, accepted_coding, mark_compressed, may_compress};
+pub use compression::{Coding, Uncompressed, accepted_coding, mark_compressed, may_compress, quality};
+pub use conditions::{
+    Outcome, Validators, evaluate_conditions, if_range_holds, tags_match_strongly, tags_match_weakly,
+};
 pub use connection::{
     ConnectionOptions, expect_continue, is_websocket, keep_alive, remove_connection_options, remove_hop_by_hop,
     remove_persistence, switches_protocols, upgrade_protocols, wants_upgrade, without_persistence,
 };
 pub use cookies::{CookiePiece, CookiePieces, cookie_pieces, cookies, set_cookie, set_cookie_pieces};
-pub use date::{HTTP_DATE_LEN, http_date};
+pub use date::{HTTP_DATE_LEN, http_date, is_http_date_in_usual_letters, parse_http_date};
 pub use error::{ParseError, ParseErrorKind, Sender};
 pub use fieldwise::{FieldError, FieldwiseRequest, FieldwiseResponse, PseudoFields, judge_trailer};
 pub use framing::{
@@ -55,6 +60,7 @@ pub use limits::Limits;
 pub use method::Method;
 pub use parser::{Parsed, RequestParser, ResponseParser};
 pub use percent::{Plus, percent_decode, push_encoded, query_parameters};
+pub use ranges::{AskedRange, byte_ranges};
 pub use request::RequestHead;
 pub use response::ResponseHead;
 pub use status::reason_phrase;

@@ -6,9 +6,9 @@
 use cache::{
     index::Digest,
     object::{Lifetime, Object},
-    policy::{conditional, date},
+    policy::conditional,
 };
-use http::{HeaderId, Headers, Method, RequestHead, ResponseHead, Version, elements};
+use http::{HeaderId, Headers, Method, RequestHead, ResponseHead, Version, elements, parse_http_date};
 use sha2::{Digest as _, Sha256};
 
 /// Values of `Accept-Encoding` that are looked at; a request that has so many is not looked up.
@@ -311,7 +311,7 @@ fn max_age(headers: &Headers, limits: &Limits, now: f64) -> Option<(i64, i64)> {
         (Some(age), _) | (None, Some(age)) => Some(age),
         (None, None) if shared.is_none() && own.is_none() => headers.first_known(HeaderId::Expires).map(|expires| {
             let now = whole(now);
-            date::parse(expires, now).map_or(0, |expires| (expires - now).max(0))
+            parse_http_date(expires, now).map_or(0, |expires| (expires - now).max(0))
         }),
         (None, None) => None,
     };
@@ -352,10 +352,10 @@ fn is_unchanged(request: &Headers, object: &Object, now: f64) -> bool {
             .any(|tag| tag == b"*" || own.is_some_and(|own| conditional::weakly_equal(own, tag)));
     }
     let Some(since) = request.first_known(HeaderId::IfModifiedSince) else { return false };
-    let read = |id| stored.first_known(id).and_then(|line| date::parse(line, whole(now)));
+    let read = |id| stored.first_known(id).and_then(|line| parse_http_date(line, whole(now)));
     let stored_at = whole(object.lifetime().origin);
     let modified = read(HeaderId::LastModified).or_else(|| read(HeaderId::Date)).unwrap_or(stored_at);
-    date::parse(since, whole(now)).is_some_and(|since| modified <= since)
+    parse_http_date(since, whole(now)).is_some_and(|since| modified <= since)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "seconds of a date")]

@@ -1,7 +1,6 @@
 //! What a response says of its own life, as Varnish reads it.
 
-use cache::policy::date;
-use http::{HeaderId, Headers};
+use http::{HeaderId, Headers, is_http_date_in_usual_letters, parse_http_date};
 
 use super::{Backend, Decisions, whole};
 
@@ -24,8 +23,8 @@ pub(super) struct Said {
 impl Said {
     pub(super) fn of(headers: &Headers, now: f64) -> Self {
         let time = |id| {
-            let line = headers.first_known(id).filter(|line| date::is_in_usual_letters(line));
-            line.and_then(|line| date::parse(line, whole(now))).unwrap_or(0)
+            let line = headers.first_known(id).filter(|line| is_http_date_in_usual_letters(line));
+            line.and_then(|line| parse_http_date(line, whole(now))).unwrap_or(0)
         };
         let mut said = Self { date: time(HeaderId::Date), expires: time(HeaderId::Expires), ..Self::default() };
         said.age = headers.first_known(HeaderId::Age).map_or(0.0, seconds);

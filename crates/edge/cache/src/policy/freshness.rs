@@ -1,11 +1,8 @@
 //! How long a response is fresh (RFC 9111 section 4.2).
 
-use http::{HeaderId, Headers};
+use http::{HeaderId, Headers, parse_http_date};
 
-use super::{
-    date,
-    directives::{DELTA_SECONDS_MAX, ResponseDirectives, delta_seconds},
-};
+use super::directives::{DELTA_SECONDS_MAX, ResponseDirectives, delta_seconds};
 
 /// When a response was asked for and came, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +64,7 @@ pub const fn is_heuristically_cacheable(status: u16) -> bool {
 pub fn made_at(headers: &Headers, exchange: Exchange) -> i64 {
     headers
         .first_known(HeaderId::Date)
-        .and_then(|date| date::parse(date, exchange.received))
+        .and_then(|date| parse_http_date(date, exchange.received))
         .unwrap_or(exchange.received)
 }
 
@@ -82,7 +79,7 @@ pub fn age_value(headers: &Headers) -> u64 {
 /// How old the response was when it came (RFC 9111 section 4.2.3).
 #[must_use]
 pub fn initial_age(headers: &Headers, exchange: Exchange) -> u64 {
-    let date = headers.first_known(HeaderId::Date).and_then(|date| date::parse(date, exchange.received));
+    let date = headers.first_known(HeaderId::Date).and_then(|date| parse_http_date(date, exchange.received));
     let apparent = date.map_or(0, |date| seconds(exchange.received - date));
     let delay = seconds(exchange.received - exchange.requested);
     apparent.max(age_value(headers).saturating_add(delay))
@@ -120,7 +117,7 @@ pub fn lifetime(
         // NOTE: what is no time, `0` above all, is in the past (RFC 9111 section 5.3). So is what is said twice and differently.
         let mut lines = headers.all_known(HeaderId::Expires);
         let first = lines.next().unwrap_or_default();
-        let expires = if lines.all(|line| line == first) { date::parse(first, exchange.received) } else { None };
+        let expires = if lines.all(|line| line == first) { parse_http_date(first, exchange.received) } else { None };
         let fresh = expires.map_or(0, |expires| seconds(expires - made_at(headers, exchange)));
         return of(fresh.min(DELTA_SECONDS_MAX), LifetimeSource::Expires);
     }
@@ -130,7 +127,7 @@ pub fn lifetime(
     match heuristic {
         Heuristic::LastModified { part, most } => {
             let modified =
-                headers.first_known(HeaderId::LastModified).and_then(|line| date::parse(line, exchange.received));
+                headers.first_known(HeaderId::LastModified).and_then(|line| parse_http_date(line, exchange.received));
             match modified {
                 Some(modified) => {
                     let unchanged = seconds(made_at(headers, exchange) - modified);

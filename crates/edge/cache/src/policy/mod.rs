@@ -8,7 +8,6 @@
 //! ```
 
 pub mod conditional;
-pub mod date;
 pub mod directives;
 pub mod freshness;
 pub mod invalidation;

@@ -1,11 +1,8 @@
 //! What a 304, or the answer to a HEAD, changes in a stored response (RFC 9111 sections 3.2, 4.3.4 and 4.3.5).
 
-use http::{HeaderId, Headers};
+use http::{HeaderId, Headers, parse_http_date};
 
-use super::{
-    conditional::{strongly_equal, weakly_equal},
-    date,
-};
+use super::conditional::{strongly_equal, weakly_equal};
 
 /// Fields of a 304 that say nothing about the stored response: they are about the connection, or about a body that is not there.
 fn stays(name: &[u8]) -> bool {
@@ -37,7 +34,7 @@ pub fn is_about(not_modified: &Headers, stored: &Headers, now: i64) -> bool {
         None => match not_modified.first_known(HeaderId::LastModified) {
             Some(modified) => {
                 let stored = stored.first_known(HeaderId::LastModified);
-                stored.is_some_and(|stored| date::parse(stored, now) == date::parse(modified, now))
+                stored.is_some_and(|stored| parse_http_date(stored, now) == parse_http_date(modified, now))
             }
             None => true,
         },

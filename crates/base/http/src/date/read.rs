@@ -5,7 +5,7 @@ use basics::calendar::{DAY_SECONDS, MONTHS_SHORT, WEEKDAYS, WEEKDAYS_SHORT, days
 
 /// Seconds since 1970 of a time; `None` for what is none. `now` decides about years of two digits.
 #[must_use]
-pub fn parse(text: &[u8], now: i64) -> Option<i64> {
+pub fn parse_http_date(text: &[u8], now: i64) -> Option<i64> {
     let comma = text.iter().position(|byte| *byte == b',');
     match comma {
         Some(3) => imf_fixdate(text),
@@ -16,7 +16,7 @@ pub fn parse(text: &[u8], now: i64) -> Option<i64> {
 
 /// Whether a time is written in the letters of RFC 9110, where large ones differ from small ones.
 #[must_use]
-pub fn is_in_usual_letters(text: &[u8]) -> bool {
+pub fn is_http_date_in_usual_letters(text: &[u8]) -> bool {
     let names = || MONTHS_SHORT.iter().chain(&WEEKDAYS_SHORT).chain(&WEEKDAYS);
     let is_known = |word: &[u8]| word == b"GMT" || names().any(|known| known.as_bytes() == word);
     text.split(|byte| !byte.is_ascii_alphabetic()).filter(|word| !word.is_empty()).all(is_known)
@@ -102,7 +102,7 @@ fn seconds(year: i64, month: i64, day: i64, of_day: i64) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::parse_http_date as parse;
 
     #[test]
     fn three_forms_are_read() {
