@@ -40,3 +40,4 @@ pub mod tokens;
 pub mod vcl;
 pub mod varnish_cli;
 pub mod vsm_reader;
+pub mod web;

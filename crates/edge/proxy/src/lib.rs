@@ -4,7 +4,6 @@
 //! [`session::serve`] is the life of a client's connection. What this room needs of those above is handed to the worker at
 //! construction ([`Neighbours`]): the pages that this process answers itself, and the other workers.
 
-mod crypt;
 mod parking;
 mod pool;
 mod registry;

@@ -27,7 +27,9 @@ pub enum ExpiresError {
     #[error("expires wants a time, such as '30d', 'modified 1h', '@3h', 'epoch', 'max' or 'off'")]
     Missing,
     /// It is not a time.
-    #[error("'{0}' is no time: digits with ms, s, m, h, d, w, M or y behind them, such as '1h30m'; 'epoch', 'max' or 'off'")]
+    #[error(
+        "'{0}' is no time: digits with ms, s, m, h, d, w, M or y behind them, such as '1h30m'; 'epoch', 'max' or 'off'"
+    )]
     Time(String),
     /// A time of day that no day has.
     #[error("'@{0}' is no time of day: it is less than 24h, such as '@3h' or '@15h30m'")]
@@ -96,7 +98,9 @@ impl Expires {
             },
         };
         match rest.first() {
-            Some(word) => Err(ExpiresError::TooMany(words.get(words.len() - rest.len() - 1).unwrap_or(word).to_string())),
+            Some(word) => {
+                Err(ExpiresError::TooMany(words.get(words.len() - rest.len() - 1).unwrap_or(word).to_string()))
+            }
             None => Ok(parsed),
         }
     }

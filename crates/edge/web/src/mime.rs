@@ -20,6 +20,8 @@ pub struct MimeTypes {
     /// In small letters, without the dot.
     by_extension: HashMap<Box<[u8]>, Arc<str>>,
     default: Arc<str>,
+    /// Some extensions have dots in themselves, such as `tar.gz`.
+    has_dotted: bool,
 }
 
 /// Why a file of types, or a line of it, cannot be read.
@@ -34,7 +36,9 @@ pub enum MimeError {
         word: String,
     },
     /// An extension that no name has.
-    #[error("line {line}: '{word}' is no extension: letters that stand behind the last dot of a name, at most {EXTENSION_BYTES_MAX}")]
+    #[error(
+        "line {line}: '{word}' is no extension: letters that stand behind a dot of a name, at most {EXTENSION_BYTES_MAX}"
+    )]
     Extension {
         /// From 1.
         line: usize,
@@ -69,7 +73,7 @@ impl MimeTypes {
     /// A table without any type.
     #[must_use]
     pub fn empty() -> Self {
-        Self { by_extension: HashMap::new(), default: DEFAULT_TYPE.into() }
+        Self { by_extension: HashMap::new(), default: DEFAULT_TYPE.into(), has_dotted: false }
     }
 
     /// Our own table.
@@ -165,13 +169,16 @@ impl MimeTypes {
 
     fn add(&mut self, essence: &Arc<str>, extension: &[u8], line: usize) -> Result<(), MimeError> {
         let is_extension = (1..=EXTENSION_BYTES_MAX).contains(&extension.len())
-            && !extension.iter().any(|byte| byte.is_ascii_control() || matches!(byte, b'.' | b'/' | b' '));
+            && !extension.iter().any(|byte| byte.is_ascii_control() || matches!(byte, b'/' | b' '))
+            && !extension.starts_with(b".")
+            && !extension.ends_with(b".");
         if !is_extension {
             return Err(MimeError::Extension { line, word: shown(extension) });
         }
         if self.by_extension.len() >= EXTENSIONS_MAX {
             return Err(MimeError::TooMany { line });
         }
+        self.has_dotted |= extension.contains(&b'.');
         self.by_extension.insert(extension.to_ascii_lowercase().into(), essence.clone());
         Ok(())
     }
@@ -179,15 +186,25 @@ impl MimeTypes {
     /// The type of a file of this name, with a charset where the type is one of text. Letters may be large or small.
     #[must_use]
     pub fn of<'a>(&'a self, name: &[u8], charset: Option<&'a str>) -> ContentType<'a> {
-        let essence = extension(name).and_then(|extension| {
-            let mut small = [0; EXTENSION_BYTES_MAX];
-            let small = small.get_mut(..extension.len())?;
-            small.copy_from_slice(extension);
-            small.make_ascii_lowercase();
-            self.by_extension.get(&*small)
-        });
+        let last = extension(name);
+        let dotted = if self.has_dotted { self.longest(name) } else { None };
+        let essence = dotted.or_else(|| last.and_then(|extension| self.known(extension)));
         let essence = essence.unwrap_or(&self.default);
         ContentType { essence, charset: charset.filter(|_| takes_charset(essence)) }
+    }
+
+    /// The type of the longest extension that is known, where some have dots.
+    fn longest(&self, name: &[u8]) -> Option<&Arc<str>> {
+        let from = name.len().saturating_sub(EXTENSION_BYTES_MAX + 1).max(1);
+        (from..name.len()).filter(|at| name.get(*at) == Some(&b'.')).find_map(|at| self.known(name.get(at + 1..)?))
+    }
+
+    fn known(&self, extension: &[u8]) -> Option<&Arc<str>> {
+        let mut small = [0; EXTENSION_BYTES_MAX];
+        let small = small.get_mut(..extension.len())?;
+        small.copy_from_slice(extension);
+        small.make_ascii_lowercase();
+        self.by_extension.get(&*small)
     }
 }
 

@@ -69,14 +69,18 @@ pub fn negotiate(request: &Headers, offer: &Offer) -> Negotiated {
         weights.read(element);
     }
     let identity = weights.identity.or(weights.any.filter(|any| *any == 0)).unwrap_or(1);
-    let weight = |coding: Coding| weights.of(coding).filter(|weight| *weight > 0 && *weight >= weights.identity.unwrap_or(0));
+    let weight =
+        |coding: Coding| weights.of(coding).filter(|weight| *weight > 0 && *weight >= weights.identity.unwrap_or(0));
     let mut accepted: [Option<(u32, Coding)>; CODINGS_MAX] = [None; CODINGS_MAX];
     for (place, coding) in accepted.iter_mut().zip(offer.iter()) {
         *place = weight(coding).map(|weight| (weight, coding));
     }
     // NOTE: a stable sort, so that the offer's order stays among equals; what is not accepted comes last.
     accepted.sort_by_key(|entry| std::cmp::Reverse(entry.map_or(0, |(weight, _)| weight)));
-    Negotiated { codings: Offer { codings: accepted.map(|entry| entry.map(|(_, coding)| coding)) }, identity: identity > 0 }
+    Negotiated {
+        codings: Offer { codings: accepted.map(|entry| entry.map(|(_, coding)| coding)) },
+        identity: identity > 0,
+    }
 }
 
 /// Weights in thousandths, where a client names a coding.

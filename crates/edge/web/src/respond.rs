@@ -104,11 +104,8 @@ pub fn respond(
 ) -> BodyPlan {
     let headers = &request.headers;
     let modified = file.modified.clamp(0, now.max(0));
-    let validators = Validators {
-        tag: Some(file.tag).filter(|tag| !tag.is_empty()),
-        modified: Some(modified),
-        made: Some(now),
-    };
+    let validators =
+        Validators { tag: Some(file.tag).filter(|tag| !tag.is_empty()), modified: Some(modified), made: Some(now) };
     match evaluate_conditions(headers, &validators, now) {
         Outcome::Send => {}
         Outcome::NotModified => {
@@ -133,9 +130,7 @@ pub fn respond(
         _ => Wanted::Whole,
     };
     let parts = match &wanted {
-        Wanted::Parts(spans) => {
-            Some(range::multipart(spans, file.length, &file.content_type.parts(), seed()))
-        }
+        Wanted::Parts(spans) => Some(range::multipart(spans, file.length, &file.content_type.parts(), seed())),
         _ => None,
     };
     put_head(file, modified, &wanted, parts.as_ref(), response);
@@ -167,9 +162,9 @@ fn put_head(
         (Wanted::Unsatisfiable, _) => {}
         (_, Some(parts)) => response.headers.add_known(HeaderId::ContentType, &parts.content_type),
         _ => {
-            let content_type = file.content_type.parts();
-            if !content_type.concat().is_empty() {
-                response.headers.add_named(HeaderId::ContentType, b"Content-Type", &content_type);
+            if !file.content_type.essence.is_empty() {
+                let content_type = file.content_type.parts();
+                response.headers.add_named(HeaderId::ContentType, b"content-type", &content_type);
             }
         }
     }

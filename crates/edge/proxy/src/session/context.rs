@@ -529,7 +529,7 @@ impl Transaction {
 pub fn verify(stored: &Password, given: &[u8]) -> bool {
     match stored {
         Password::Clear(clear) => same(clear.as_bytes(), given),
-        Password::Crypt(hash) => crate::crypt::verify(hash, given),
+        Password::Crypt(hash) => web::htpasswd::verify(hash, given),
     }
 }
 

@@ -11,6 +11,9 @@ pub const BCRYPT_COST_MAX: u32 = 16;
 /// The most rounds of SHA-256 and SHA-512 that are computed.
 pub const ROUNDS_MAX: u32 = 10_000_000;
 
+/// The longest password that is compared, as libcrypt has it. The time that SHA's forms take grows with its square.
+pub const PASSWORD_BYTES_MAX: usize = 512;
+
 /// A password in one of the forms that Apache and nginx read.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredPassword {
@@ -62,7 +65,9 @@ pub enum UnknownForm {
     #[error("its hash is malformed")]
     Malformed,
     /// A check would take too long.
-    #[error("a check would take too long: bcrypt's cost is at most {BCRYPT_COST_MAX}, the rounds of SHA at most {ROUNDS_MAX}")]
+    #[error(
+        "a check would take too long: bcrypt's cost is at most {BCRYPT_COST_MAX}, the rounds of SHA at most {ROUNDS_MAX}"
+    )]
     TooDear,
 }
 
@@ -92,18 +97,22 @@ impl StoredPassword {
         let is_well_formed = match form {
             Form::Plain => true,
             Form::Sha1 => stored.decoded().is_some_and(|bytes| bytes.len() == 20),
-            Form::SaltedSha1 => stored.decoded().is_some_and(|bytes| bytes.len() > 20),
+            Form::SaltedSha1 => stored.decoded().is_some_and(|bytes| bytes.len() >= 20),
             Form::Apr1 => apr1::is_well_formed(text),
-            Form::Bcrypt => text.len() == 60 && text.is_ascii(),
-            Form::Sha1Crypt | Form::Sha256 | Form::Sha512 => text.is_ascii() && has_digest(text),
-            Form::Md5 | Form::Des | Form::Bsdi => pwhash::unix::crypt(b"", text).is_ok(),
+            Form::Bcrypt => text.len() == 60,
+            Form::Sha1Crypt | Form::Sha256 | Form::Sha512 => has_digest(text),
+            Form::Md5 | Form::Des | Form::Bsdi => are_letters_of_crypt(text) && pwhash::unix::crypt(b"", text).is_ok(),
         };
-        if is_well_formed { Ok(stored) } else { Err(UnknownForm::Malformed) }
+        let is_of_letters = matches!(form, Form::Plain | Form::Sha1 | Form::SaltedSha1) || are_letters_of_crypt(text);
+        if is_well_formed && is_of_letters { Ok(stored) } else { Err(UnknownForm::Malformed) }
     }
 
     /// Whether it is this password. The time does not tell how much of it is right.
     #[must_use]
     pub fn is(&self, given: &[u8]) -> bool {
+        if given.len() > PASSWORD_BYTES_MAX {
+            return false;
+        }
         match self.form {
             Form::Plain => same(self.text.get(7..).unwrap_or_default().as_bytes(), given),
             Form::Sha1 | Form::SaltedSha1 => {
@@ -112,7 +121,8 @@ impl StoredPassword {
                 same(digest, &Sha1::new().chain_update(given).chain_update(salt).finalize())
             }
             Form::Apr1 => apr1::hash(&self.text, given).is_some_and(|hash| same(self.text.as_bytes(), hash.as_bytes())),
-            _ => pwhash::unix::verify(given, &self.text),
+            // NOTE: pwhash panics over other letters in salts.
+            _ => are_letters_of_crypt(&self.text) && pwhash::unix::verify(given, &self.text),
         }
     }
 
@@ -155,7 +165,8 @@ impl Form {
         if let Some((_, form)) = prefixes.iter().find(|(prefix, _)| text.starts_with(prefix)) {
             return Some(*form);
         }
-        let are_letters = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'/'));
+        let are_letters =
+            |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'/'));
         match text.strip_prefix('_') {
             Some(rest) => (rest.len() == 19 && are_letters(rest)).then_some(Self::Bsdi),
             None => (text.len() == 13 && are_letters(text)).then_some(Self::Des),
@@ -163,15 +174,21 @@ impl Form {
     }
 }
 
+/// Whether a text has nothing but letters of crypt's base64 and what parts its fields.
+fn are_letters_of_crypt(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"./$=_".contains(&byte))
+}
+
 /// Whether something stands behind the salt.
 fn has_digest(text: &str) -> bool {
     text.rsplit_once('$').is_some_and(|(before, digest)| before.matches('$').count() >= 2 && digest.len() >= 28)
 }
 
-/// Whether `given` is the password that was stored as `text`; no password is if that has no form that is known.
+/// Whether `given` is the password that was stored as `text`, however long that takes; no password is if the text has no form that is
+/// known.
 #[must_use]
 pub fn verify(text: &str, given: &[u8]) -> bool {
-    StoredPassword::parse(text.as_bytes()).is_ok_and(|stored| stored.is(given))
+    Form::of(text).is_some_and(|form| StoredPassword { form, text: text.to_owned() }.is(given))
 }
 
 /// Compares without telling by its time where the first difference is.

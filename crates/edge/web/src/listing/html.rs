@@ -29,7 +29,10 @@ pub fn policy() -> &'static str {
 
 /// What is said of a folder with more entries than are shown.
 pub fn cut_sentence(shown: usize) -> String {
-    format!("This folder has more entries. These are {} of them, those that the disk names first.", grouped(shown as u64))
+    format!(
+        "This folder has more entries. These are {} of them, those that the disk names first.",
+        grouped(shown as u64)
+    )
 }
 
 /// All that stands before the first entry.
@@ -65,7 +68,9 @@ pub fn start(listing: &Listing, out: &mut Vec<u8>) {
     if !listing.path.is_root() {
         push(
             out,
-            &["<tr class=\"up\"><td class=\"name\"><a href=\"../\" rel=\"up\">Parent folder</a><td class=\"size\"><td class=\"date\">\n"],
+            &[
+                "<tr class=\"up\"><td class=\"name\"><a href=\"../\" rel=\"up\">Parent folder</a><td class=\"size\"><td class=\"date\">\n",
+            ],
         );
     }
 }
@@ -110,13 +115,19 @@ fn summary(listing: &Listing, out: &mut Vec<u8>) {
     push(out, &["<p class=\"sum\" id=\"sum\">", &parts.join(" · "), "</p>\n"]);
     push(
         out,
-        &["<label class=\"find\" hidden><span>Filter</span><input type=\"search\" id=\"find\" placeholder=\"Filter by name\" \
-            autocomplete=\"off\" spellcheck=\"false\" aria-keyshortcuts=\"/\"><kbd>/</kbd></label>\n"],
+        &[
+            "<label class=\"find\" hidden><span>Filter</span><input type=\"search\" id=\"find\" placeholder=\"Filter by name\" \
+            autocomplete=\"off\" spellcheck=\"false\" aria-keyshortcuts=\"/\"><kbd>/</kbd></label>\n",
+        ],
     );
 }
 
 fn counted(count: usize, noun: &str) -> String {
-    if count < 1_000 { many(count as u64, noun, &format!("{noun}s")) } else { format!("{} {noun}s", grouped(count as u64)) }
+    if count < 1_000 {
+        many(count as u64, noun, &format!("{noun}s"))
+    } else {
+        format!("{} {noun}s", grouped(count as u64))
+    }
 }
 
 fn heading(order: Order, column: Column, word: &str, class: &str, out: &mut Vec<u8>) {
@@ -134,7 +145,19 @@ fn heading(order: Order, column: Column, word: &str, class: &str, out: &mut Vec<
     };
     push(
         out,
-        &["<th scope=\"col\" class=\"", class, "\"", aria, "><a href=\"?sort=", sort, "&amp;order=", turned, "\">", word, "</a>"],
+        &[
+            "<th scope=\"col\" class=\"",
+            class,
+            "\"",
+            aria,
+            "><a href=\"?sort=",
+            sort,
+            "&amp;order=",
+            turned,
+            "\">",
+            word,
+            "</a>",
+        ],
     );
 }
 
@@ -158,14 +181,30 @@ pub fn row(entry: &Entry, types: &MimeTypes, out: &mut Vec<u8>) {
     let (date, time) = (format!("{year:04}-{month:02}-{day:02}"), format!("{hour:02}:{minute:02}"));
     push(
         out,
-        &["<td class=\"date\"><time datetime=\"", &date, "T", &time, &format!(":{second:02}Z\">"), &date, " ", &time, "</time>\n"],
+        &[
+            "<td class=\"date\"><time datetime=\"",
+            &date,
+            "T",
+            &time,
+            &format!(":{second:02}Z\">"),
+            &date,
+            " ",
+            &time,
+            "</time>\n",
+        ],
     );
 }
 
 /// All that stands behind the last entry.
 pub fn end(listing: &Listing, out: &mut Vec<u8>) {
     push(out, &["</tbody>\n</table>\n<p class=\"none\" id=\"none\""]);
-    push(out, &[if listing.entries.is_empty() { ">This folder is empty." } else { " role=\"status\" hidden>" }, "</p>\n</main>\n"]);
+    push(
+        out,
+        &[
+            if listing.entries.is_empty() { ">This folder is empty." } else { " role=\"status\" hidden>" },
+            "</p>\n</main>\n",
+        ],
+    );
     push(
         out,
         &[
@@ -195,11 +234,26 @@ fn icon(entry: &Entry, types: &MimeTypes) -> &'static str {
         "text" if has(&["html", "css", "javascript", "xml"]) => "code",
         "text" => "text",
         "application" if has(&["json", "xml", "wasm", "javascript"]) && !has(&["openxml"]) => "code",
-        "application" if has(&["pdf", "word", "document", "spreadsheet", "presentation", "excel", "powerpoint", "epub", "rtf"]) => {
+        "application"
+            if has(&[
+                "pdf",
+                "word",
+                "document",
+                "spreadsheet",
+                "presentation",
+                "excel",
+                "powerpoint",
+                "epub",
+                "rtf",
+            ]) =>
+        {
             "document"
         }
         "application"
-            if has(&["zip", "tar", "compress", "zstd", "rar", "brotli", "bzip", "xz", "archive", "package", "rpm", "iso", "disk"]) =>
+            if has(&[
+                "zip", "tar", "compress", "zstd", "rar", "brotli", "bzip", "xz", "archive", "package", "rpm", "iso",
+                "disk",
+            ]) =>
         {
             "archive"
         }
@@ -230,7 +284,7 @@ fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

@@ -42,7 +42,25 @@ mod tests {
 
     #[test]
     fn names_in_order() {
-        let names = ["", "1", "02", "2", "10", "99999999999999999999999", "100000000000000000000000", "a", "A1", "a01", "a1b", "a2", "a10", "B", "b.c", "b1", "é"];
+        let names = [
+            "",
+            "1",
+            "02",
+            "2",
+            "10",
+            "99999999999999999999999",
+            "100000000000000000000000",
+            "a",
+            "A1",
+            "a01",
+            "a1b",
+            "a2",
+            "a10",
+            "B",
+            "b.c",
+            "b1",
+            "é",
+        ];
         for (place, name) in names.iter().enumerate() {
             for (other_place, other) in names.iter().enumerate() {
                 let compared = natural(name.as_bytes(), other.as_bytes());

@@ -5,7 +5,10 @@ pub const TYPES: &[(&str, &str)] = &[
     ("text/html", "html htm shtml"),
     ("text/css", "css"),
     ("text/javascript", "js mjs cjs"),
-    ("text/plain", "txt text log conf cfg ini def list in diff patch c cc cpp cxx h hh hpp hxx rs go py pl pm rb sh bash zsh fish java kt kts scala swift lua sql toml asc env nfo"),
+    (
+        "text/plain",
+        "txt text log conf cfg ini def list in diff patch c cc cpp cxx h hh hpp hxx rs go py pl pm rb sh bash zsh fish java kt kts scala swift lua sql toml asc env nfo",
+    ),
     ("text/csv", "csv"),
     ("text/tab-separated-values", "tsv"),
     ("text/xml", "xml xsd rng"),
