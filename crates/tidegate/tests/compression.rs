@@ -58,7 +58,7 @@ fn compresses_what_haproxy_compresses() {
     let server = origin();
     let section = |front: SocketAddr| {
         format!(
-            "global\n stats socket %FOLDER%/stats\nfrontend site\n mode http\n bind {front}\n log-format \"%ST %B %[res.comp] \
+            "global\n nbthread 1\n stats socket %FOLDER%/stats\nfrontend site\n mode http\n bind {front}\n log-format \"%ST %B %[res.comp] \
              %HM\"\n http-response set-header x-comp %[res.comp],%[res.comp_algo]\n http-after-response set-header x-after \
              %[res.hdr(content-encoding)].\n default_backend app\nbackend app\n mode http\n compression algo gzip deflate\n \
              compression type text/ application/json\n server s1 {}\n",

@@ -22,6 +22,7 @@
 mod admin;
 mod dates;
 mod descriptor;
+mod file;
 mod forwarder;
 mod line;
 mod log_ring;

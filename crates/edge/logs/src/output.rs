@@ -5,14 +5,14 @@ use std::{
     net::{SocketAddr, ToSocketAddrs as _},
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::SystemTime,
 };
 
 use haproxycfg::model::{LogDestination, LogLineFormat, Ring};
 
-use super::{dates::Dates, descriptor::Descriptor, log_ring::LogRing, loss::Loss, unix::UnixSyslog};
+use super::{dates::Dates, descriptor::Descriptor, file::LogFile, log_ring::LogRing, loss::Loss, unix::UnixSyslog};
 
 /// Bytes of the ring `buf0`.
 const BUFFER_SIZE: usize = 1024 * 1024;
@@ -47,6 +47,8 @@ pub struct Outputs {
     /// `buf0`, once something was written there.
     buffer: OnceLock<Arc<LogRing>>,
     counters: Counters,
+    /// Bytes that may wait for a file.
+    file_bytes_max: AtomicUsize,
     /// Whether the first failure was reported; more are only counted.
     failure_reported: AtomicBool,
 }
@@ -58,6 +60,7 @@ pub(super) enum Output {
     Udp(SocketAddr),
     Unix(UnixSyslog),
     Descriptor(Descriptor),
+    File(LogFile),
     /// Memory.
     Ring(Arc<LogRing>),
     /// A host without an address: lines count as failed.
@@ -71,6 +74,7 @@ impl Output {
             Self::Udp(address) => format!(" ({address})"),
             Self::Unix(socket) => format!(" ({})", socket.name()),
             Self::Descriptor(_) => " (a descriptor)".to_owned(),
+            Self::File(file) => format!(" ({})", file.path().display()),
             Self::Ring(_) | Self::Nowhere => String::new(),
         }
     }
@@ -188,10 +192,23 @@ impl Outputs {
                 Err(_) => Output::Nowhere,
             },
             LogDestination::Descriptor(number) => Output::Descriptor(Descriptor::copy(*number)),
+            LogDestination::File(path) => Output::File(LogFile::open(path, self.file_bytes_max.load(Relaxed))),
             LogDestination::Ring(_) => Output::Nowhere,
         });
         known.push((destination.clone(), Arc::clone(&output)));
         output
+    }
+
+    /// Lets so many bytes wait for each file, and opens all files anew: those under their paths may be others.
+    pub fn renew_files(&self, bytes_max: usize) {
+        self.file_bytes_max.store(bytes_max, Relaxed);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, output) in &*known {
+            if let Output::File(file) = &**output {
+                file.set_bytes_max(bytes_max);
+                file.reopen();
+            }
+        }
     }
 
     /// Closes what no targets use any more: after a reload, once the old configuration is gone. What targets have opened

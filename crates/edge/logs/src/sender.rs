@@ -139,6 +139,7 @@ impl Batch {
             Some(Output::Udp(address)) => sockets.send(*address, self.lines()),
             Some(Output::Unix(socket)) => socket.send(self.lines()),
             Some(Output::Descriptor(descriptor)) => descriptor.write(&self.bytes, &self.ends),
+            Some(Output::File(file)) => file.write(&self.bytes, &self.ends),
             Some(Output::Ring(ring)) => Loss { dropped: ring.write(self.lines()), ..Loss::default() },
             Some(Output::Nowhere) | None => {
                 let mut loss = Loss::default();

@@ -50,8 +50,8 @@ pub use keyword::{Converter, Fetch, Fetched, State};
 pub use loader::{Loader, NoFiles};
 pub use log_fields::LogFields;
 pub use logformat::{
-    CLF_LOG_FORMAT, HTTP_LOG_FORMAT, HTTPS_LOG_FORMAT, LOG_VARIABLES, LogFormat, LogFormatOptions, LogVariable,
-    LogVariableEntry, TCP_LOG_FORMAT,
+    CLF_LOG_FORMAT, COMBINED_LOG_FORMAT, COMMON_LOG_FORMAT, HTTP_LOG_FORMAT, HTTPS_LOG_FORMAT, JSON_LOG_FORMAT,
+    LOG_VARIABLES, LogFormat, LogFormatOptions, LogVariable, LogVariableEntry, TCP_LOG_FORMAT, reads_request_head,
 };
 pub use number::parse_hexadecimal;
 pub use parser::{ParseContext, Reference, ReferenceKind};

@@ -28,6 +28,8 @@ pub struct LogFields<'a> {
     pub session: bool,
     /// Bytes sent to the client.
     pub bytes_out: u64,
+    /// Bytes of the body among them, without its framing.
+    pub body_bytes_out: u64,
     /// Bytes received from the client.
     pub bytes_in: u64,
     /// The cookie captured in the request.
@@ -84,6 +86,7 @@ impl Default for LogFields<'_> {
             status: 0,
             session: true,
             bytes_out: 0,
+            body_bytes_out: 0,
             bytes_in: 0,
             client_cookie: None,
             server_cookie: None,

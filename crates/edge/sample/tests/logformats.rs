@@ -59,6 +59,7 @@ fn stream() -> Stream {
         status: 200,
         session: true,
         bytes_out: 12345,
+        body_bytes_out: 12345,
         bytes_in: 321,
         client_cookie: Some(b"session=abc"),
         server_cookie: None,
@@ -110,6 +111,8 @@ fn variables_one_by_one() {
     let stream = stream();
     for (text, expected) in [
         ("%B", "12345"),
+        ("%BB", "12345"),
+        ("%ti", "2023-11-14T22:13:20.056Z"),
         ("%CC", "session=abc"),
         ("%CS", "-"),
         ("%{+Q}CS", "\"\""),

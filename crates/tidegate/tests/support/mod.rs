@@ -46,7 +46,7 @@ pub use self::{
     log::LogServer,
     network::Network,
     origin::{Origin, ok},
-    peer::{Peer, nginx, nginx_at, python},
+    peer::{Peer, nginx, nginx_at, nginx_with, python},
     redis::Redis,
     replicas::{LONG, StoppedProcess, assert_same, field, follow, wait_for_link},
     scene::{Scene, beside_haproxy, server_and_end},

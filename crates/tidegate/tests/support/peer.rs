@@ -22,6 +22,11 @@ pub fn nginx(name: &str) -> Option<Peer> {
 }
 
 pub fn nginx_at(address: SocketAddr, name: &str) -> Option<Peer> {
+    nginx_with(address, name, &format!("location = /name {{ return 200 {name}; }}"))
+}
+
+/// One whose server has these lines too.
+pub fn nginx_with(address: SocketAddr, name: &str, lines: &str) -> Option<Peer> {
     let program = "/usr/sbin/nginx";
     if !Path::new(program).exists() {
         eprintln!("skipped: {program} is not installed");
@@ -39,7 +44,7 @@ events {{ worker_connections 256; }}
 http {{
   access_log {root}/access.log; client_body_temp_path {root}; client_max_body_size 64m;
   proxy_temp_path {root}; fastcgi_temp_path {root}; uwsgi_temp_path {root}; scgi_temp_path {root};
-  server {{ listen {address}; root {root}; location = /name {{ return 200 {name}; }} }}
+  server {{ listen {address}; root {root}; {lines} }}
 }}
 "
         ),
@@ -86,6 +91,11 @@ impl Peer {
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+
+    /// Where its files are, `access.log` among them.
+    pub fn folder(&self) -> &Path {
+        &self.folder.0
     }
 
     pub fn file(&self, name: &str, content: &[u8]) {

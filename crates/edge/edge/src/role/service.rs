@@ -94,6 +94,7 @@ impl EdgeService {
             );
         }
         outputs.set_rings(&config.rings);
+        outputs.renew_files(config.global.tune.log_file_bufsize);
         for proxy in &config.proxies {
             // Opened now so that they still are after chroot.
             let _ = logs::LogTargets::new(&proxy.logs, None, &identity, &outputs);
@@ -276,6 +277,7 @@ impl Service for EdgeService {
         publish(&self.process, &config)?;
         self.identity = Identity::new(&config.global);
         self.outputs.set_rings(&config.rings);
+        self.outputs.renew_files(config.global.tune.log_file_bufsize);
         let observer: Arc<dyn FarmObserver> = Arc::<FarmEvents>::clone(&self.events);
         let assembly = Assembly {
             process: &self.process,

@@ -18,6 +18,8 @@ pub fn number(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     let range = match keyword {
         "tune.bufsize" => 1..=BUFSIZE_MAX - BUFSIZE_STEP,
         "tune.http.maxhdr" => 1..=32_767,
+        // Of one worker's turn lines have to fit.
+        "tune.log-file.bufsize" => 65_536..=INT_MAX,
         _ => 0..=INT_MAX,
     };
     let value = args::lenient(scope, line, 1, range)?;
@@ -28,6 +30,7 @@ pub fn number(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         "tune.http.maxhdr" => &mut tune.http_maxhdr,
         "tune.http.logurilen" => &mut tune.http_logurilen,
         "tune.http.cookielen" => &mut tune.http_cookielen,
+        "tune.log-file.bufsize" => &mut tune.log_file_bufsize,
         _ => &mut tune.pipesize,
     };
     *field = if keyword == "tune.bufsize" { value.next_multiple_of(BUFSIZE_STEP) } else { value };

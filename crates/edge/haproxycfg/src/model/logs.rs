@@ -39,6 +39,8 @@ pub enum LogDestination {
     Abstract(String),
     /// `stdout`, `stderr`, `fd@N`.
     Descriptor(i32),
+    /// `file@/path`.
+    File(String),
     /// `ring@name`.
     Ring(String),
 }

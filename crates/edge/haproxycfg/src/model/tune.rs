@@ -13,6 +13,8 @@ pub struct Tune {
     pub http_logurilen: usize,
     /// `tune.http.cookielen`: bytes.
     pub http_cookielen: usize,
+    /// `tune.log-file.bufsize`: bytes that may wait for a file of logs.
+    pub log_file_bufsize: usize,
     /// `tune.maxaccept`: connections a wake-up.
     pub maxaccept: u32,
     /// `tune.pipesize`: bytes; 0 is the system's.
@@ -115,6 +117,7 @@ impl Default for Tune {
             external_checks_max: 100,
             http_logurilen: 1_023,
             http_cookielen: 63,
+            log_file_bufsize: 4 << 20,
             maxaccept: 64,
             pipesize: 0,
             rcvbuf_client: 0,

@@ -36,9 +36,12 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         .sections(Sections::ALL)
         .doc("The header in which servers get the request's identifier.", "unique-id-header X-Unique-ID")
         .line(unique_id_header),
-    Keyword::new(Group::Option, "httplog", "[ clf ]", "4.2")
+    Keyword::new(Group::Option, "httplog", "[ clf | common | combined | json ]", "4.2")
         .sections(Sections::ALL)
-        .doc("Logs requests with HAProxy's detailed format, or in Common Log Format.", "option httplog")
+        .doc(
+            "Logs requests with HAProxy's detailed format, also behind the fields of the Common Log Format (clf); or as web servers do (common, combined), or as JSON.",
+            "option httplog combined",
+        )
         .line(httplog),
     Keyword::new(Group::Option, "tcplog", "", "4.2")
         .sections(Sections::ALL)
@@ -151,8 +154,13 @@ fn httplog(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     let (preset, name) = match line.word(2) {
         "" => (sample::HTTP_LOG_FORMAT, "option httplog"),
         "clf" => (sample::CLF_LOG_FORMAT, "option httplog clf"),
-        _ => {
-            return Err(wrong("keyword 'httplog' only supports option 'clf'.", 2).expected("clf or nothing"));
+        "common" => (sample::COMMON_LOG_FORMAT, "option httplog common"),
+        "combined" => (sample::COMBINED_LOG_FORMAT, "option httplog combined"),
+        "json" => (sample::JSON_LOG_FORMAT, "option httplog json"),
+        word => {
+            return Err(wrong("keyword 'httplog' only supports option 'clf'.", 2)
+                .expected("clf, common, combined, json or nothing")
+                .nearest(word, ["clf", "common", "combined", "json"]));
         }
     };
     args::no_more_after(line, 1, 1)?;
@@ -223,7 +231,10 @@ pub(super) fn finish(scope: &mut Scope<'_>) {
     let places = Places::only(Place::Log);
     let has_format = log.is_some() || structured.is_some();
     let log = without_requests(scope, log);
-    let log = compile(scope, log, places, LogFormatOptions::LOG);
+    // NOTE: formats of web servers tell what the request's head says, which other formats have to capture.
+    let has_head = log.as_ref().is_some_and(|log| log.preset.is_some_and(sample::reads_request_head));
+    let log_places = if has_head { Places::only(Place::FrontendRequestHeaders) } else { places };
+    let log = compile(scope, log, log_places, LogFormatOptions::LOG);
     let structured = compile(scope, structured, places, LogFormatOptions::LOG);
     let error = compile(scope, error, places, LogFormatOptions::LOG);
     let kind = scope.kind_word();

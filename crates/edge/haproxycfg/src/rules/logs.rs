@@ -37,6 +37,8 @@ const FORMATS: [(&str, LogLineFormat); 8] = [
 
 /// Bytes of a line unless `len` says otherwise.
 const LEN_DEFAULT: usize = 1024;
+/// The same in files, which have room for whole lines.
+const FILE_LEN_DEFAULT: usize = 65_535;
 pub(super) const PORT_DEFAULT: u16 = 514;
 /// What fits into the address of a unix socket, less what HAProxy keeps for temporary names.
 const PATH_LEN_MAX: usize = 97;
@@ -46,7 +48,7 @@ const RANGES_MAX: usize = 1000;
 
 const ARGUMENTS: &str = "<address> [len <length>] [format <format>] [sample <ranges>:<sample_size>] <facility> \
                          [<level> [<minlevel>]]";
-const DOC: &str = "Where logs go: a syslog server, a socket, or standard output.";
+const DOC: &str = "Where logs go: a syslog server, a socket, a file (file@/path), or standard output.";
 
 /// Keywords about destinations of logs.
 pub(super) const KEYWORDS: &[Keyword] = &[
@@ -61,7 +63,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[
     )
     .sections(Sections::ALL)
     .doc(
-        "A target for logs: those of 'global', a syslog server, a socket, or standard output.",
+        "A target for logs: those of 'global', a syslog server, a socket, a file (file@/path), or standard output.",
         "log 127.0.0.1:514 local0 notice",
     )
     .negatable()
@@ -157,6 +159,10 @@ pub(super) fn target(scope: &mut Scope<'_>, line: &Line) -> Result<LogTarget, Pr
         level: 7,
         minlevel: 0,
     };
+    if let LogDestination::File(_) = target.destination {
+        target.len = FILE_LEN_DEFAULT;
+        target.format = LogLineFormat::Raw;
+    }
     let mut index = 2;
     if line.word(index) == "len" {
         let len = lenient_integer(scope, line, index + 1);
@@ -307,6 +313,14 @@ fn destination(scope: &Scope<'_>, line: &Line, index: usize) -> Result<LogDestin
     if let Some(name) = word.strip_prefix("ring@") {
         return Ok(LogDestination::Ring(name.to_owned()));
     }
+    if let Some(path) = word.strip_prefix("file@") {
+        // NOTE: a process in the background has another working folder than the shell that started it.
+        return match path.starts_with('/') && !path.ends_with('/') {
+            true => Ok(LogDestination::File(path.to_owned())),
+            false => Err(wrong(format!("'{word}' names no file by its whole path"), index)
+                .expected("file@ and a path that begins with '/', as in file@/var/log/tidegate/access.log")),
+        };
+    }
     let stream = |index| {
         Err(wrong(format!("'{word}' is no address that lines can be sent to."), index)
             .expected("an address, as in udp@192.168.0.1:514 or tcp@192.168.0.1:514"))
@@ -394,7 +408,7 @@ fn inet(line: &Line, index: usize, family: Family, text: &str) -> Result<LogDest
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let invalid = || {
         wrong(format!("invalid address: '{host}' in '{word}'"), index)
-            .expected("an IP address, a host name, a socket's path, stdout or stderr")
+            .expected("an IP address, a host name, a socket's path, file@/path, stdout or stderr")
     };
     let address = match (family, bare) {
         (Family::V6, "" | "*") => Some(IpAddr::V6(Ipv6Addr::UNSPECIFIED)),

@@ -370,6 +370,9 @@ pub const KEYWORDS: &[Keyword] = &[
     tune("tune.listener.multi-queue", "{ on | off }")
         .doc("Spreads accepted connections over threads.", "tune.listener.multi-queue on")
         .harmless("the 'accept' word of a bind line chooses how connections are spread"),
+    tune("tune.log-file.bufsize", "<bytes>")
+        .doc("Bytes of lines that may wait for a file of logs (log file@/path).", "tune.log-file.bufsize 4194304")
+        .line(tune::number),
     tune("tune.lua.forced-yield", "<number>")
         .doc("Instructions after which Lua yields.", "tune.lua.forced-yield 10000")
         .harmless(LUA),

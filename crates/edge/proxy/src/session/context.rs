@@ -482,6 +482,7 @@ impl Context for Transaction {
             status: self.answered.status,
             session: times.first_byte.is_some(),
             bytes_out: self.bytes_out,
+            body_bytes_out: self.answered.body_bytes,
             bytes_in: self.bytes_in,
             client_cookie: self.log.client_cookie.as_deref(),
             server_cookie: self.log.server_cookie.as_deref(),

@@ -317,6 +317,8 @@ pub struct Answered {
     pub has_head: bool,
     /// The status that the client was sent, 0 before.
     pub status: u16,
+    /// Bytes of its body that the client was sent.
+    pub body_bytes: u64,
     /// What answered in place of a server, as the log names it (`<STATS>`).
     pub by: Option<&'static str>,
     /// What became of it in the cache of a program of VCL.
@@ -584,6 +586,12 @@ impl Transaction {
     /// connection has none.
     pub fn take_number(&mut self) {
         self.number = self.instance.process.next_stream_id.fetch_add(1, Relaxed);
+    }
+
+    /// Notes for logs how much of both bodies moved, without any framing.
+    pub fn note_bodies(&mut self, received: u64, sent: u64) {
+        self.answered.body_bytes = sent;
+        self.log.varnish.bodies_moved(received, sent);
     }
 
     /// Notes the request line for the log.

@@ -14,10 +14,23 @@ pub const HTTP_LOG_FORMAT: &str =
     "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r";
 /// The format of `option httplog clf`.
 pub const CLF_LOG_FORMAT: &str = "%{+Q}o %{-Q}ci - - [%trg] %r %ST %B \"\" \"\" %cp %ms %ft %b %s %TR %Tw %Tc %Tr %Ta %tsc %ac %fc %bc %sc %rc %sq %bq %CC %CS %hrl %hsl";
+/// The format of `option httplog common`: NCSA's, which web servers write.
+pub const COMMON_LOG_FORMAT: &str = "%ci - %[http_auth_user] [%trl] %{+Q}r %ST %BB";
+/// The format of `option httplog combined`: the same, the page that led here, and the client's program.
+pub const COMBINED_LOG_FORMAT: &str =
+    "%ci - %[http_auth_user] [%trl] %{+Q}r %ST %BB \"%{+E}[req.fhdr(referer)]\" \"%{+E}[req.fhdr(user-agent)]\"";
+/// The format of `option httplog json`.
+pub const JSON_LOG_FORMAT: &str = "{\"time\":\"%ti\",\"client\":\"%ci\",\"user\":\"%{-M}[http_auth_user,json(utf8s)]\",\"method\":\"%{-M}[capture.req.method,json(utf8s)]\",\"host\":\"%{-M}[req.fhdr(host),json(utf8s)]\",\"uri\":\"%{-M}[capture.req.uri,json(utf8s)]\",\"protocol\":\"%{-M}[capture.req.ver,json(utf8s)]\",\"status\":%ST,\"bytes\":%BB,\"duration_ms\":%Ta,\"referer\":\"%{-M}[req.fhdr(referer),json(utf8s)]\",\"user_agent\":\"%{-M}[req.fhdr(user-agent),json(utf8s)]\",\"frontend\":\"%f\",\"backend\":\"%b\",\"server\":\"%s\",\"termination\":\"%ts\"}";
 /// The format of `option tcplog`.
 pub const TCP_LOG_FORMAT: &str = "%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc/%rc %sq/%bq";
 /// The format of `option httpslog`.
 pub const HTTPS_LOG_FORMAT: &str = "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/%[ssl_fc_is_resumed] %[ssl_fc_sni]/%sslv/%sslc";
+
+/// Whether a preset tells of the request's head more than is captured.
+#[must_use]
+pub fn reads_request_head(preset: &str) -> bool {
+    [COMMON_LOG_FORMAT, COMBINED_LOG_FORMAT, JSON_LOG_FORMAT].contains(&preset)
+}
 
 /// How a format is read and written, which depends on what it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -148,6 +148,7 @@ impl<'a> Writer<'a, '_> {
         match variable {
             LogVariable::Options => {}
             LogVariable::BytesOut => self.totalled(signed(fields.bytes_out)),
+            LogVariable::BodyBytesOut => self.totalled(signed(fields.body_bytes_out)),
             LogVariable::BytesIn => self.integer(signed(fields.bytes_in)),
             LogVariable::ClientCookie => self.text(fields.client_cookie.unwrap_or_default()),
             LogVariable::ServerCookie => self.text(fields.server_cookie.unwrap_or_default()),
@@ -219,6 +220,7 @@ impl<'a> Writer<'a, '_> {
             | LogVariable::RequestDate
             | LogVariable::RequestDateUtc
             | LogVariable::RequestDateLocal
+            | LogVariable::RequestDateIso
             | LogVariable::Timestamp
             | LogVariable::Milliseconds => self.date(variable),
             LogVariable::ActiveTime
@@ -381,8 +383,13 @@ impl<'a> Writer<'a, '_> {
     fn date(&mut self, variable: LogVariable) {
         let fields = self.fields;
         let mut date = fields.accept_date;
-        if matches!(variable, LogVariable::RequestDate | LogVariable::RequestDateUtc | LogVariable::RequestDateLocal)
-            && fields.idle_ms >= 0
+        if matches!(
+            variable,
+            LogVariable::RequestDate
+                | LogVariable::RequestDateUtc
+                | LogVariable::RequestDateLocal
+                | LogVariable::RequestDateIso
+        ) && fields.idle_ms >= 0
         {
             let later = u64::try_from(fields.idle_ms + fields.handshake_ms).unwrap_or(0);
             date += Duration::from_millis(later);
@@ -405,6 +412,14 @@ impl<'a> Writer<'a, '_> {
                 calendar(seconds.saturating_add(i64::from(offset)), self.output);
                 self.output.push(b' ');
                 self.raw(offset_text(offset).as_bytes());
+            }
+            LogVariable::RequestDateIso => {
+                let date = Date::at(seconds);
+                let text = format!(
+                    "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{milliseconds:03}Z",
+                    date.year, date.month, date.day, date.hour, date.minute, date.second
+                );
+                self.raw(text.as_bytes());
             }
             LogVariable::Timestamp if self.flags.hexadecimal => {
                 self.raw(format!("{:04X}", seconds & 0xffff_ffff).as_bytes());

@@ -9,6 +9,8 @@ pub enum LogVariable {
     /// Not a field: flags for all that follow.
     Options,
     BytesOut,
+    BodyBytesOut,
+    RequestDateIso,
     ClientCookie,
     ServerCookie,
     Hostname,
@@ -99,6 +101,7 @@ const fn http(name: &'static str, variable: LogVariable, doc: &'static str) -> L
 /// Every log variable, in order of name.
 pub const LOG_VARIABLES: &[LogVariableEntry] = &[
     tcp("B", LogVariable::BytesOut, "bytes sent to the client"),
+    http("BB", LogVariable::BodyBytesOut, "bytes of the body sent to the client, Tidegate's"),
     http("CC", LogVariable::ClientCookie, "the cookie captured in the request"),
     http("CS", LogVariable::ServerCookie, "the cookie captured in the response"),
     tcp("H", LogVariable::Hostname, "name of the machine"),
@@ -157,6 +160,11 @@ pub const LOG_VARIABLES: &[LogVariableEntry] = &[
     tcp("sslc", LogVariable::Cipher, "TLS cipher of the client's connection"),
     tcp("sslv", LogVariable::TlsVersion, "TLS version of the client's connection"),
     tcp("t", LogVariable::Date, "date of the connection in local time, with milliseconds"),
+    http(
+        "ti",
+        LogVariable::RequestDateIso,
+        "date of the request's first byte in UTC as ISO 8601 has it, with milliseconds, Tidegate's",
+    ),
     http("tr", LogVariable::RequestDate, "date of the request's first byte in local time, with milliseconds"),
     http("trg", LogVariable::RequestDateUtc, "date of the request's first byte, in UTC"),
     http("trl", LogVariable::RequestDateLocal, "date of the request's first byte, in local time with its offset"),

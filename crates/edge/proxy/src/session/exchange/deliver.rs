@@ -93,9 +93,8 @@ impl<C: ClientStream> Exchange<'_, C> {
             self.count_spliced(backend, up, &down);
         }
         let data = (up.data(), down.data());
-        let (sent, received) = (down.counted(), up.take_counted());
-        transaction.bytes_out += sent;
-        transaction.bytes_in += received;
+        transaction.bytes_out += down.counted();
+        transaction.bytes_in += up.take_counted();
         let given = match &body {
             _ if framed.length == BodyLength::None => 0,
             AnswerBody::Object(object) => {
@@ -104,7 +103,7 @@ impl<C: ClientStream> Exchange<'_, C> {
             }
             _ => data.1,
         };
-        transaction.log.varnish.bodies_moved(data.0, given);
+        transaction.note_bodies(data.0, given);
         match transfer {
             Transfer::Done => {
                 self.client.end();

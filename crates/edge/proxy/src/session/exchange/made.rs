@@ -132,6 +132,7 @@ impl<C: ClientStream> Exchange<'_, C> {
             transaction.bytes_out += size::of_reply(&transaction.response);
             // As in HAProxy a body counts although nobody gets it.
             transaction.bytes_out += if transaction.is_head() { 0 } else { bytes };
+            transaction.answered.body_bytes = if transaction.is_head() || has_no_body(status) { 0 } else { bytes };
         }
         if matches!(status, 100..=199 | 204) {
             // RFC 9110 section 8.6: it has none.
