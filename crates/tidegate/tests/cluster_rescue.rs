@@ -7,6 +7,7 @@ mod support;
 
 use std::{
     fs,
+    net::SocketAddr,
     path::Path,
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
@@ -150,6 +151,7 @@ fn a_master_and_etcd_are_gone_for_good() {
     let Some(hosts) = begun() else { return };
     let lost = hosts.master(1, 0).1;
     let left: Vec<usize> = (0..COUNT).filter(|host| *host != lost).collect();
+    done(&hosts.command(left[0], &["config", "set", "maxmemory", "640mb", "--yes"]));
     let writers = TAGS.map(|tag| hosts.writer(left[0], tag));
     writers.iter().for_each(|writer| writer.wait_more(50));
     hosts.kill(lost);
@@ -171,10 +173,19 @@ fn a_master_and_etcd_are_gone_for_good() {
         text(&hosts.command(left[0], &["status"])).contains("the agent has not begun: the coordinator")
     });
     hosts.start_new_etcds(&left);
-    hosts.start_agent(left[1], &[]);
+    let program = hosts.install(left[1]);
+    hosts.start_agent_by(&program, left[1], &hosts.address(left[1]), &[]);
     wait_for_rescue(&hosts, &left);
+    // A package that is upgraded meanwhile: the agent begins anew by the program that is there then.
+    hosts.install(left[1]);
     let plan = done(&hosts.command(left[0], &["rescue", "--dry-run"]));
     assert!(plan.contains("1 of 3 hosts are not here") && !plan.contains("may be lost"), "{plan}");
+    // The stores that it has started have what the cluster keeps of settings, as at any other start.
+    let own = hosts.address(left[0]);
+    let mut stores = plan.split_whitespace().filter_map(|word| word.parse::<SocketAddr>().ok());
+    let store = stores.find(|store| store.ip().to_string() == own).unwrap();
+    let kept = hosts.client(left[0], store).command(&["CONFIG", "GET", "maxmemory"]);
+    assert_eq!(kept.as_slice().unwrap()[1].as_bytes(), Some(b"671088640".as_slice()));
     done(&hosts.command(left[0], &["rescue", "--words", "rescue"]));
     wait_within(PATIENCE, "all groups serve", || {
         left.iter().all(|host| hosts.status(*host).is_some_and(|status| status["state"] == "ok"))

@@ -4,11 +4,14 @@
 //! that was interrupted goes on where it was, and nobody begins another cluster in the folder meanwhile.
 
 use std::{
-    fs, io,
+    ffi::OsStr,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
 };
 
 use cluster::{Address, Server};
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -22,19 +25,12 @@ use crate::{
 const SHARD: &str = "shard-0";
 /// What a Redis leaves in its folder.
 const OF_REDIS: [&str; 3] = ["dump.rdb", "appendonly.aof", "appendonlydir"];
-/// What a cluster has in its folder: none of it is the store's.
-const OF_CLUSTER: [&str; 10] = [
-    "adopt.json",
-    "agent.sock",
-    "api.address",
-    "api.token",
-    "coordinator",
-    "host.json",
-    "logs",
-    "processes.json",
-    "record.json",
-    "topology.nodes",
-];
+/// What a store writes into its folder besides that: nothing else in there is moved.
+const OF_STORE: [&str; 4] = ["agent-term", "followers", LOCK, "replication"];
+/// What its other names begin with.
+const BEGINNINGS: [&str; 2] = ["shard-", "set-aside-"];
+/// The file that a store holds locked while it runs.
+const LOCK: &str = "lock";
 
 /// What is about to happen.
 #[derive(Debug, Serialize, Deserialize)]
@@ -150,20 +146,58 @@ pub fn prepare(mut options: Options) -> Result<Options, AgentError> {
     let server = Server { address: Address::new(&options.host, plan.server.address.port()), ..plan.server };
     let home = options.folder.store(&beginning::program_of(&server).name);
     fs::create_dir_all(&home).map_err(failed(&home))?;
-    let mut found: Vec<PathBuf> = Vec::new();
-    for entry in fs::read_dir(&root).map_err(failed(&root))? {
-        let path = entry.map_err(failed(&root))?.path();
-        let is_cluster = path.file_name().is_some_and(|name| OF_CLUSTER.iter().any(|known| name == *known));
-        if path != home && !is_cluster {
-            found.push(path);
-        }
-    }
-    for path in found {
+    // NOTE: an adoption that goes on has begun at a time when no store ran.
+    let _held = [held(&root, &root)?, held(&home, &root)?];
+    for path in of_store(&root)? {
         let to = home.join(path.file_name().unwrap_or_default());
+        if to.exists() {
+            return Err(AgentError::Other(format!(
+                "{} and {} are both there: a store was begun in {root} after the adoption was interrupted. Move what is not wanted away, then \
+                 `tidegate cluster adopt --dir {root}` goes on",
+                path.display(),
+                to.display(),
+                root = root.display()
+            )));
+        }
         fs::rename(&path, &to).map_err(failed(&path))?;
     }
     options.adopted = Some(server);
     Ok(options)
+}
+
+/// Whether a store writes a file or a folder of this name.
+fn is_of_store(name: &str) -> bool {
+    OF_STORE.contains(&name.strip_suffix(".new").unwrap_or(name)) || BEGINNINGS.iter().any(|one| name.starts_with(one))
+}
+
+/// What a store has in its folder.
+fn of_store(root: &Path) -> Result<Vec<PathBuf>, AgentError> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root).map_err(failed(root))? {
+        let path = entry.map_err(failed(root))?.path();
+        let name = path.file_name().and_then(OsStr::to_str).filter(|name| is_of_store(name));
+        found.extend(name.is_some().then_some(path));
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Keeps stores from running in a folder, for as long as the file is open; nothing if none has ever run there.
+fn held(folder: &Path, root: &Path) -> Result<Option<File>, AgentError> {
+    let path = folder.join(LOCK);
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed(&path))?,
+    };
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(_) => Err(AgentError::Other(format!(
+            "a store runs in {} ({} is locked): end it first, with whatever starts it again; then `tidegate cluster adopt --dir {}` goes on",
+            folder.display(),
+            path.display(),
+            root.display()
+        ))),
+    }
 }
 
 /// The coordinator knows the cluster: nothing is left to be done.
@@ -220,6 +254,62 @@ mod tests {
         fs::create_dir_all(root.join("coordinator")).unwrap();
         assert!(refuse(&options(root)).is_ok());
         assert!(prepare(options(root)).unwrap_err().to_string().contains("has a cluster already"));
+    }
+
+    /// A folder that is a disk of its own, with what people have put beside the data, and what the cluster has there.
+    #[test]
+    fn only_what_a_store_writes_is_moved() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let of_store = ["lock", "replication", "agent-term", "followers", "set-aside-7.resp", "shard-0.old"];
+        let others = [
+            "lost+found",
+            "redis.conf",
+            "stores.conf",
+            "proxies.password",
+            "topology.secrets",
+            "topology.nodes",
+            "agent.sock",
+            "record.json",
+            "notes",
+        ];
+        fs::create_dir_all(root.join(SHARD)).unwrap();
+        of_store.iter().chain(&others).for_each(|name| fs::write(root.join(name), "x").unwrap());
+        let server = prepare(options(root)).unwrap().adopted.unwrap();
+        let home = root.join(beginning::program_of(&server).name);
+        for name in of_store.iter().chain(&[SHARD]) {
+            assert!(home.join(name).exists() && !root.join(name).exists(), "{name}");
+        }
+        for name in others {
+            assert!(root.join(name).exists() && !home.join(name).exists(), "{name}");
+        }
+    }
+
+    #[test]
+    fn nothing_moves_while_a_store_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::create_dir_all(root.join(SHARD)).unwrap();
+        let lock = File::create(root.join(LOCK)).unwrap();
+        let server = prepare(options(root)).unwrap().adopted.unwrap();
+        let home = root.join(beginning::program_of(&server).name);
+        // It was interrupted, and somebody has the store run meanwhile.
+        for (from, to) in [(home.as_path(), root), (root, home.as_path())] {
+            fs::rename(from.join(LOCK), to.join(LOCK)).ok();
+            fs::create_dir_all(root.join("shard-1")).unwrap();
+            flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+            let refused = prepare(options(root)).unwrap_err().to_string();
+            assert!(refused.starts_with(&format!("a store runs in {}", to.display())), "{refused}");
+            assert!(root.join("shard-1").exists());
+            flock(&lock, FlockOperation::Unlock).unwrap();
+        }
+        // It has written anew what was moved already.
+        fs::create_dir_all(root.join(SHARD)).unwrap();
+        let refused = prepare(options(root)).unwrap_err().to_string();
+        assert!(refused.contains("are both there") && root.join(SHARD).exists(), "{refused}");
+        fs::remove_dir_all(root.join(SHARD)).unwrap();
+        prepare(options(root)).unwrap();
+        assert!(home.join("shard-1").exists());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use cluster::{Address, Cluster, Server, ServerKind, model::Proxy};
 
 use crate::{
+    chance,
     error::AgentError,
     options::{Options, Shape},
     probe,
@@ -14,6 +15,8 @@ use crate::{
 
 /// The machine of a server that nobody here has started, and nobody starts: it was there before.
 pub const ELSEWHERE: &str = "elsewhere";
+/// Bytes of chance in a server's name.
+const ID_BYTES: usize = 20;
 /// Digits of a server's name that stand in that of its program.
 const ID_SHOWN: usize = 6;
 
@@ -156,10 +159,7 @@ pub fn proxy(address: &Address) -> Declared {
 ///
 /// The system gives no random number.
 pub fn server(address: Address, host: &str) -> Result<Server, AgentError> {
-    let mut bytes = [0; 20];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .map_err(|error| AgentError::Other(format!("the system gives no random number: {error}")))?;
-    let id = bytes.iter().fold(String::new(), |id, byte| id + &format!("{byte:02x}"));
+    let id = chance::digits::<ID_BYTES>().map_err(|error| AgentError::Other(error.to_string()))?;
     Ok(Server { address, id, host: host.to_owned(), kind: ServerKind::Store })
 }
 

@@ -7,13 +7,15 @@ use std::{
     io::{self, ErrorKind},
     os::{
         linux::net::SocketAddrExt as _,
-        unix::net::{SocketAddr, UnixListener, UnixStream},
+        unix::net::{SocketAddr, UnixListener},
     },
     path::Path,
 };
 
 use cluster::Address;
-use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt::socket_peercred,
+};
 
 use crate::{
     beginning,
@@ -34,60 +36,102 @@ struct Holder {
     folder: Option<String>,
 }
 
+/// An address that somebody else steers, or has.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Taken {
+    address: Address,
+    holder: Option<Holder>,
+    /// The agent, or the program.
+    what: &'static str,
+}
+
 impl Claims {
-    /// Takes the addresses of programs that it does not have yet.
+    /// Takes the addresses of these programs, and gives up those of others. All are tried; the first is told that is taken.
     ///
     /// # Errors
     ///
     /// Another agent has one, or a program of another folder runs there.
-    pub fn take(&mut self, folder: &Folder, programs: &[Declared]) -> Result<(), AgentError> {
+    pub fn take(&mut self, folder: &Folder, programs: &[Declared]) -> Result<(), Taken> {
+        self.0.retain(|(address, _)| programs.iter().any(|one| one.address == *address));
+        let mut first = Ok(());
         for one in programs {
             if self.0.iter().any(|(address, _)| *address == one.address) {
                 continue;
             }
-            match claim(&one.address) {
-                Ok(claim) => self.0.push((one.address.clone(), claim)),
-                Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                    return Err(refused(folder, &one.address, holder_of(&one.address).as_ref(), "the agent"));
-                }
-                // A system without such names: the programs are looked at all the same.
-                Err(_) => {}
-            }
-            let is_taken = beginning::free(&one.address).is_err_and(|error| error.kind() == ErrorKind::AddrInUse);
-            if let Some(holder) = is_taken.then(|| stranger(folder, one)).flatten() {
-                return Err(refused(folder, &one.address, Some(&holder), "the program"));
-            }
+            first = first.and(self.take_one(folder, one));
         }
-        Ok(())
+        first
+    }
+
+    fn take_one(&mut self, folder: &Folder, one: &Declared) -> Result<(), Taken> {
+        let taken = |holder, what| Taken { address: one.address.clone(), holder, what };
+        match claim(&one.address) {
+            Ok(claim) => self.0.push((one.address.clone(), claim)),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                return Err(taken(holder_of(&one.address), "the agent"));
+            }
+            // A system without such names: the programs are looked at all the same.
+            Err(_) => {}
+        }
+        let is_taken = beginning::free(&one.address).is_err_and(|error| error.kind() == ErrorKind::AddrInUse);
+        match is_taken.then(|| stranger(folder, one)).flatten() {
+            Some(holder) => Err(taken(Some(holder), "the program")),
+            None => Ok(()),
+        }
     }
 }
 
-fn refused(folder: &Folder, address: &Address, holder: Option<&Holder>, what: &str) -> AgentError {
-    let (pid, place) = match holder {
-        Some(holder) => (format!("process {}", holder.pid), holder.folder.clone()),
-        None => ("another process".to_owned(), None),
-    };
-    let place = place.unwrap_or_else(|| "another folder".to_owned());
-    AgentError::Other(format!(
-        "{} has a server or a proxy at {address}, and {what} of {place} has it already ({pid}). Nothing is started: two agents would give the same \
-         stores different orders. If the one folder is a copy of the other one, end that one first (`tidegate cluster down --dir {place}`, or \
-         end the process); to have both, begin the second one with other ports (--port) and bring it the data by `tidegate cluster restore`",
-        folder.path().display()
-    ))
+impl Taken {
+    /// Who has it.
+    fn who(&self) -> String {
+        let pid = self.holder.as_ref().map_or("another process".to_owned(), |holder| format!("process {}", holder.pid));
+        format!("{} of {} has {} already ({pid})", self.what, self.place(), self.address)
+    }
+
+    fn place(&self) -> &str {
+        self.holder.as_ref().and_then(|holder| holder.folder.as_deref()).unwrap_or("another folder")
+    }
+
+    /// Why an agent does not begin in a folder.
+    #[must_use]
+    pub fn refusal(&self, folder: &Folder) -> AgentError {
+        AgentError::Other(format!(
+            "{}: a server or a proxy of it is to be at {}, and {}. Nothing is started: two agents would give the same stores different \
+             orders. If the one folder is a copy of the other one, end that one first (`tidegate cluster down --dir {}`, or end the process); to \
+             have both, begin the second one with other ports (--port) and bring it the data by `tidegate cluster restore`",
+            folder.path().display(),
+            self.address,
+            self.who(),
+            self.place()
+        ))
+    }
+
+    /// What an agent says that runs, and is to have a program there from now on.
+    #[must_use]
+    pub fn warning(&self) -> String {
+        format!(
+            "{}: what is to run there cannot listen, and is tried again. End that process, or remove the server or the proxy from the cluster \
+             (`tidegate cluster server remove`, `proxy remove`) and add it at another address",
+            self.who()
+        )
+    }
 }
 
-fn name(address: &Address) -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(format!("tidegate/agent/{address}"))
+fn text(address: &Address) -> String {
+    format!("tidegate/agent/{address}")
 }
 
 fn claim(address: &Address) -> io::Result<UnixListener> {
-    UnixListener::bind_addr(&name(address)?)
+    UnixListener::bind_addr(&SocketAddr::from_abstract_name(text(address))?)
 }
 
 /// The agent that has an address.
 fn holder_of(address: &Address) -> Option<Holder> {
-    let stream = UnixStream::connect_addr(&name(address).ok()?).ok()?;
-    let pid = socket_peercred(&stream).ok()?.pid.as_raw_nonzero().get().unsigned_abs();
+    // NOTE: nobody takes connections there. One that finds no room in the queue is not waited for.
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
+    connect(&socket, &SocketAddrUnix::new_abstract_name(text(address).as_bytes()).ok()?).ok()?;
+    let pid = socket_peercred(&socket).ok()?.pid.as_raw_nonzero().get().unsigned_abs();
     Some(Holder { pid, folder: words_of(pid).and_then(|words| behind(&words, "--dir")) })
 }
 
@@ -144,12 +188,46 @@ mod tests {
         let mut first = Claims::default();
         first.take(&folders[0], &programs).unwrap();
         first.take(&folders[0], &programs).unwrap();
-        let refused = Claims::default().take(&folders[1], &programs).unwrap_err().to_string();
-        let pid = std::process::id();
-        assert!(refused.contains(&format!("/b has a server or a proxy at {address}")), "{refused}");
-        assert!(refused.contains(&format!("(process {pid})")), "{refused}");
-        drop(first);
+        let taken = Claims::default().take(&folders[1], &programs).unwrap_err();
+        let (refused, pid) = (taken.refusal(&folders[1]).to_string(), std::process::id());
+        assert!(refused.contains(&format!("/b: a server or a proxy of it is to be at {address}")), "{refused}");
+        assert!(refused.contains(&format!("(process {pid})")) && refused.contains("Nothing is started"), "{refused}");
+        let warning = taken.warning();
+        assert!(warning.contains(&format!("(process {pid})")) && !warning.contains("Nothing is started"), "{warning}");
+        // What is no program of it any more is given up, and another agent may have it.
+        first.take(&folders[0], &[]).unwrap();
         Claims::default().take(&folders[1], &programs).unwrap();
+    }
+
+    /// Nobody takes connections of those who ask: when there is no room for more, they are not waited for.
+    #[test]
+    fn who_has_an_address_is_asked_without_waiting() {
+        let address = Address::new("127.0.0.1", free_port());
+        let _claim = claim(&address).unwrap();
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let waiting: Vec<_> = std::iter::from_fn(|| {
+            let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+            connect(&socket, &SocketAddrUnix::new_abstract_name(text(&address).as_bytes()).unwrap()).ok()?;
+            Some(socket)
+        })
+        .take(100_000)
+        .collect();
+        assert!(waiting.len() < 100_000, "the queue has an end");
+        assert_eq!(holder_of(&address), None);
+    }
+
+    #[test]
+    fn one_that_is_taken_does_not_keep_the_others_from_being_claimed() {
+        let programs = [free_port(), free_port()].map(|port| beginning::proxy(&Address::new("127.0.0.1", port)));
+        let folders = ["/a", "/b"].map(|path| Folder::new(path.into()));
+        let (mut first, mut second) = (Claims::default(), Claims::default());
+        first.take(&folders[0], &programs[..1]).unwrap();
+        assert_eq!(second.take(&folders[1], &programs).unwrap_err().address, programs[0].address);
+        assert_eq!(first.take(&folders[0], &programs).unwrap_err().address, programs[1].address);
+    }
+
+    fn free_port() -> u16 {
+        std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
     }
 
     #[test]
@@ -168,9 +246,9 @@ mod tests {
         }
         let (own, other) = (Folder::new("/a".into()), Folder::new("/b".into()));
         Claims::default().take(&own, &programs).unwrap();
-        let refused = Claims::default().take(&other, &programs).unwrap_err().to_string();
+        let refused = Claims::default().take(&other, &programs).unwrap_err().refusal(&other).to_string();
         let pid = child.id();
-        assert!(refused.contains(&format!("the program of /a has it already (process {pid})")), "{refused}");
+        assert!(refused.contains(&format!("the program of /a has {address} already (process {pid})")), "{refused}");
         drop(child.stdin.take());
         child.wait().unwrap();
     }

@@ -8,6 +8,7 @@ use coord::{Coordinator, keys::Keys};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    chance,
     error::AgentError,
     options::{Folder, Options},
     processes::{self, Declared},
@@ -57,11 +58,8 @@ impl Identity {
     }
 
     fn made(address: &str) -> Result<Self, AgentError> {
-        let mut bytes = [0; CHANCE];
-        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-            .map_err(|error| AgentError::Other(format!("the system gives no random number: {error}")))?;
-        let id = bytes.iter().fold("h".to_owned(), |id, byte| id + &format!("{byte:02x}"));
-        Ok(Self { id, address: address.to_owned() })
+        let digits = chance::digits::<CHANCE>().map_err(|error| AgentError::Other(error.to_string()))?;
+        Ok(Self { id: format!("h{digits}"), address: address.to_owned() })
     }
 }
 

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`claims`] | what an agent steers, no other one does |
 //! | [`names`] | addresses that may be names |
+//! | [`chance`] | what nobody else has, as text |
 //! | [`options`] | where the cluster's folder is and how it is begun |
 //! | [`clock`] | milliseconds that go on while the host sleeps |
 //! | [`secrets`] | the stores' password, by files |
@@ -44,6 +45,7 @@ pub mod api;
 pub mod backups;
 pub mod beginning;
 pub mod board;
+pub mod chance;
 pub mod claims;
 pub mod clock;
 pub mod conductor;

@@ -20,7 +20,7 @@ use cluster::{
 use coord::{CoordError, Coordinator, Revision, Transaction, keys::Keys};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::error::AgentError;
+use crate::{chance, error::AgentError};
 
 /// How the cluster is called in the coordinator.
 pub const CLUSTER: &str = "main";
@@ -119,7 +119,8 @@ fn parsed<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, AgentError>
     })
 }
 
-fn json(value: &impl Serialize) -> Vec<u8> {
+/// A value as the coordinator has it.
+pub fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
 
@@ -129,10 +130,7 @@ fn json(value: &impl Serialize) -> Vec<u8> {
 ///
 /// The system gives no random number.
 pub fn mark() -> Result<String, AgentError> {
-    let mut bytes = [0; MARK_LEN];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .map_err(|error| AgentError::Other(format!("the system gives no random number: {error}")))?;
-    Ok(bytes.iter().fold(String::new(), |mark, byte| mark + &format!("{byte:02x}")))
+    chance::digits::<MARK_LEN>().map_err(|error| AgentError::Other(error.to_string()))
 }
 
 /// Why an agent that runs does not go on by what the coordinator has.

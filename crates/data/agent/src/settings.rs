@@ -1,8 +1,11 @@
 //! The seam to what knows stores' settings: which there are, what their values may be, and which of them a cluster decides itself.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
-use cluster::settings::{StoreSettings, Which};
+use cluster::{
+    Address, GroupId, Server,
+    settings::{StoreSettings, Which},
+};
 
 /// Why a setting is not kept, for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,6 +75,19 @@ pub fn words(settings: &StoreSettings, which: Which<'_>, table: &dyn SettingsTab
         words.extend([format!("--{TOLD}"), settings.mark(which)]);
     }
     words
+}
+
+/// The same of several stores, by where they listen; those that are told nothing are left out.
+#[must_use]
+pub fn of_stores<'a>(
+    settings: &StoreSettings,
+    servers: impl Iterator<Item = (GroupId, &'a Server)>,
+    table: &dyn SettingsTable,
+) -> BTreeMap<Address, Vec<String>> {
+    let stores = servers.filter(|(_, server)| server.kind.is_store());
+    let words =
+        stores.map(|(group, server)| (server.address.clone(), words(settings, Which { group, id: &server.id }, table)));
+    words.filter(|(_, words)| !words.is_empty()).collect()
 }
 
 /// The commands by which a running store is told what it does not know yet: all in one, and one by one. What it takes at its start alone

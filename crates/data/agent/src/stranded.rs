@@ -16,7 +16,7 @@ use std::{
 };
 
 use cluster::{
-    Address, Server,
+    Address, Cluster, GroupId, Server,
     leading::Leader,
     record::{RecordCopy, Standing},
     rescue::{self, HostFound, Rescue, ServerFound},
@@ -36,6 +36,7 @@ use crate::{
     options::Options,
     processes::Processes,
     records::{self, Change, Registration},
+    settings,
 };
 
 /// What asks for a host's own part.
@@ -79,7 +80,8 @@ pub fn reason(options: &Options, copy: &RecordCopy, (standing, known): (Standing
             )
         }
         Standing::Forked { after } => format!(
-            "has another history of it: both have change {after}, and from there the folder's record.json goes on to change {own}, the coordinator              to change {theirs} (epoch {at})"
+            "has another history of it: both have change {after}, and from there the folder's record.json goes on to change {own}, the coordinator \
+             to change {theirs} (epoch {at})"
         ),
     };
     let give_up = match standing {
@@ -265,9 +267,13 @@ impl Stranded<'_> {
                 Server { address: Address::new(at, server.address.port()), ..server.clone() }
             })
             .collect();
-        let processes = self
-            .processes
-            .get_or_insert_with(|| Processes::waiting(self.options, own.iter().map(beginning::program_of).collect()));
+        let processes = self.processes.get_or_insert_with(|| {
+            let mut processes = Processes::waiting(self.options, own.iter().map(beginning::program_of).collect());
+            // Such as how much memory one may take: it is to open all that it has.
+            let groups = own.iter().filter_map(|server| Some((group_of(&known.cluster, server)?, server)));
+            processes.set_settings(settings::of_stores(&known.cluster.settings, groups, &*self.options.settings));
+            processes
+        });
         let login = Login { password: self.options.secret.password.clone(), term: None };
         let (mut servers, end) = (BTreeMap::new(), Instant::now() + START_PATIENCE);
         while servers.len() < own.len() && Instant::now() < end {
@@ -421,10 +427,10 @@ impl Stranded<'_> {
             .if_version(self.keys.state(), state)
             .if_version(self.keys.past(), past)
             .if_version(self.keys.leader(), led)
-            .put(self.keys.state(), bytes(&change.cluster))
-            .put(self.keys.past(), bytes(&history))
-            .put(self.keys.change(change.epoch), bytes(&change))
-            .put(self.keys.leader(), bytes(&leader));
+            .put(self.keys.state(), records::json(&change.cluster))
+            .put(self.keys.past(), records::json(&history))
+            .put(self.keys.change(change.epoch), records::json(&change))
+            .put(self.keys.leader(), records::json(&leader));
         self.coordinator.commit(transaction)?;
         Ok(())
     }
@@ -438,8 +444,9 @@ fn runs_already(host: &str, status: u16, answer: &Value) -> AgentError {
     ))
 }
 
-fn bytes(value: &impl serde::Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).unwrap_or_default()
+/// The group of a server, which may have another address by now.
+fn group_of(cluster: &Cluster, server: &Server) -> Option<GroupId> {
+    cluster.servers().find(|(_, known)| known.id == server.id).map(|(group, _)| group)
 }
 
 /// What a store says that it has.

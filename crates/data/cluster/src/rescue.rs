@@ -278,6 +278,7 @@ pub fn rescue(
     let mut cluster = readdressed(before, found);
     // NOTE: later than all of them: servers that know another branch are told better, too.
     cluster.epoch = copies.iter().map(|one| one.copy.cluster.epoch).max().unwrap_or(0) + EPOCHS_LATER;
+    cluster.settings.renew(cluster.epoch);
     cluster.hosts.retain(|host| is_here(host));
     let doubts = doubts(base, (&missing, has_majority), &branches, kept.is_some_and(|kept| kept == latest.copy));
     let all_found = Found { found, doubts: doubts.join("; ") };

@@ -120,6 +120,12 @@ impl StoreSettings {
         }
     }
 
+    /// Says everything anew in an epoch: stores may have been told something else by a record that is lost.
+    pub fn renew(&mut self, epoch: Epoch) {
+        let entries = std::iter::once(&mut self.all).chain(self.groups.values_mut()).chain(self.servers.values_mut());
+        entries.flat_map(BTreeMap::values_mut).for_each(|entry| entry.epoch = epoch);
+    }
+
     /// Forgets what is kept of others than these.
     pub fn retain(&mut self, is_there: impl Fn(&Scope) -> bool) {
         self.groups.retain(|group, _| is_there(&Scope::Group(*group)));
@@ -249,6 +255,20 @@ mod tests {
         assert_eq!(cluster.settings.due(moved, &told), [("maxmemory", Some("1gb")), ("timeout", None)]);
         // By a record that is lost.
         assert_eq!(cluster.settings.due(FIRST, "99 1"), [("maxmemory", Some("1gb")), ("timeout", None)]);
+    }
+
+    /// A record of before was brought back, and goes on: what a store was told by the lost one is told anew, whatever is said next.
+    #[test]
+    fn what_is_renewed_is_told_to_stores_that_know_a_lost_record() {
+        let before = two_groups().with_settings(&Scope::Cluster, &changes(&[("maxmemory", Some("1gb"))]));
+        let lost = before.with_settings(&Scope::Cluster, &changes(&[("maxmemory", Some("2gb"))]));
+        let told = lost.settings.mark(FIRST);
+        let mut rescued = before;
+        rescued.epoch += 1_000_000;
+        rescued.settings.renew(rescued.epoch);
+        let later = rescued.with_settings(&Scope::Group(1), &changes(&[("timeout", Some("9"))]));
+        assert_eq!(later.settings.due(FIRST, &told), [("maxmemory", Some("1gb")), ("timeout", Some("9"))]);
+        assert_eq!(later.settings.due(FIRST, &later.settings.mark(FIRST)), []);
     }
 
     #[test]

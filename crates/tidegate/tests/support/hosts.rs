@@ -238,12 +238,26 @@ impl Hosts {
 
     /// The same, by another address, or a name.
     pub fn start_agent_at(&self, host: usize, address: &str, more: &[&str]) {
-        let mut words: Vec<String> = vec![env!("CARGO_BIN_EXE_tidegate").into(), "cluster".into(), "up".into()];
+        self.start_agent_by(env!("CARGO_BIN_EXE_tidegate"), host, address, more);
+    }
+
+    /// The same, by another program than that of the tests.
+    pub fn start_agent_by(&self, program: &str, host: usize, address: &str, more: &[&str]) {
+        let mut words: Vec<String> = vec![program.into(), "cluster".into(), "up".into()];
         words.extend(["--etcd".into(), self.urls(host).join(","), "--host".into(), address.into()]);
         words.extend(["--dir".into(), self.dir(host).display().to_string()]);
         words.extend(["--requirepass-file".into(), self.folder.join("password").display().to_string()]);
         words.extend(more.iter().map(|word| (*word).to_owned()));
         self.spawn(host, "up", &words);
+    }
+
+    /// Puts a program in place that only a host has, as a package does: what was there before is removed.
+    pub fn install(&self, host: usize) -> String {
+        let path = self.folder.join(format!("tidegate{host}"));
+        let _ = fs::remove_file(&path);
+        let program = env!("CARGO_BIN_EXE_tidegate");
+        fs::hard_link(program, &path).or_else(|_| fs::copy(program, &path).map(drop)).unwrap();
+        path.display().to_string()
     }
 
     /// Starts all of a host.

@@ -75,8 +75,8 @@ impl Conductor {
     /// Writes the list of programs.
     pub(super) fn write_declared(&mut self) {
         let all: Vec<Declared> = self.processes.declared().cloned().collect();
-        if let Err(error) = self.claims.take(&self.options.folder, &all) {
-            self.note(&error.to_string());
+        if let Err(taken) = self.claims.take(&self.options.folder, &all) {
+            self.note(&taken.warning());
         }
         if let Err(error) = processes::declare(&self.options.folder, &all) {
             // The next start makes it again from what the cluster says.

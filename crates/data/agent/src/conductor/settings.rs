@@ -123,12 +123,8 @@ impl Conductor {
 
     /// Stores of this host are started with what the cluster keeps for them.
     pub(super) fn remember_settings(&mut self) {
-        let (cluster, table) = (&self.records.cluster, &*self.options.settings);
-        let stores = cluster.servers().filter(|(_, server)| server.kind.is_store());
-        let words = stores.map(|(group, server)| {
-            (server.address.clone(), settings::words(&cluster.settings, which(group, server), table))
-        });
-        let words = words.filter(|(_, words)| !words.is_empty()).collect();
+        let cluster = &self.records.cluster;
+        let words = settings::of_stores(&cluster.settings, cluster.servers(), &*self.options.settings);
         self.processes.set_settings(words);
     }
 }

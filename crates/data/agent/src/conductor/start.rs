@@ -66,7 +66,8 @@ pub fn run(
         return Ok(());
     };
     let mut claims = Claims::default();
-    claims.take(&options.folder, &processes::declared(&options.folder)?)?;
+    let declared = processes::declared(&options.folder)?;
+    claims.take(&options.folder, &declared).map_err(|taken| taken.refusal(&options.folder))?;
     let options = identity::settled(options, &*home.coordinator, &Keys::new(CLUSTER))?;
     options.check()?;
     options.secret.write(&options.folder.stores_secret(), &options.folder.proxies_secret())?;
@@ -76,7 +77,7 @@ pub fn run(
         Found::Known if options.is_rescue => return Err(AgentError::Other(NOTHING_TO_RESCUE.into())),
         Found::Known => {}
         Found::Over => return Ok(()),
-        Found::Anew => return Err(begun_anew()),
+        Found::Anew => return Err(begun_anew(&options)),
     }
     let Begun { records, board, incarnation, copy } = begin_voting(&options, &coordinator, &keys, clock)?;
     let declared = processes::declared(&options.folder)?;
@@ -143,12 +144,15 @@ enum Found {
 }
 
 /// Runs this program anew, as the same process: nothing is left of what the agent was while it waited.
-fn begun_anew() -> AgentError {
-    let mut words = std::env::args_os();
-    let program = words.next();
-    let program = std::env::current_exe().ok().map(Into::into).or(program).unwrap_or_default();
-    let error = std::process::Command::new(program).args(words).exec();
-    AgentError::Other(format!("the coordinator knows the cluster now, and this program cannot begin anew: {error}"))
+fn begun_anew(options: &Options) -> AgentError {
+    // NOTE: where the program was when it was started: a package that was upgraded since has put another one there, and the system would name the
+    // one that was removed.
+    let program = &options.program;
+    let error = std::process::Command::new(program).args(std::env::args_os().skip(1)).exec();
+    AgentError::Other(format!(
+        "the coordinator knows the cluster now, and {} cannot begin anew: {error}",
+        program.display()
+    ))
 }
 
 /// Looks whether the coordinator knows the cluster of the folder, and waits for that where it may come to know it.
@@ -267,7 +271,7 @@ fn watch_health(
                 "tidegate cluster: another coordinator is at {}, and knows all that this host knows: the agent begins anew by it",
                 own.etcd.join(",")
             );
-            eprintln!("tidegate cluster: {}", begun_anew());
+            eprintln!("tidegate cluster: {}", begun_anew(&own));
         }
     };
     health.watch(Arc::clone(coordinator), keys.clone(), begin_anew).map_err(no_thread)?;

@@ -9,7 +9,7 @@ use std::{
 
 use coord::{CoordError, Coordinator, Transaction};
 
-use crate::{error::AgentError, options::Folder};
+use crate::{chance, error::AgentError, options::Folder};
 
 /// Bytes of chance in a new one.
 const BYTES: usize = 24;
@@ -70,9 +70,7 @@ impl Token {
 
     fn make(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        let mut bytes = [0; BYTES];
-        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-        let text = bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+        let text = chance::digits::<BYTES>()?;
         file.write_all(format!("{text}\n").as_bytes())?;
         file.sync_all()?;
         Ok(Self(text))

@@ -40,15 +40,17 @@ impl Keeper {
         }
         let Some(fenced_since) = self.fence().filter(|_| self.is_fenced(now, &group.master)) else { return true };
         // What they said before the master stopped may not be all that they have got of it.
-        let heard: Vec<(&Address, u64)> = in_sync
+        let mut heard: Vec<(&Address, u64)> = in_sync
             .members
             .iter()
             .filter_map(|member| self.fresh(member, now).map(|seen| (member, seen)))
             .filter(|(_, seen)| seen.asked_at >= fenced_since)
-            .filter(|(member, _)| in_sync.needed(group) == 0 || !self.has_fallen(member))
             .map(|(member, seen)| (member, seen.offset))
             .collect();
         let is_complete = heard.len() == in_sync.members.len();
+        // NOTE: where the master lacks something, too, nobody is left who may have more: waiting would be for ever.
+        let is_best_left = is_complete && self.lost_part(group).is_some();
+        heard.retain(|(member, _)| is_best_left || in_sync.needed(group) == 0 || !self.has_fallen(member));
         let waits_for_best = in_sync.needed(group) == 0 && !is_complete && now < fenced_since + BEST_MS;
         if heard.len() < Self::quorum(group, in_sync) || waits_for_best {
             return true;
@@ -65,7 +67,15 @@ impl Keeper {
                 None if exited => "has ended".to_owned(),
                 None => "does not answer".to_owned(),
             };
-            let reason = format!("{} {what}; {best} has all that was acknowledged (offset {offset})", group.master);
+            let fallen = in_sync.members.iter().find_map(|member| Some((member, self.fallen_from(member)?)));
+            let has = match fallen.filter(|_| is_best_left) {
+                Some((member, had)) => format!(
+                    "{member} has less than it had, too (up to {had}); {best} has most of what is left (offset {offset}): what was \
+                     acknowledged behind that may be lost"
+                ),
+                None => format!("{best} has all that was acknowledged (offset {offset})"),
+            };
+            let reason = format!("{} {what}; {has}", group.master);
             steps.push(Step::Elect { master: best, reason });
         }
         true

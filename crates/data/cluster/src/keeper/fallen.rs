@@ -1,7 +1,9 @@
 //! Whether a member in sync still has what it had. A new process of it may have less: the machine was set back to a snapshot, or its disk to a
 //! copy of before. It says where its log ends, and that it follows its master, as if nothing had happened.
 //!
-//! Such a member *has fallen*: it is not in sync, and is not elected by what it has, until it has as much again as it had.
+//! Such a member *has fallen*: it is not in sync, and is not elected by what it has, until it has as much again as it had. Where the master has
+//! lost a part of its log as well ([`super::proof`]), and all in sync have been heard, the one that has most of what is left is elected all the
+//! same: nobody else is there to be waited for, and the reason says what may be lost.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +42,12 @@ impl Keeper {
 
     /// Whether a member has less than it had.
     pub(super) fn has_fallen(&self, member: &Address) -> bool {
-        self.heights.of.get(member).is_some_and(|height| height.has_fallen)
+        self.fallen_from(member).is_some()
+    }
+
+    /// Up to where a member had it, if it has less now.
+    pub(super) fn fallen_from(&self, member: &Address) -> Option<u64> {
+        self.heights.of.get(member).filter(|height| height.has_fallen).map(|height| height.offset)
     }
 }
 
@@ -50,6 +57,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        ballot::Promise,
         change::tests::server,
         keeper::{Count, Counting, Observation, Patience, Role, Situation, Step},
         model::Cluster,
@@ -81,20 +89,72 @@ mod tests {
         keeper.handle_observed(&address(port), seen);
     }
 
+    /// A group of a master and one replica, both of which are acknowledged to.
+    fn group_of_two() -> (Cluster, InSync) {
+        let mut cluster = Cluster::default().with_group(1, vec![server(1), server(2)], 1).unwrap();
+        cluster.hosts = vec!["h".into()];
+        let config_epoch = cluster.groups[&1].config_epoch;
+        (cluster, InSync { config_epoch, members: vec![address(2)], ack: None, serial: 1 })
+    }
+
+    fn steps(keeper: &mut Keeper, now: u64, (cluster, in_sync): (&Cluster, &InSync)) -> Vec<Step> {
+        let incarnations = BTreeMap::from([("h".to_owned(), 7)]);
+        let situation = Situation { cluster, in_sync, incarnations: &incarnations, term: 1, believed_since: Some(0) };
+        keeper.poll_steps(now, situation)
+    }
+
+    fn elected(steps: Vec<Step>) -> Option<(Address, String)> {
+        steps.into_iter().find_map(|step| match step {
+            Step::Elect { master, reason } => Some((master, reason)),
+            _ => None,
+        })
+    }
+
+    /// Both folders were set back, one after the other: nobody is left who could have more.
+    #[test]
+    fn of_a_master_and_a_member_that_have_both_lost_something_the_one_with_most_serves() {
+        let (cluster, in_sync) = group_of_two();
+        for (member_at, master_at, expected) in [(500, 400, Some(address(2))), (400, 500, None)] {
+            let mut keeper = Keeper::new(1, Patience::default(), 0);
+            says(&mut keeper, 1, 10_000, "m", 600);
+            says(&mut keeper, 2, 10_000, "a", 600);
+            assert_eq!(elected(steps(&mut keeper, 10_000, (&cluster, &in_sync))), None);
+            // The master is another process, and lacks something; before another one is elected, the member lacks something, too.
+            says(&mut keeper, 1, 10_100, "n", master_at);
+            steps(&mut keeper, 10_100, (&cluster, &in_sync));
+            keeper.handle_promise("h", 7, &Promise { floor: cluster.epoch + 1, votes: Vec::new() }, 10_110);
+            says(&mut keeper, 2, 10_120, "b", member_at);
+            says(&mut keeper, 1, 10_120, "n", master_at);
+            let chosen = elected(steps(&mut keeper, 10_130, (&cluster, &in_sync)));
+            assert_eq!(chosen.as_ref().map(|(master, _)| master.clone()), expected, "{member_at} {master_at}");
+            if let Some((_, reason)) = chosen {
+                assert!(reason.contains("127.0.0.1:2 has less than it had, too (up to 600)"), "{reason}");
+                assert!(reason.contains("may be lost") && !reason.contains("has all"), "{reason}");
+            }
+        }
+    }
+
+    /// As long as the master's log may have what a member has lost, it is waited for.
+    #[test]
+    fn a_member_that_has_fallen_does_not_take_the_place_of_a_master_that_is_away() {
+        let (cluster, in_sync) = group_of_two();
+        let mut keeper = Keeper::new(1, Patience::default(), 0);
+        says(&mut keeper, 1, 10_000, "m", 600);
+        says(&mut keeper, 2, 10_000, "a", 600);
+        steps(&mut keeper, 10_000, (&cluster, &in_sync));
+        says(&mut keeper, 2, 12_000, "b", 500);
+        steps(&mut keeper, 12_000, (&cluster, &in_sync));
+        keeper.handle_promise("h", 7, &Promise { floor: cluster.epoch + 1, votes: Vec::new() }, 12_010);
+        says(&mut keeper, 2, 12_020, "b", 500);
+        assert_eq!(elected(steps(&mut keeper, 12_030, (&cluster, &in_sync))), None);
+    }
+
     #[test]
     fn a_member_that_has_less_than_it_had_is_not_in_sync_until_it_has_it_again() {
-        let servers = vec![server(1), server(2)];
-        let mut cluster = Cluster::default().with_group(1, servers, 1).unwrap();
-        cluster.groups.get_mut(&1).unwrap().ack = 1;
-        let in_sync =
-            InSync { config_epoch: cluster.groups[&1].config_epoch, members: vec![address(2)], ack: None, serial: 1 };
+        let (cluster, in_sync) = group_of_two();
         let mut keeper = Keeper::new(1, Patience::default(), 0);
         let written = |keeper: &mut Keeper, now: u64| {
-            let incarnations = BTreeMap::new();
-            let (cluster, in_sync) = (&cluster, &in_sync);
-            let situation =
-                Situation { cluster, in_sync, incarnations: &incarnations, term: 1, believed_since: Some(0) };
-            let steps = keeper.poll_steps(now, situation);
+            let steps = steps(keeper, now, (&cluster, &in_sync));
             steps.into_iter().find_map(|step| match step {
                 Step::WriteInSync(next) => Some(next.members),
                 _ => None,

@@ -9,7 +9,7 @@ const OF_CLUSTER: &[(&str, &str)] = &[
     ("cluster-agent-socket", "each host's agent gives its stores its own"),
     ("cluster-enabled", "each store of a cluster is a node of it"),
     ("cluster-node-timeout", "`tidegate cluster up --failover-after MS` says after which silence a master is given up"),
-    ("cluster-settings-told", "the agent notes by it what the store was told"),
+    ("cluster-settings-told", "the agent notes by it what the store was told (`tidegate cluster config set`)"),
     ("cluster-wait-for-agent", "an agent that waits for a rescue sets it for the nodes that it starts"),
     ("daemonize", "the agent runs the store, and starts it again when it ends"),
     ("dir", "each store has a folder of its own in the cluster's (`tidegate cluster up --dir`)"),
@@ -75,8 +75,8 @@ fn about(doc: Option<&str>) -> String {
     doc.map_or_else(String::new, |doc| format!(". It is: {doc}"))
 }
 
-/// The name and the reason of what the cluster decides.
-fn decided(name: &'static str) -> Option<&'static str> {
+/// Why a setting is the cluster's to decide, if it is.
+pub(crate) fn decided(name: &'static str) -> Option<&'static str> {
     if name.starts_with(TLS.0) {
         return Some(TLS.1);
     }

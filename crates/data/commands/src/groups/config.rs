@@ -4,7 +4,7 @@ use keyspace::{Failure, glob};
 
 use crate::{
     Context,
-    config::{self, Change, SETTINGS, Settings, State},
+    config::{self, Change, SETTINGS, Settings, State, kept},
     host::{ListenTrouble, TlsChange},
     server::{Command, Request},
     table::{Categories, Flags},
@@ -150,25 +150,19 @@ fn check_persistence(context: &Context<'_>, settings: &Settings, names: &[&'stat
     Ok(())
 }
 
-/// What the agent of a cluster sets at all its nodes, and what to do instead.
-const SET_BY_AGENT: &[(&str, &str)] = &[
-    (
-        "replica-ack",
-        "it follows from how many replicas the group's writes wait for (`tidegate cluster up --ack`, `server remove --ack`)",
-    ),
-    ("cluster-node-timeout", "`tidegate cluster up --failover-after MS` says after which silence a master is given up"),
-    ("cluster-settings-told", "`tidegate cluster config set` changes what it keeps of settings"),
-];
+/// What the agent of a cluster sets at all its nodes while they run.
+const SET_BY_AGENT: &[&str] = &["replica-ack", "cluster-node-timeout", "cluster-settings-told"];
 
 /// Refuses what the agent would set back, or what would have no effect though it looks as if.
 fn check_cluster(context: &Context<'_>, names: &[&'static str]) -> Result<(), Failure> {
     if !context.shared.is_steered_by_others(context.session) {
         return Ok(());
     }
-    match SET_BY_AGENT.iter().find(|(name, _)| names.contains(name)) {
+    match SET_BY_AGENT.iter().find(|name| names.contains(name)) {
         None => Ok(()),
-        Some((name, instead)) => Err(Failure::owned(format!(
-            "ERR CONFIG SET failed (possibly related to argument '{name}') - the cluster's agent looks after that: {instead}"
+        Some(name) => Err(Failure::owned(format!(
+            "ERR CONFIG SET failed (possibly related to argument '{name}') - the cluster's agent looks after that: {}",
+            kept::decided(name).unwrap_or_default()
         ))),
     }
 }

@@ -208,10 +208,21 @@ impl Server {
     /// Whether keys go by themselves when their time has come: not while keys are copied here, for which their owner says so, nor in a node that
     /// may not serve. Where its log ends must say what it has: its folder may have been set back, and voters judge it by that.
     pub fn expires_by_itself(&self) -> bool {
-        let (now, membership) = (self.shared.stopwatch(), self.shared.cluster.as_ref());
-        let serves = |membership: &Membership| membership.master_since() != u64::MAX && membership.may_serve(now);
-        let is_kept = membership.is_some_and(|membership| membership.is_being_filled() || !serves(membership));
-        !self.keyspace.is_following && !is_kept && self.shared.sessions.importing == 0
+        let is_being_filled = self.shared.cluster.as_ref().is_some_and(|membership| membership.is_being_filled());
+        !self.keyspace.is_following && !is_being_filled && self.may_expire() && self.shared.sessions.importing == 0
+    }
+
+    /// Whether the log may say that keys have expired, by themselves or because somebody has looked at them: not in a node of a cluster that may
+    /// not serve. Commands that name no key (SCAN) run there all the same.
+    pub(super) fn may_expire(&self) -> bool {
+        self.shared.cluster.as_ref().is_none_or(|membership| {
+            membership.master_since() != u64::MAX && membership.may_serve(self.shared.stopwatch())
+        })
+    }
+
+    /// Has keys whose time has come stay, unseen, for as long as something speaks for that.
+    pub(super) fn look_whether_keys_stay(&mut self) {
+        self.keyspace.expiry_paused = self.shared.sessions.postponing.is_on() || !self.may_expire();
     }
 
     /// Ends pauses of slots whose time is over.

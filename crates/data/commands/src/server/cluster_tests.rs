@@ -413,6 +413,38 @@ fn keys_of_slots_on_their_way_expire_when_their_owner_says_so() {
     assert_eq!(shard.ask(client, "DBSIZE"), ":0 ");
 }
 
+/// What it logged without a lease, others would have to have: who may serve judges it by where its log ends.
+#[test]
+fn a_node_that_may_not_serve_removes_no_key_whoever_looks() {
+    let clock = Rc::new(Cell::new(0));
+    let mut shard = node(&clock);
+    let client = shard.client();
+    assert_eq!(shard.ask(client, &format!("{} LEASE 100", told(1, TWO))), "+OK ");
+    assert_eq!(shard.ask(client, "SET b 1 PX 100"), "+OK ");
+    assert_eq!(shard.ask(client, "SET c 1 PX 100"), "+OK ");
+    shard.log();
+    clock.set(100_000);
+    // By then their time has come.
+    let ask = |shard: &mut Shard, command: &str| {
+        shard.0.input(client).unwrap().extend_from_slice(format!("{command}\r\n").as_bytes());
+        shard.0.run(client, 2000);
+        shard.output(client)
+    };
+    assert_eq!(ask(&mut shard, "SCAN 0"), "*2 $1 0 *0 ");
+    assert_eq!(ask(&mut shard, "EVAL \"return redis.call('SCAN', '0')\" 0"), "*2 $1 0 *0 ");
+    // Nothing is removed, so that it would be drawn for ever.
+    let drawn = ask(&mut shard, "RANDOMKEY");
+    assert!(drawn == "$1 b " || drawn == "$1 c ", "{drawn}");
+    shard.0.tick(2000);
+    assert_eq!(shard.log(), [""; 0]);
+    // With a lease they go when somebody looks.
+    assert_eq!(ask(&mut shard, "CLUSTER LEASE 1 100"), "+OK ");
+    assert_eq!(ask(&mut shard, "SCAN 0"), "*2 $1 0 *0 ");
+    let mut log = shard.log();
+    log.sort();
+    assert_eq!(log, ["DEL b", "DEL c"]);
+}
+
 #[test]
 fn who_waits_for_a_key_is_sent_elsewhere_without_a_lease() {
     let clock = Rc::new(Cell::new(0));

@@ -405,6 +405,7 @@ impl Server {
             let is_under_lease =
                 self.shared.admitted_by_cluster(session, found, words).map_err(|failure| (Some(found), failure))?;
             session.output.promise.is_under_lease |= is_under_lease;
+            self.look_whether_keys_stay();
             self.shared.note_cluster_client(session, found);
         }
         if let Some(failure) = self.shared.not_run_here(session, found) {

@@ -157,8 +157,8 @@ impl Server {
         if std::mem::replace(&mut self.shared.sessions.postponing.has_no_room, has_no_room) == has_no_room {
             return;
         }
-        self.keyspace.expiry_paused = self.shared.sessions.postponing.is_on();
-        if !self.keyspace.expiry_paused {
+        self.look_whether_keys_stay();
+        if !self.shared.sessions.postponing.is_on() {
             self.shared.let_postponed_go();
         }
         self.shared.refresh_onlookers();
@@ -181,8 +181,8 @@ impl Server {
             self.shared.end_pause();
         }
         self.end_slot_pause_in_time();
-        self.keyspace.expiry_paused = self.shared.sessions.postponing.is_on();
-        self.keyspace.expiry_paused
+        self.look_whether_keys_stay();
+        self.shared.sessions.postponing.is_on()
     }
 
     /// Whether no key may be let go: somebody has asked for a pause. That writes wait for room is no reason, as what goes makes some.
