@@ -17,6 +17,7 @@ mod proxy_command;
 mod quiet_end;
 mod reference_command;
 mod request_log;
+mod serve_command;
 mod status_command;
 mod store_command;
 mod style;
@@ -60,6 +61,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Serve a folder as a web site.
+    Serve(serve_command::ServeArguments),
     /// Behave as `haproxy` does, messages and exit codes included.
     #[command(disable_help_flag = true)]
     Haproxy {
@@ -191,6 +194,7 @@ fn dispatch() -> ExitCode {
     }
     match Arguments::parse().command {
         Command::Edge { arguments } => edge_command::run("tidegate", &arguments, edge_command::Personality::Tidegate),
+        Command::Serve(arguments) => serve_command::run(&arguments),
         Command::Haproxy { arguments } => edge_command::run("haproxy", &arguments, edge_command::Personality::Haproxy),
         Command::Varnishd { arguments } => varnishd_command::run(&arguments),
         Command::Explain { keyword } => explain_command::run(&keyword),

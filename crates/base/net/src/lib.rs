@@ -1,4 +1,4 @@
-//! Streams, buffers, timers, pipes between sockets, and opening connections, as a data path uses them on tokio.
+//! Streams, buffers, timers, pipes between sockets, files to sockets, and opening connections, as a data path uses them on tokio.
 //!
 //! Knows no protocol but SOCKS4 and no configuration: what a connection is opened with stands in
 //! [`ConnectOptions`](connect::ConnectOptions).
@@ -8,6 +8,7 @@ pub mod connect;
 mod keepalive;
 mod memory;
 mod namespace;
+mod send_file;
 pub mod socks4;
 pub mod source;
 pub mod splice;
@@ -23,6 +24,7 @@ pub use connect::Target;
 pub use keepalive::Keepalive;
 pub use memory::MemoryStream;
 pub use namespace::Namespaces;
+pub use send_file::poll_send_file;
 pub use source::Source;
 pub use splice::Splice;
 pub use stream::{PlainSocket, SecureStream, Socket, Stream};

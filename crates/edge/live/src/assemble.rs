@@ -23,6 +23,7 @@ use crate::{
     caches::LiveCache,
     capture::LastCapture,
     counters::SideCounters,
+    files::LiveFiles,
     insight::CacheInsight,
     instance::Instance,
     limits::{IdleMarks, hard_maxconn},
@@ -215,10 +216,16 @@ impl<'a> Assembly<'a> {
                 .shared_cache
                 .as_ref()
                 .map(|described| SharedCache::new(described, before.and_then(|before| before.shared_cache.as_ref()))),
+            files: self.files(config, proxy),
             insight: CacheInsight::default(),
             invalid_request: LastCapture::default(),
             invalid_response: LastCapture::default(),
         }
+    }
+
+    fn files(&self, config: &Config, proxy: &Proxy) -> Option<Arc<LiveFiles>> {
+        let threads = self.process.disk_threads(config.global.tune.disk_threads);
+        LiveFiles::new(&proxy.files, (&self.process.folders, threads), self.workers)
     }
 
     fn server(

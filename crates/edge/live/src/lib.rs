@@ -17,6 +17,7 @@ pub mod capture;
 pub mod changes;
 pub mod counters;
 pub mod dynamic;
+pub mod files;
 pub mod insight;
 mod instance;
 pub mod limits;

@@ -20,6 +20,7 @@ use crate::{
     background::Background,
     changes::Changes,
     counters::{ProcessTraffic, SideCounters, Traffic},
+    files::{DiskThreads, Folders},
     published::Published,
     rates::RateWindow,
 };
@@ -137,6 +138,10 @@ pub struct Process {
     pub namespaces: Namespaces,
     /// The thread for what must not run on a worker.
     pub background: Background,
+    /// Threads that wait for disks.
+    disk_threads: OnceLock<Arc<DiskThreads>>,
+    /// Folders with files that backends answer with.
+    pub folders: Folders,
     /// Name of the machine.
     pub hostname: String,
     /// `log-forward` sections, and what sends rings to their servers.
@@ -209,6 +214,8 @@ impl Process {
             variables: Arc::default(),
             namespaces: Namespaces::default(),
             background: Background::default(),
+            disk_threads: OnceLock::new(),
+            folders: Folders::default(),
             log_receivers: logs::Receivers::default(),
             commands: Gauge::default(),
             commands_total: AtomicU64::new(0),
@@ -221,6 +228,11 @@ impl Process {
             tls_sessions: OnceLock::new(),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         }
+    }
+
+    /// Threads that wait for disks: as many as whoever asks first says.
+    pub fn disk_threads(&self, most: usize) -> &Arc<DiskThreads> {
+        self.disk_threads.get_or_init(|| Arc::new(DiskThreads::new(most)))
     }
 
     /// Sessions of TLS that clients may resume. How many are kept is what the first configuration says.

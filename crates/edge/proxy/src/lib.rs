@@ -7,6 +7,7 @@
 mod parking;
 mod pool;
 mod registry;
+mod remembered;
 pub mod session;
 mod stick;
 mod tunnel;

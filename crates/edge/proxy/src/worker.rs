@@ -74,6 +74,8 @@ pub struct Worker {
     log_sink: RefCell<Option<Rc<LogSink>>>,
     instance: RefCell<Arc<Instance>>,
     random: Cell<u64>,
+    /// The time as messages have it, and the second that it is of.
+    date: Cell<(u64, [u8; http::HTTP_DATE_LEN])>,
 }
 
 impl Worker {
@@ -102,6 +104,7 @@ impl Worker {
             log_sink: RefCell::default(),
             instance: RefCell::new(instance),
             random: Cell::new(seed | 1),
+            date: Cell::new((0, http::http_date(0))),
             shared,
         }
     }
@@ -211,6 +214,19 @@ impl Worker {
     #[must_use]
     pub fn traffic(&self) -> &ProcessTraffic {
         self.shared.process.traffic.of(self.index)
+    }
+
+    /// The time as messages of HTTP have it (RFC 9110 section 5.6.7).
+    #[must_use]
+    pub fn http_date(&self) -> [u8; http::HTTP_DATE_LEN] {
+        let now = basics::clock::since_1970().as_secs();
+        let (second, text) = self.date.get();
+        if second == now {
+            return text;
+        }
+        let text = http::http_date(now);
+        self.date.set((now, text));
+        text
     }
 
     /// 64 random bits (xorshift64*): for balancing and sampling, not for secrets.

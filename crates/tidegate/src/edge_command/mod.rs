@@ -18,6 +18,7 @@ use runtime::log::{self, Level};
 use runtime::process::{EndOldProcesses, Introduction, Mode, OldProcesses, Options, is_first, run_file};
 
 use self::command_line::CommandLine;
+pub use self::quick_start::{Configuration, bind_address, url};
 
 /// Whose habits the program has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +101,22 @@ pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCod
     serve(line, personality, quick_start)
 }
 
+/// Runs the edge as a configuration says that options of another command stand for.
+pub fn run_configuration(configuration: Configuration, quiet: bool) -> ExitCode {
+    let mut line = CommandLine::default();
+    line.edge.has_master = true;
+    line.edge.quiet = quiet;
+    line.edge.language.hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    give(&mut line, &configuration);
+    serve(line, Personality::Tidegate, Some(configuration))
+}
+
+/// Has a configuration be read in the place of files.
+fn give(line: &mut CommandLine, configuration: &Configuration) {
+    line.edge.sources.push(quick_start::NAME.to_owned());
+    line.edge.given = Some(Given { name: quick_start::NAME.to_owned(), text: configuration.text.clone() });
+}
+
 /// Has the configuration that `--from` and `--to` stand for be read in the place of files.
 fn take_quick_start(line: &mut CommandLine) -> Result<Option<quick_start::Configuration>, String> {
     if !line.quick_start.is_asked_for() {
@@ -111,8 +128,7 @@ fn take_quick_start(line: &mut CommandLine) -> Result<Option<quick_start::Config
         );
     }
     let configuration = line.quick_start.configuration()?;
-    line.edge.sources.push(quick_start::NAME.to_owned());
-    line.edge.given = Some(Given { name: quick_start::NAME.to_owned(), text: configuration.text.clone() });
+    give(line, &configuration);
     Ok(Some(configuration))
 }
 

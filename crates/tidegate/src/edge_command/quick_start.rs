@@ -182,7 +182,7 @@ fn greeting(options: &str, listening: &Listening<'_>, servers: &[String]) -> Str
 }
 
 /// An address of a `bind` line as people open it.
-fn url(bind: &str) -> String {
+pub fn url(bind: &str) -> String {
     match bind.rsplit_once(':') {
         Some(("" | "*", port)) => format!("http://0.0.0.0:{port}/ (all IPv4 addresses of this machine)"),
         _ => format!("http://{bind}/"),
@@ -190,7 +190,7 @@ fn url(bind: &str) -> String {
 }
 
 /// `80`, `:80`, `127.0.0.1:80`, `[::]:80` as HAProxy's `bind` takes it.
-fn bind_address(word: &str, option: &str) -> Result<String, String> {
+pub fn bind_address(word: &str, option: &str) -> Result<String, String> {
     let wrong = |why: &str| format!("option '{option}': '{word}' is no address to listen on: {why}");
     let bare = word.strip_prefix("http://").unwrap_or(word).trim_end_matches('/');
     let (host, port) = bare.rsplit_once(':').unwrap_or(("", bare));

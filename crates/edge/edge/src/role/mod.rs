@@ -8,6 +8,7 @@ mod accept;
 mod backend_entries;
 mod certificates;
 mod files;
+mod folders;
 mod identities;
 mod life;
 mod listeners;
@@ -134,6 +135,7 @@ pub fn read(options: &EdgeOptions) -> (Parsed, Payload) {
         said.extend(missing_namespaces(config));
         let mut wrong = missing_threads(config);
         wrong.extend(identities::missing(config));
+        wrong.extend(folders::missing(config));
         wrong.extend(programs::problems(config, options));
         if !wrong.is_empty() {
             wrong.push(Diagnostic::whole(Severity::Alert, "Fatal errors found in configuration."));

@@ -33,7 +33,7 @@ use super::{
     EdgeOptions, Owner,
     accept::{self, Command, Start},
     certificates::{self, Listeners},
-    life,
+    folders, life,
     management::{Assemble, Managed, Management},
     pages::OwnPages,
     payload::Payload,
@@ -62,6 +62,8 @@ pub struct EdgeService {
     resolver: Option<resolve::Watch>,
     saved: Option<SavedStates>,
     management: Option<Management>,
+    /// Folders with files, until the first configuration runs.
+    folders: Option<Vec<Arc<live::files::LiveFolder>>>,
 }
 
 impl EdgeService {
@@ -86,6 +88,7 @@ impl EdgeService {
         let _ = telemetry::local_offset(0);
         // Now, while their files are within reach.
         open_namespaces(&process, &config);
+        let folders = folders::open(&process, &config).map_err(|error| error.to_string())?;
         publish(&process, &config)?;
         for trouble in process.certificates.open(&config, certificates::owner(&config)) {
             runtime::log::write(
@@ -118,6 +121,7 @@ impl EdgeService {
             resolver: None,
             saved,
             management: options.management.clone(),
+            folders: Some(folders),
         })
     }
 
@@ -274,6 +278,8 @@ impl Service for EdgeService {
             None => saved.as_ref()?.known(backend, server),
         });
         open_namespaces(&self.process, &config);
+        // NOTE: they are opened before; whether they can be entered shows now, as the user that serves.
+        let folders = folders::open(&self.process, &config).map_err(|error| error.to_string())?;
         publish(&self.process, &config)?;
         self.identity = Identity::new(&config.global);
         self.outputs.set_rings(&config.rings);
@@ -290,6 +296,7 @@ impl Service for EdgeService {
             seed: self.seed,
         };
         let instance = assembly.build(config);
+        drop((folders, self.folders.take()));
         live::upkeep::show_published(&instance)
             .map_err(|error| format!("cannot publish counters: {}", said(&error)))?;
         tell_cache_troubles(&instance);

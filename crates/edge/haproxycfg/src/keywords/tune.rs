@@ -163,6 +163,13 @@ pub fn external_checks(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem
     Ok(())
 }
 
+/// Tidegate's `tune.disk-threads`.
+pub fn disk_threads(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    scope.state.global.tune.disk_threads = args::integer(line, 1, 1..=1_024)?;
+    Ok(())
+}
+
 /// Tidegate's `tune.ring.size`, `tune.splice.min` and `tune.stick-table.handover`.
 pub fn size(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 1)?;

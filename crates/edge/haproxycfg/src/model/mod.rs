@@ -12,6 +12,7 @@ mod cache_section;
 mod capture;
 mod check;
 mod cookie;
+mod files;
 mod filter;
 mod global;
 mod http_action;
@@ -51,6 +52,7 @@ pub use self::{
         CheckSend, CheckStep, ExternalCheck, StringMatch,
     },
     cookie::{Cookie, CookieMode},
+    files::{Charset, FileService, Folder, Names, OpenFileCache, Symlinks},
     filter::{Amount, Bandwidth, BandwidthLimit, Compression, Filter, Sharing, Trace},
     global::{Global, Identity},
     http_action::{

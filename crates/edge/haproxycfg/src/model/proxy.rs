@@ -6,9 +6,9 @@ use balance::RetryOn;
 use sample::{Condition, LogFormat};
 
 use super::{
-    Balance, Bind, Capture, CaptureCookie, CheckConfig, Compression, Cookie, ErrorReply, Filter, HttpAction, Location,
-    LogTarget, MailAlert, Options, PersistRule, ProxyIndex, Redirect, Rule, Server, SourceAddress, Stats, StickRule,
-    TableIndex, TcpAction, Timeouts, UseBackend, UseServer,
+    Balance, Bind, Capture, CaptureCookie, CheckConfig, Compression, Cookie, ErrorReply, FileService, Filter,
+    HttpAction, Location, LogTarget, MailAlert, Options, PersistRule, ProxyIndex, Redirect, Rule, Server,
+    SourceAddress, Stats, StickRule, TableIndex, TcpAction, Timeouts, UseBackend, UseServer,
 };
 
 /// What a proxy is, which says which of its fields have a meaning.
@@ -128,6 +128,8 @@ pub struct Proxy {
     pub accelerator: Option<Arc<super::Accelerator>>,
     /// `shared-cache`.
     pub shared_cache: Option<Arc<super::SharedCache>>,
+    /// `root`, `alias` and what goes with them.
+    pub files: FileService,
     /// `monitor fail`.
     pub monitor_fail: Vec<Condition>,
     /// `errorfile`, `errorloc*`, `http-error` by status.

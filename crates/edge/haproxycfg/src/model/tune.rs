@@ -53,6 +53,8 @@ pub struct Tune {
     pub ring_size: usize,
     /// Tidegate's: `tune.external-checks`, programs of checks that run at a time.
     pub external_checks_max: u32,
+    /// Tidegate's: `tune.disk-threads`, threads that wait for disks.
+    pub disk_threads: usize,
     /// Tidegate's: `tune.splice.min`, body bytes from which splice is used; 0 turns it off.
     pub splice_min: u64,
 }
@@ -136,6 +138,7 @@ impl Default for Tune {
             pool_high_fd_percent: 25,
             peers_updates_max: 200,
             ring_size: 256 * 1024,
+            disk_threads: 16,
             splice_min: 65_536,
         }
     }

@@ -27,6 +27,8 @@ pub enum Password {
     Clear(String),
     /// `password`: `$1$`, `$5$`, `$6$` and what else crypt(3) knows.
     Crypt(String),
+    /// One of a file that htpasswd has made.
+    Stored(web::htpasswd::StoredPassword),
 }
 
 impl std::fmt::Debug for Password {

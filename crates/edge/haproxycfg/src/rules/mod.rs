@@ -20,6 +20,7 @@ mod cookie;
 mod error_file;
 mod errors;
 mod external_check;
+mod files;
 mod filters;
 mod formats;
 mod http;
@@ -101,6 +102,7 @@ pub(crate) const TABLES: &[&[Keyword]] = &{
         cookie::KEYWORDS,
         errors::KEYWORDS,
         external_check::KEYWORDS,
+        files::KEYWORDS,
         filters::KEYWORDS,
         formats::KEYWORDS,
         http_table::LINES,
@@ -185,6 +187,7 @@ pub struct Pending {
     formats: formats::Sources,
     checks: checks::Pending,
     external_check: external_check::Pending,
+    files: files::Pending,
     mail: mail::Pending,
     /// Whether the page's settings are those of the `defaults` section.
     stats_inherited: bool,
@@ -227,6 +230,7 @@ pub(crate) fn inherit(draft: &mut ProxyDraft, defaults: &ProxyDraft) {
         line.map(|line| Inherited { line, has_rules, has_connection_rules, has_response_rules, has_captures });
     rules.own = order::Own::default();
     rules.checks = defaults.rules.checks.for_heir();
+    rules.files = files::Pending::default();
     rules.stats_inherited = proxy.stats.is_some();
     rules.waiting_reply = None;
 }
@@ -255,6 +259,7 @@ pub(crate) fn finish(scope: &mut Scope<'_>) {
     stats::finish(scope);
     finish_captures(scope);
     filters::finish(scope);
+    files::finish(scope);
     common::find_resolvers(scope);
     mode::finish(scope);
 }

@@ -23,6 +23,13 @@ pub(super) const KEYWORDS: &[Keyword] = &[
     )
     .doc("A user, with a password in crypt(3) form or in clear.", "user ann password $6$k6y3o.eP$JlKBx9...")
     .line(user),
+    Keyword::new(Group::Userlist, "htpasswd", "<file>", "")
+        .doc(
+            "Reads users and their passwords from a file that htpasswd has made (bcrypt, APR1, SHA or crypt(3)). A user that the section \
+             has already stays as it is.",
+            "htpasswd /etc/tidegate/users",
+        )
+        .line(htpasswd),
 ];
 
 /// A name in a list, and where it stands.
@@ -105,6 +112,25 @@ fn group(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
             .collect();
         scope.state.rules.users.users.extend(mentions);
         index += 2;
+    }
+    Ok(())
+}
+
+fn htpasswd(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    args::required(line, 1, "a file.")?;
+    let text = scope.read_file(line, 1)?;
+    let read = web::Users::read(&text).map_err(|error| {
+        wrong(format!("'htpasswd' : {}: {error}.", line.word(1)), 1)
+            .expected("lines of user:password, as htpasswd makes them")
+    })?;
+    let Some((_, users)) = current(scope) else { return Ok(()) };
+    for (name, stored) in read.iter() {
+        let name = std::str::from_utf8(name).map_err(|_| {
+            wrong(format!("'htpasswd' : the user '{}' is not UTF-8.", String::from_utf8_lossy(name)), 1)
+        })?;
+        let user = || User { password: Password::Stored(stored.clone()), groups: Vec::new() };
+        users.users.entry(name.to_owned()).or_insert_with(user);
     }
     Ok(())
 }

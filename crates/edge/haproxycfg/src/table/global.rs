@@ -453,6 +453,13 @@ pub const KEYWORDS: &[Keyword] = &[
     tune("tune.recv_enough", "<bytes>")
         .doc("Bytes after which reading pauses.", "tune.recv_enough 10136")
         .harmless("reading is bounded by tune.bufsize"),
+    Keyword::new(Group::Global, "tune.disk-threads", "<number>", "")
+        .doc(
+            "Threads that wait for disks when files are served (16). They start as they are needed; a disk that answers slowly gets \
+             at most three quarters of them.",
+            "tune.disk-threads 32",
+        )
+        .line(tune::disk_threads),
     Keyword::new(Group::Global, "tune.external-checks", "<number>", "")
         .doc(
             "Programs of external checks that run at a time; the others wait. Tidegate's own.",

@@ -118,8 +118,12 @@ fn surroundings(text: &str) -> (String, Bundle) {
     let mut files = Bundle::default();
     for path in text.split_ascii_whitespace().filter(|word| word.contains('/')) {
         let path = path.trim_matches(['\'', '"', '}', '{']);
-        let contents: &[u8] =
-            if path.ends_with(".http") { b"HTTP/1.0 503 x\r\n\r\nx" } else { b"content-type Content-Type\n" };
+        let contents: &[u8] = match path {
+            "/etc/tidegate/users" => b"ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n",
+            "/etc/mime.types" => b"text/html html\n",
+            path if path.ends_with(".http") => b"HTTP/1.0 503 x\r\n\r\nx",
+            _ => b"content-type Content-Type\n",
+        };
         files = files.with(path, contents);
     }
     files = super::tls::with_examples(files);

@@ -30,6 +30,7 @@ pub use self::{
 use crate::{
     capture::LastCapture,
     counters::{SideCounters, Traffic},
+    files::LiveFiles,
     insight::CacheInsight,
     process::Process,
     server::LiveServer,
@@ -107,6 +108,8 @@ pub struct LiveProxy {
     pub accelerator: Option<Arc<Accelerator>>,
     /// `shared-cache`: what answers its requests.
     pub shared_cache: Option<Arc<SharedCache>>,
+    /// `root`, `alias`: the files that it answers with.
+    pub files: Option<Arc<LiveFiles>>,
     /// What these did not answer lately, and why.
     pub insight: CacheInsight,
     /// The last invalid request of a client.

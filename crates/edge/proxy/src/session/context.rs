@@ -530,7 +530,8 @@ impl Transaction {
 pub fn verify(stored: &Password, given: &[u8]) -> bool {
     match stored {
         Password::Clear(clear) => same(clear.as_bytes(), given),
-        Password::Crypt(hash) => web::htpasswd::verify(hash, given),
+        Password::Crypt(hash) => crate::remembered::verify(hash, given),
+        Password::Stored(stored) => crate::remembered::verify_stored(stored, given),
     }
 }
 

@@ -282,6 +282,8 @@ pub struct Asked {
     pub wants_upgrade: bool,
     /// Whether the key of its WebSocket handshake was made here: who reads what the server proves by it is not the client.
     pub makes_key: bool,
+    /// The target that it had before a backend went on with another one (`try-files`, an index file).
+    pub original_target: Option<Box<[u8]>>,
     /// Whether nothing of it is left on the client's connection, though a body may have been.
     pub is_over: bool,
     /// Its body.
@@ -603,6 +605,12 @@ impl Transaction {
         for part in [&b" "[..], &asked.url_prefix, request.target(), b" ", version] {
             line.text.extend_from_slice(part);
         }
+    }
+
+    /// Keeps the target that the client asked for, before a backend goes on with another one.
+    pub fn note_original_target(&mut self) {
+        let Self { asked, request, .. } = self;
+        asked.original_target.get_or_insert_with(|| request.target().into());
     }
 
     /// Gives back what the next transaction can use again.

@@ -15,7 +15,7 @@ pub const ROUNDS_MAX: u32 = 10_000_000;
 pub const PASSWORD_BYTES_MAX: usize = 512;
 
 /// A password in one of the forms that Apache and nginx read.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct StoredPassword {
     form: Form,
     text: String,

@@ -300,6 +300,8 @@ fn examples_are_right() {
         }
         let line = keyword.example.replace("/etc/haproxy/errors/site1/404.http", "/etc/haproxy/errors/503.http");
         let line = line.replace("/etc/haproxy/errors/503.http", &directory.fill("DIR/good.http"));
+        let line = line.replace("/etc/tidegate/users", &directory.fill("DIR/users"));
+        let line = line.replace("/etc/mime.types", &directory.fill("DIR/types"));
         let needs_frontend = keyword.sections.contains(Sections::FRONTEND)
             || matches!(
                 keyword.group,

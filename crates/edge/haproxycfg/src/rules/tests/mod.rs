@@ -27,6 +27,8 @@ impl Directory {
         write("exact-length.http", b"HTTP/1.1 503 x\r\nContent-Length: 3\r\n\r\nabc");
         write("lf-only.http", b"HTTP/1.1 503 x\nA: b\n\nabc");
         write("empty.http", b"");
+        write("users", b"ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n");
+        write("types", b"text/html html\n");
         write("bad-length.http", b"HTTP/1.1 503 x\r\nContent-Length: 4\r\n\r\nabc");
         write("not-http.http", b"<html>\r\n\r\n</html>\r\n");
         write("no-end.http", b"HTTP/1.1 503 x\r\nA: b\r\n");

@@ -17,16 +17,19 @@ use std::{
 
 use http::{BodyLength, Limits, ParseError};
 use net::{
-    PlainSocket,
+    PlainSocket, poll_send_file,
     splice::{CopyError, Splice, Spliced},
 };
 
 pub use self::{
     duplex::{Duplex, Failed},
     sink::Sink,
-    source::{Intake, Source},
+    source::{FileSpan, Intake, Source},
 };
 use super::filter::Stages;
+
+/// Bytes of a file that one connection is sent before others have their turn.
+const FILE_TURN_BYTES: u64 = 1 << 20;
 
 /// Bytes that stages gather before they are sent in any case.
 const GATHERED_MAX: usize = 16 * 1024;
@@ -41,6 +44,8 @@ pub struct BodyPump {
     failure: Option<PumpFailure>,
     /// Bytes of it that were spliced.
     pub spliced: u64,
+    /// A stretch of a file waits for the receiver's socket.
+    file_waits: bool,
     pipe: Option<Splice>,
     splice_min: u64,
     pipe_size: usize,
@@ -107,6 +112,7 @@ impl BodyPump {
             stages,
             failure: None,
             spliced: 0,
+            file_waits: false,
             pipe: None,
             splice_min: 0,
             pipe_size: 0,
@@ -190,7 +196,7 @@ impl BodyPump {
     #[must_use]
     #[inline]
     pub fn held(&self) -> usize {
-        self.intake.approved() + self.pipe.as_ref().map_or(0, Splice::held)
+        self.intake.approved() + self.pipe.as_ref().map_or(0, Splice::held) + usize::from(self.file_waits)
     }
 
     /// Moves approved bytes behind what `to` has to send, if they are few enough that copying them beats a second
@@ -286,6 +292,7 @@ impl BodyPump {
         if self.intake.approved() == 0 && self.intake.has_ended() {
             return to.poll_flush(context).map_err(PumpFailure::Send);
         }
+        let mut sent_of_file = 0;
         loop {
             self.intake.approve(from).map_err(PumpFailure::Malformed)?;
             if self.intake.approved() > 0 || to.unsent_len() > 0 {
@@ -294,6 +301,29 @@ impl BodyPump {
             }
             if self.intake.has_ended() {
                 return Poll::Ready(Ok(()));
+            }
+            if from.received().is_empty()
+                && let Some(socket) = to.plain_socket()
+                && let Some(span) = ready!(from.poll_file(context)).map_err(PumpFailure::Receive)?
+            {
+                if sent_of_file >= FILE_TURN_BYTES {
+                    // Others have their turn.
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                let most = usize::try_from(span.length.min(FILE_TURN_BYTES)).unwrap_or(usize::MAX);
+                let sent = poll_send_file(socket, (span.file, span.offset), most, context);
+                self.file_waits = sent.is_pending();
+                let count = match ready!(sent) {
+                    Ok(0) => return Poll::Ready(Err(PumpFailure::CutOff)),
+                    Ok(count) => count as u64,
+                    Err(error) => return Poll::Ready(Err(PumpFailure::Send(to.note_failure(error)))),
+                };
+                from.file_sent(count);
+                self.intake.account(count);
+                self.kept = None;
+                sent_of_file += count;
+                continue;
             }
             if from.received().is_empty()
                 && self.wants_splice()

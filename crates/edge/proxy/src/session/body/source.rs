@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    os::fd::BorrowedFd,
     task::{Context, Poll, ready},
 };
 
@@ -26,6 +27,15 @@ pub trait Source {
     /// To be asked only while nothing that has come waits.
     fn plain_socket(&mut self) -> Option<PlainSocket<'_>>;
 
+    /// What comes next as a stretch of a file, which the system may send without the process seeing it; `None` where it comes otherwise.
+    /// Pending while it has to be loaded from a disk. To be asked only while nothing that has come waits.
+    fn poll_file(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Option<FileSpan<'_>>>> {
+        Poll::Ready(Ok(None))
+    }
+
+    /// So many bytes of that stretch have been sent.
+    fn file_sent(&mut self, _count: u64) {}
+
     /// Whether trailers may stand behind a body whose length was announced: where messages are framed, as in HTTP/2.
     fn may_trail(&self) -> bool {
         false
@@ -35,6 +45,17 @@ pub trait Source {
     fn poll_trailers(&mut self, _: &mut Context<'_>) -> Poll<Vec<u8>> {
         Poll::Ready(Vec::new())
     }
+}
+
+/// A stretch of a file that is in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct FileSpan<'a> {
+    /// The file.
+    pub file: BorrowedFd<'a>,
+    /// Its first byte.
+    pub offset: u64,
+    /// How many bytes it has; one at least.
+    pub length: u64,
 }
 
 impl Source for Wire {

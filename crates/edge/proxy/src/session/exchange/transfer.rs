@@ -57,7 +57,7 @@ impl<C: ClientStream> Exchange<'_, C> {
     ) -> Transfer {
         // NOTE: what comes of the cache is as late as its own fetch may be, no later.
         let server_limit = transaction.by_rules.server_timeout.get().or(backend.settings().timeouts.server);
-        let server_limit = server_limit.filter(|_| body.server().is_some());
+        let server_limit = server_limit.filter(|_| body.may_be_late());
         let client_limit = self.side.frontend.settings().timeouts.client;
         let shut_mark = body.shut_mark();
         let (handle, worker) = (self.handle, self.worker);

@@ -13,7 +13,7 @@ use http::{BodyLength, Method, ParseError};
 use live::{LiveServer, ShutCause};
 use net::PlainSocket;
 
-use super::{Upstream, object_body::ObjectBody, page_body::PageBody};
+use super::{FileBody, Upstream, object_body::ObjectBody, page_body::PageBody};
 use crate::session::body::{BodyPump, Duplex as _, PumpFailure, Sink, Source};
 
 /// A response whose head stands in the transaction.
@@ -39,6 +39,8 @@ pub enum AnswerBody<'a> {
     },
     /// Bytes that are kept.
     Stored(StoredBody),
+    /// A file, or parts of it.
+    File(Box<FileBody<'a>>),
     /// An object of the cache.
     Object(Box<ObjectBody>),
     /// A page of the cache, with what it includes.
@@ -50,20 +52,30 @@ pub enum AnswerBody<'a> {
 pub struct StoredBody {
     bytes: Arc<[u8]>,
     consumed: usize,
+    end: usize,
 }
 
 impl StoredBody {
     /// All of it is to be delivered.
     #[must_use]
     pub fn new(bytes: Arc<[u8]>) -> Self {
-        Self { bytes, consumed: 0 }
+        let end = bytes.len();
+        Self { bytes, consumed: 0, end }
+    }
+
+    /// A part of it is to be delivered.
+    #[must_use]
+    pub fn part(bytes: Arc<[u8]>, part: std::ops::Range<u64>) -> Self {
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+        let (consumed, end) = (place(part.start), place(part.end));
+        Self { bytes, consumed, end }
     }
 }
 
 impl Source for StoredBody {
     #[inline]
     fn received(&self) -> &[u8] {
-        self.bytes.get(self.consumed..).unwrap_or_default()
+        self.bytes.get(self.consumed..self.end).unwrap_or_default()
     }
 
     #[inline]
@@ -91,6 +103,7 @@ impl<'a> AnswerBody<'a> {
         match self {
             Self::Server { upstream, .. } => upstream.connection.codec.received(),
             Self::Stored(stored) => stored.received(),
+            Self::File(file) => file.received(),
             Self::Object(object) => object.received(),
             Self::Page(page) => page.received(),
         }
@@ -105,6 +118,7 @@ impl<'a> AnswerBody<'a> {
                 codec.has_ended() || codec.is_full()
             }
             Self::Stored(_) => true,
+            Self::File(file) => !file.received().is_empty(),
             Self::Object(object) => !object.received().is_empty(),
             Self::Page(page) => !page.received().is_empty(),
         }
@@ -116,6 +130,7 @@ impl<'a> AnswerBody<'a> {
         match self {
             Self::Server { upstream, .. } => upstream.connection.codec.poll_receive(context),
             Self::Stored(stored) => stored.poll_receive(context),
+            Self::File(file) => file.poll_receive(context),
             Self::Object(object) => object.poll_receive(context),
             Self::Page(page) => page.poll_receive(context),
         }
@@ -136,6 +151,10 @@ impl<'a> AnswerBody<'a> {
             Self::Stored(stored) => {
                 pump.approve(stored)?;
                 pump.append_small(stored, to, most);
+            }
+            Self::File(file) => {
+                pump.approve(&**file)?;
+                pump.append_small(&mut **file, to, most);
             }
             Self::Object(object) => {
                 // What has come already goes with the head.
@@ -161,6 +180,7 @@ impl<'a> AnswerBody<'a> {
         match self {
             Self::Server { upstream, .. } => pump.poll(&mut upstream.connection.codec, to, context),
             Self::Stored(stored) => pump.poll(stored, to, context),
+            Self::File(file) => pump.poll(&mut **file, to, context),
             Self::Object(object) => pump.poll(&mut **object, to, context),
             Self::Page(page) => pump.poll(&mut **page, to, context),
         }
@@ -172,7 +192,7 @@ impl<'a> AnswerBody<'a> {
     pub fn owes_upload(&self) -> bool {
         match self {
             Self::Server { upstream, .. } => !upstream.connection.is_request_sent,
-            Self::Stored(_) | Self::Object(_) | Self::Page(_) => false,
+            Self::Stored(_) | Self::File(_) | Self::Object(_) | Self::Page(_) => false,
         }
     }
 
@@ -196,7 +216,7 @@ impl<'a> AnswerBody<'a> {
                 Poll::Ready(sent)
             }
             // Nobody wants it.
-            Self::Stored(_) | Self::Object(_) | Self::Page(_) => Poll::Ready(Ok(())),
+            Self::Stored(_) | Self::File(_) | Self::Object(_) | Self::Page(_) => Poll::Ready(Ok(())),
         }
     }
 
@@ -206,8 +226,15 @@ impl<'a> AnswerBody<'a> {
     pub fn server(&self) -> Option<&Arc<LiveServer>> {
         match self {
             Self::Server { upstream, .. } => Some(&upstream.connection.server),
-            Self::Stored(_) | Self::Object(_) | Self::Page(_) => None,
+            Self::Stored(_) | Self::File(_) | Self::Object(_) | Self::Page(_) => None,
         }
+    }
+
+    /// Whether it may be waited for as for a server's: what comes of a cache is as late as its own fetch may be.
+    #[must_use]
+    #[inline]
+    pub fn may_be_late(&self) -> bool {
+        matches!(self, Self::Server { .. } | Self::File(_))
     }
 
     /// What [`AnswerBody::shut_cause`] compares with.
@@ -229,7 +256,7 @@ impl<'a> AnswerBody<'a> {
     pub fn free_place(&mut self) {
         match self {
             Self::Server { upstream, .. } => upstream.slot = None,
-            Self::Stored(_) | Self::Object(_) | Self::Page(_) => {}
+            Self::Stored(_) | Self::File(_) | Self::Object(_) | Self::Page(_) => {}
         }
     }
 
@@ -246,7 +273,7 @@ impl<'a> AnswerBody<'a> {
     pub fn into_reusable(self) -> Option<Upstream<'a>> {
         match self {
             Self::Server { upstream, keeps: true, .. } if upstream.connection.is_clean() => Some(upstream),
-            Self::Server { .. } | Self::Stored(_) | Self::Object(_) | Self::Page(_) => None,
+            Self::Server { .. } | Self::Stored(_) | Self::File(_) | Self::Object(_) | Self::Page(_) => None,
         }
     }
 }

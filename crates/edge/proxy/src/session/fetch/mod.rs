@@ -6,12 +6,15 @@
 //!    └──────── again, elsewhere, as `balance` decides ◀─────────┴──▶ Unfetched: why not
 //! ```
 //!
+//! A backend with files ([`origin`]) looks there first, and asks servers for what it has no file for.
+//!
 //! Nothing here knows a client's connection. Who waits for the answer is a [`Requester`]; where nobody does, it is
 //! [`Nobody`]. The body of the answer stays with the server until someone pulls it.
 
 mod answer;
 mod attempts;
 mod codec;
+mod file_body;
 #[cfg(test)]
 pub mod framed;
 mod head;
@@ -19,6 +22,7 @@ mod inspect;
 pub mod multiplexed;
 mod object_body;
 mod open;
+mod origin;
 mod page_body;
 mod queue;
 mod requester;
@@ -36,13 +40,14 @@ use std::{
 use balance::{FailedAttempt, Failure, Forced, ServerId};
 use haproxycfg::model::ServerIndex;
 use http::{BodyLength, BodyTracker, Method, response_body_length};
-use live::LiveProxy;
+use live::{LiveProxy, files::LiveFiles};
 use net::Deadline;
 
 pub use self::{
     answer::{Answer, AnswerBody, StoredBody},
     attempts::Attempts,
     codec::{Codec, OutgoingHead, ServerCodec},
+    file_body::FileBody,
     head::HeadEnd,
     object_body::{ObjectBody, RelayedBytes},
     page_body::PageBody,
@@ -133,6 +138,11 @@ impl<'a, 'c> Fetch<'a, 'c> {
         requester: &mut impl HttpRequester,
     ) -> Result<Answer<'a>, Unfetched> {
         let (worker, backend) = (self.attempts.worker, self.attempts.proxy);
+        if let Some(files) = &backend.files
+            && let Some(answer) = self.fetch_file(files, transaction, requester).await?
+        {
+            return Ok(answer);
+        }
         let method = transaction.request.method_kind();
         send::prepare(transaction, backend);
         self.attempts.outlives_stale = backend.retry.outlives_stale_connections()
@@ -191,6 +201,28 @@ impl<'a, 'c> Fetch<'a, 'c> {
                 Ok(true) => transaction.route.resent = true,
                 Ok(false) => return Err(Unfetched::NoResponse { end, reused }),
                 Err(unreachable) => return Err(Unfetched::Unreachable(unreachable)),
+            }
+        }
+    }
+}
+
+impl<'a> Fetch<'a, '_> {
+    /// Has a file answer; `None` where servers do.
+    #[inline]
+    async fn fetch_file(
+        &mut self,
+        files: &'a LiveFiles,
+        transaction: &mut Transaction,
+        requester: &mut impl HttpRequester,
+    ) -> Result<Option<Answer<'a>>, Unfetched> {
+        let here = origin::Here { worker: self.attempts.worker, backend: self.attempts.proxy, files };
+        match origin::at_once(here, transaction) {
+            origin::AtOnce::Answer(answer) => Ok(Some(answer)),
+            origin::AtOnce::Servers => Ok(None),
+            origin::AtOnce::Look => {
+                let waiting = origin::Waiting { requester, deadline: &mut *self.deadline };
+                // NOTE: boxed, as all that is rare: most files are open already.
+                Box::pin(origin::look(here, transaction, waiting)).await
             }
         }
     }

@@ -27,7 +27,7 @@ use tokio::sync::mpsc;
 
 use super::{Report, Told};
 use crate::session::{
-    body::{Intake, PumpFailure, Sink as _},
+    body::{Intake, PumpFailure, Sink as _, Source},
     fetch::{Answer, AnswerBody},
     transaction::Transaction,
 };
@@ -265,7 +265,12 @@ pub(super) async fn pull(
     let mut intake = Intake::new(answer.length, &limits);
     let mut decoder = (answer.length == BodyLength::Chunked).then(|| ChunkedDecoder::new(&limits));
     let patience = exchange.by_rules.server_timeout.get().or(proxy.settings().timeouts.server);
-    let AnswerBody::Server { upstream, .. } = &mut answer.body else { return Ok(()) };
+    let upstream = match &mut answer.body {
+        AnswerBody::Server { upstream, .. } => upstream,
+        AnswerBody::Stored(stored) => return pull_from(stored, (intake, patience), sink).await,
+        AnswerBody::File(file) => return pull_from(&mut **file, (intake, patience), sink).await,
+        AnswerBody::Object(_) | AnswerBody::Page(_) => return Ok(()),
+    };
     let connection = &mut *upstream.connection;
     let codec = &mut connection.codec;
     let mut decoded = Vec::new();
@@ -293,6 +298,28 @@ pub(super) async fn pull(
             }
             intake.poll_more(codec, context).map_err(failure)
         });
+        while_wanted(|| sink.is_wanted(), patience, more).await?;
+    }
+}
+
+/// Pulls a body that comes of no server, and whose length is known.
+async fn pull_from(
+    source: &mut impl Source,
+    (mut intake, patience): (Intake, Option<Duration>),
+    sink: &mut impl Destination,
+) -> io::Result<()> {
+    loop {
+        intake.approve(source).map_err(|error| io::Error::other(error.to_string()))?;
+        let bytes = intake.bytes(source);
+        if !bytes.is_empty() {
+            sink.take(bytes)?;
+        }
+        intake.consume(source, intake.approved());
+        sink.make_room().await?;
+        if intake.has_ended() {
+            return Ok(());
+        }
+        let more = poll_fn(|context| intake.poll_more(source, context).map_err(failure));
         while_wanted(|| sink.is_wanted(), patience, more).await?;
     }
 }

@@ -1,0 +1,81 @@
+//! Files that backends answer with: their folders, opening what is beneath them, what workers keep open, and threads that wait for
+//! disks.
+//!
+//! ```text
+//!  a request ─▶ cache: open already, and looked at lately ─────────────────────────────▶ answer
+//!                 └─ no ─▶ lookup, on the worker: names and bytes that the kernel has in memory ─▶ answer
+//!                            └─ it would wait for a disk ─▶ the same lookup, on a disk thread ──▶ answer
+//! ```
+//!
+//! A worker never waits for a disk. What is asked of the kernel on a worker says so (`RESOLVE_CACHED`, `RWF_NOWAIT`), and where the
+//! kernel or the file system cannot promise it, a disk thread asks.
+
+mod beneath;
+mod cache;
+mod disk;
+mod folder;
+mod lookup;
+mod open_file;
+mod read;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haproxycfg::model::{FileService, Folder};
+use telemetry::{Counter, PerWorker};
+
+pub use self::{
+    beneath::{OpenAs, Patience},
+    cache::{CachedFile, Key, OpenFiles, Variant},
+    disk::{Busy, DiskThreads},
+    folder::{FolderError, FolderSpec, Folders, LiveFolder},
+    lookup::{Found, Lookup, Step, StepKind},
+    open_file::{Content, Facts, OpenFile},
+    read::{ListedFolder, READ_BYTES_MAX, is_in_memory, list, load, read_at},
+};
+
+/// Numbers of one worker.
+#[derive(Debug, Default)]
+pub struct FileCounters {
+    /// Requests whose file was open already.
+    pub hits: Counter,
+    /// Requests whose file was looked for.
+    pub lookups: Counter,
+    /// Lookups that a disk thread made.
+    pub waits: Counter,
+}
+
+/// The files of a backend.
+#[derive(Debug)]
+pub struct LiveFiles {
+    /// What waits for their disks.
+    pub threads: Arc<DiskThreads>,
+    /// Its folders, in the order of [`FileService::folders`].
+    pub folders: Vec<Arc<LiveFolder>>,
+    /// Numbers by worker.
+    pub counters: PerWorker<FileCounters>,
+    caches: Vec<Mutex<OpenFiles>>,
+}
+
+impl LiveFiles {
+    /// The files that a section describes; `None` if it has none. Its folders have been opened before.
+    #[must_use]
+    pub fn new(
+        described: &FileService,
+        (folders, threads): (&Folders, &Arc<DiskThreads>),
+        workers: usize,
+    ) -> Option<Arc<Self>> {
+        if described.folders.is_empty() {
+            return None;
+        }
+        let spec = |folder: &Folder| FolderSpec { path: folder.path.clone(), symlinks: described.symlinks };
+        let folders = described.folders.iter().map(|rule| folders.opened(&spec(&rule.action))).collect();
+        let caches = (0..workers).map(|_| Mutex::new(OpenFiles::new(&described.cache))).collect();
+        Some(Arc::new(Self { threads: Arc::clone(threads), folders, counters: PerWorker::new(workers), caches }))
+    }
+
+    /// Works on what a worker keeps open. NOTE: no other thread takes that lock but one that shows numbers.
+    pub fn with_cache<R>(&self, worker: usize, work: impl FnOnce(&mut OpenFiles) -> R) -> Option<R> {
+        let cache = self.caches.get(worker)?;
+        Some(work(&mut cache.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}

@@ -1,0 +1,84 @@
+//! Answers of an origin that are no files: error pages, redirects, what there is to ask.
+
+use std::sync::Arc;
+
+use http::{BodyLength, HeaderId, Method, Version};
+
+use super::{FILES, Here};
+use crate::{
+    session::{
+        fetch::{Answer, AnswerBody, StoredBody, Unfetched},
+        reply, size,
+        transaction::Transaction,
+    },
+    stick,
+};
+
+/// What is done with what is answered at last.
+pub(super) fn accept<'a>(
+    here: Here<'a>,
+    transaction: &mut Transaction,
+    length: BodyLength,
+    body: AnswerBody<'a>,
+) -> Answer<'a> {
+    let now = Some(here.worker.now());
+    let times = &mut transaction.timeline;
+    times.dequeued = times.dequeued.or(now);
+    times.connected = times.connected.or(now);
+    times.response = now;
+    transaction.answered.by = Some(FILES);
+    transaction.answered.has_head = true;
+    transaction.variables.get_mut().start_response();
+    transaction.response.headers.add_known(HeaderId::Date, &here.worker.http_date());
+    transaction.bytes_out += size::of_reply(&transaction.response);
+    if transaction.has_tables {
+        transaction.count_tracked_status(transaction.response.status());
+        stick::store(transaction, here.backend);
+    }
+    here.backend.last_session_ms.store(here.worker.now_ms(), std::sync::atomic::Ordering::Relaxed);
+    let method = transaction.request.method_kind();
+    Answer { method, length, body }
+}
+
+/// An answer with these bytes, whose head stands in the transaction.
+pub(super) fn stored<'a>(here: Here<'a>, transaction: &mut Transaction, bytes: Arc<[u8]>) -> Answer<'a> {
+    let is_bare = transaction.request.method_kind() == Method::Head || transaction.response.status() == 204;
+    let length = if is_bare { BodyLength::None } else { BodyLength::Exact(bytes.len() as u64) };
+    accept(here, transaction, length, AnswerBody::Stored(StoredBody::new(bytes)))
+}
+
+/// The error page of a status.
+///
+/// # Errors
+/// When it is configured to be none.
+pub(super) fn error<'a>(here: Here<'a>, transaction: &mut Transaction, status: u16) -> Result<Answer<'a>, Unfetched> {
+    if reply::is_silent(transaction, status) {
+        transaction.answered.status = status;
+        transaction.answered.by = Some(FILES);
+        return Err(Unfetched::Refused { silently: false });
+    }
+    let page = reply::error_page(transaction, status);
+    if status == 405 {
+        let mut allow = http::ResponseHead::new();
+        web::respond::refuse_method(&mut allow);
+        if let Some(allowed) = allow.headers.first_known(HeaderId::Allow) {
+            transaction.response.headers.add_known(HeaderId::Allow, allowed);
+        }
+    }
+    Ok(stored(here, transaction, page))
+}
+
+/// What there is to ask of a file.
+pub(super) fn options<'a>(here: Here<'a>, transaction: &mut Transaction) -> Answer<'a> {
+    web::respond::respond_options(&mut transaction.response);
+    stored(here, transaction, Arc::default())
+}
+
+/// The same path with a slash at its end.
+pub(super) fn redirect<'a>(here: Here<'a>, transaction: &mut Transaction, location: &[u8]) -> Answer<'a> {
+    let response = &mut transaction.response;
+    response.start(Version::Http11, 301);
+    response.headers.add_known(HeaderId::ContentLength, b"0");
+    response.headers.add_known(HeaderId::Location, location);
+    stored(here, transaction, Arc::default())
+}
