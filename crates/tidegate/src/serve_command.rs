@@ -38,12 +38,23 @@ pub struct ServeArguments {
     /// Serve names that begin with a dot, too.
     #[arg(long)]
     hidden: bool,
+    /// Write the access log there, as nginx and Apache write it: a file, `-` for standard output, or off. Standard output unless
+    /// `--quiet` is given.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    log: Option<PathBuf>,
     /// Print the equivalent haproxy.cfg, and end.
     #[arg(long)]
     print: bool,
     /// Print nothing but errors.
     #[arg(long, short)]
     quiet: bool,
+}
+
+/// Where the access log goes.
+enum AccessLog {
+    Nowhere,
+    StandardOutput,
+    File(String),
 }
 
 /// Why the options stand for nothing.
@@ -96,11 +107,21 @@ impl ServeArguments {
         let text = self.text(&options, &folder, &binds)?;
         let urls: Vec<String> = binds.iter().map(|bind| edge_command::url(bind)).collect();
         let greeting = format!(
-            "Serving {folder} at {}.\nRequests as they end: tidegate log. The end: Ctrl-C, or tidegate stop.\n\
+            "Serving {folder} at {}.\nThe end: Ctrl-C, or tidegate stop. What happens in each request: tidegate log.\n\
              As a haproxy.cfg, to go on from: tidegate {options} --print\n",
             urls.join(", ")
         );
         Ok(Configuration { text, greeting, options })
+    }
+
+    fn access_log(&self) -> Result<AccessLog, ServeError> {
+        match self.log.as_deref() {
+            None if self.quiet => Ok(AccessLog::Nowhere),
+            Some(word) if word.as_os_str() == "off" => Ok(AccessLog::Nowhere),
+            None => Ok(AccessLog::StandardOutput),
+            Some(word) if word.as_os_str() == "-" => Ok(AccessLog::StandardOutput),
+            Some(path) => absolute(path).map(AccessLog::File),
+        }
     }
 
     /// The options as somebody may have written them.
@@ -122,6 +143,9 @@ impl ServeArguments {
         if let Some(time) = &self.cache {
             let _ = write!(text, " --cache {time}");
         }
+        if let Some(log) = &self.log {
+            let _ = write!(text, " --log {}", quoted(&log.to_string_lossy()));
+        }
         text
     }
 
@@ -137,6 +161,17 @@ impl ServeArguments {
         text.push_str("listen files\n");
         for bind in binds {
             let _ = writeln!(text, "    bind {bind}");
+        }
+        let target = match self.access_log()? {
+            AccessLog::Nowhere => None,
+            AccessLog::StandardOutput => Some("stdout format raw local0".to_owned()),
+            AccessLog::File(path) => Some(format!("{} local0", quoted(&format!("file@{path}")))),
+        };
+        if let Some(target) = target {
+            let _ = writeln!(
+                text,
+                "    # Lines as nginx and Apache write them.\n    log {target}\n    option httplog combined"
+            );
         }
         if self.cors {
             text.push_str(
@@ -240,7 +275,10 @@ mod tests {
                 "--listen",
                 "[::1]:8082",
             ],
-            &[odd, "--auth", users],
+            &[odd, "--auth", users, "--quiet"],
+            &[odd, "--log", users],
+            &[odd, "--log", "off"],
+            &[odd, "--log", "-", "--quiet"],
         ] {
             let configuration = configuration(words).unwrap();
             let given = edge::role::Given { name: "x".to_owned(), text: configuration.text.clone() };
