@@ -30,6 +30,8 @@ CASES = {
     ),
     "own-answer": (GET, 'http-request return status 200 content-type text/plain string "hello world"'),
     "redirect": (GET, "http-request redirect location /elsewhere"),
+    # A file of 612 bytes that is open already.
+    "file": (GET, "default_backend files\nbackend files\n  root FOLDER"),
     # The cache answers; the object has been fetched before what is counted.
     "hit": (GET, "vcl builtin\n  default_backend servers"),
     # The same, with Varnish's log written.
@@ -101,6 +103,9 @@ def instructions(ours, case, count, port, origin, folder):
     request, rules, *settings = CASES[case]
     settings = "".join(settings).format(folder=folder)
     configuration = folder / "edge.cfg"
+    (folder / "some").mkdir(exist_ok=True)
+    (folder / "some" / "path").write_bytes(b"x" * 612)
+    rules = rules.replace("FOLDER", str(folder))
     configuration.write_text(CONFIGURATION.format(port=port, origin=origin, rules=rules, settings=settings))
     output = folder / "callgrind.out"
     child = subprocess.Popen(

@@ -2,6 +2,8 @@
 
 use std::{io::Write as _, process::ExitCode};
 
+use crate::nginx_words;
+
 /// Most words that are suggested for an unknown one.
 const SUGGESTIONS_MAX: usize = 5;
 
@@ -16,7 +18,7 @@ pub fn run(words: &[String]) -> ExitCode {
     code
 }
 
-/// What a word means to whoever knows it: haproxy.cfg, the stats socket, VCL, varnishd and varnishadm, the store, nutcracker.yml. An
+/// What a word means to whoever knows it: haproxy.cfg, the stats socket, VCL, varnishd and varnishadm, the store, nutcracker.yml, nginx. An
 /// error says that nobody does, and what is near.
 fn explain(word: &str) -> Result<String, String> {
     let of_socket = admin::cli::reference::explain(word);
@@ -30,6 +32,7 @@ fn explain(word: &str) -> Result<String, String> {
         varnishcli::reference::explain(word),
         store::reference::explain(word),
         kvproxy::nutcracker::table::explain(word),
+        nginx_words::explain(word),
     ];
     let found: Vec<String> = parts.into_iter().flatten().map(|text| text.trim_end().to_owned()).collect();
     if found.is_empty() { Err(unknown(word)) } else { Ok(found.join("\n\n")) }
@@ -41,8 +44,9 @@ fn unknown(word: &str) -> String {
         return "explain what? A keyword, a value, a variable, a command or a setting: `tidegate explain balance`"
             .to_owned();
     }
-    let mut text =
-        format!("'{word}' is no word of haproxy.cfg, the stats socket, VCL, varnishd, the store or nutcracker.yml.");
+    let mut text = format!(
+        "'{word}' is no word of haproxy.cfg, the stats socket, VCL, varnishd, the store, nutcracker.yml or nginx."
+    );
     let near = near(word);
     if !near.is_empty() {
         text.push_str(&format!("\nNearest: {}", near.join(", ")));
@@ -62,6 +66,7 @@ fn near(word: &str) -> Vec<String> {
         varnishcli::reference::names(),
         store::reference::names(),
         kvproxy::nutcracker::table::names(),
+        nginx_words::names(),
     ];
     let mut near: Vec<String> = Vec::new();
     let mut containing: Vec<String> = Vec::new();
@@ -104,6 +109,7 @@ mod tests {
             ("default_ttl", "default_ttl (a parameter of varnishd)"),
             ("vcl.use", "vcl.use <configname|label> (a command of varnishadm)"),
             ("auto_eject_hosts", "auto_eject_hosts: (a directive of nutcracker.yml)"),
+            ("try_files", "try_files (a directive of nginx): looks for several files.\n  here: try-files"),
         ] {
             let text = explain(word).unwrap_or_else(|text| text);
             assert!(text.starts_with(expected), "{word}: {text}");
@@ -150,6 +156,6 @@ mod tests {
             let near = text.lines().last().and_then(|line| line.strip_prefix("Nearest: ")).unwrap_or_default();
             assert_eq!(near.split(", ").next(), Some(expected), "{text}");
         }
-        assert!(explain("xyzzyplugh").unwrap_err().ends_with("or nutcracker.yml."));
+        assert!(explain("xyzzyplugh").unwrap_err().ends_with("nutcracker.yml or nginx."));
     }
 }

@@ -69,6 +69,9 @@ enum ServeError {
     /// `--listen`.
     #[error("{0}")]
     Listen(String),
+    /// Somebody else listens there.
+    #[error("somebody listens at {0} already: take another port, as in --listen 127.0.0.1:8081")]
+    Taken(String),
     /// `--cache`.
     #[error("option '--cache': {0}")]
     Cache(String),
@@ -87,6 +90,13 @@ pub fn run(arguments: &ServeArguments) -> ExitCode {
         // Whoever reads it may have seen enough.
         let _ = std::io::stdout().write_all(configuration.text.as_bytes());
         return ExitCode::SUCCESS;
+    }
+    // Processes that this one starts have the sockets.
+    if runtime::process::is_first()
+        && let Err(error) = arguments.check_ports()
+    {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
     }
     edge_command::run_configuration(configuration, arguments.quiet)
 }
@@ -122,6 +132,23 @@ impl ServeArguments {
             Some(word) if word.as_os_str() == "-" => Ok(AccessLog::StandardOutput),
             Some(path) => absolute(path).map(AccessLog::File),
         }
+    }
+
+    /// Whether nobody listens there: two that listen at one address would share its clients.
+    fn check_ports(&self) -> Result<(), ServeError> {
+        for word in &self.listen {
+            let bind = edge_command::bind_address(word, "--listen").map_err(ServeError::Listen)?;
+            let address = match bind.split_once(':') {
+                Some(("" | "*", port)) => format!("0.0.0.0:{port}"),
+                _ => bind.clone(),
+            };
+            if let Err(error) = std::net::TcpListener::bind(&address)
+                && error.kind() == std::io::ErrorKind::AddrInUse
+            {
+                return Err(ServeError::Taken(bind));
+            }
+        }
+        Ok(())
     }
 
     /// The options as somebody may have written them.

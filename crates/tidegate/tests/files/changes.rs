@@ -2,9 +2,11 @@
 
 use std::{fs, io::Write as _, os::unix::fs::symlink, process::Command};
 
+use rustix::process::Signal;
+
 use crate::{
     DEFAULTS, Files, get, site,
-    support::{self, Wire, free_address, noise, wait_until},
+    support::{self, Edge, LogServer, Wire, free_address, noise, wait_until},
 };
 
 #[test]
@@ -103,4 +105,36 @@ fn a_slow_disk_slows_only_its_own_requests() {
     drop(slow);
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn a_client_that_does_not_read_is_left() {
+    let files = Files::new();
+    files.write("top/large", noise(40_000_000, 5));
+    let log = LogServer::start();
+    let (_edge, front) =
+        site(&format!(" timeout client 500ms\n option httplog\n log {} local0\n root {}", log.address, files.top()));
+    let mut wire = Wire::connect(front);
+    wire.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    let line = log.line_with("GET /large");
+    assert!(line.contains(" files/<FILES> ") && line.contains(" cD-- "), "{line}");
+    assert!(wire.read_to_end().len() < 40_000_000);
+}
+
+#[test]
+fn a_reload_opens_its_folders_or_changes_nothing() {
+    let files = Files::new();
+    let front = free_address();
+    let config =
+        |folder: &str| format!("{DEFAULTS}listen files\n bind {front}\n root {}\n", files.path(folder).display());
+    let edge = Edge::start(&config("top"));
+    assert_eq!(get(front, "/style.css").status(), 200);
+    fs::write(&edge.config, config("none")).unwrap();
+    edge.signal(Signal::USR2);
+    edge.wait_output("cannot open the folder");
+    assert_eq!(get(front, "/style.css").status(), 200);
+    fs::write(&edge.config, config("other")).unwrap();
+    edge.signal(Signal::USR2);
+    wait_until("the other folder", || get(front, "/secret").status() == 200);
+    assert_eq!(get(front, "/style.css").status(), 404);
 }

@@ -70,6 +70,12 @@ fn one_command_serves_a_folder() {
     let front = free_address();
     {
         let _serve = Serve::start(front, &top, &["--cors"]);
+        let second = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["serve", "--listen", &front.to_string()])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&second.stderr).into_owned();
+        assert!(!second.status.success() && said.contains(&format!("somebody listens at {front} already")), "{said}");
         let page = get(front, "/");
         assert_eq!((page.status(), page.field("cache-control")), (200, Some("no-cache")));
         assert_eq!(page.field("access-control-allow-origin"), Some("*"));

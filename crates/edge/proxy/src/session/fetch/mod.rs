@@ -6,7 +6,7 @@
 //!    └──────── again, elsewhere, as `balance` decides ◀─────────┴──▶ Unfetched: why not
 //! ```
 //!
-//! A backend with files ([`origin`]) looks there first, and asks servers for what it has no file for.
+//! A backend with files (module `origin`) looks there first, and asks servers for what it has no file for.
 //!
 //! Nothing here knows a client's connection. Who waits for the answer is a [`Requester`]; where nobody does, it is
 //! [`Nobody`]. The body of the answer stays with the server until someone pulls it.
