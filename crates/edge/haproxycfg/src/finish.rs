@@ -10,7 +10,7 @@ use sample::ReferenceKind;
 
 use crate::{
     diagnostics::{Diagnostic, Prefix, Problem, Severity},
-    keywords::{acme, cache, option, peers, program, resolvers},
+    keywords::{acme, cache, fcgi_app, option, peers, program, resolvers},
     line::Line,
     missing,
     model::{
@@ -59,6 +59,7 @@ pub fn finish(scope: &mut Scope<'_>) {
     acme::finish(scope);
     program::finish(scope);
     cache::finish(scope);
+    fcgi_app::finish(scope);
     check_tracks(scope);
     check_references(scope);
     check_pattern_changes(scope);
@@ -78,7 +79,7 @@ fn check_server_protocols(scope: &mut Scope<'_>) {
     }
     for (line, keyword, message) in problems {
         let word = (2..line.len()).find(|word| line.word(word - 1) == keyword).unwrap_or(1);
-        let expected = "h1 or h2 in HTTP mode and for HTTP checks, none otherwise";
+        let expected = "h1, h2 or fcgi in HTTP mode and for HTTP checks, none otherwise";
         scope.alert(&line, Problem::new(message).prefix(Prefix::Nothing).at(word).expected(expected));
     }
 }

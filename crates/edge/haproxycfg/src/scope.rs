@@ -15,7 +15,7 @@ use crate::{
     keywords,
     line::Line,
     model::{
-        CacheSection, Global, LogForward, Peers, Program, Proxy, ProxyIndex, ProxyKind, Resolvers, Ring, Server,
+        CacheSection, FcgiApp, Global, LogForward, Peers, Program, Proxy, ProxyIndex, ProxyKind, Resolvers, Ring, Server,
         ServerIndex, StickTable, TableIndex, Userlist,
     },
     rules,
@@ -109,6 +109,8 @@ pub struct State {
     pub programs: Vec<Program>,
     /// `cache` sections in order.
     pub caches: Vec<CacheSection>,
+    /// `fcgi-app` sections in order.
+    pub fcgi_apps: Vec<FcgiApp>,
     pub(crate) acme: keywords::acme::Pending,
     /// What the rule parsers keep that belongs to no proxy (`http-errors` sections and the like).
     pub rules: rules::Shared,

@@ -137,7 +137,9 @@ pub fn finish(scope: &mut Scope<'_>) {
             if before.iter().any(|filter| matches!(filter, Filter::Compression)) {
                 problems.push(format!("{own}: unable to enable the compression filter before the cache '{name}'."));
             }
-            let is_other = |filter: &Filter| !matches!(filter, Filter::Compression | Filter::Cache { .. });
+            let is_other = |filter: &Filter| {
+                !matches!(filter, Filter::Compression | Filter::Cache { .. } | Filter::FcgiApp { .. })
+            };
             if *is_implied && proxy.filters.iter().any(is_other) {
                 problems.push(format!("{own}: require an explicit filter declaration to use the cache '{name}'."));
             }

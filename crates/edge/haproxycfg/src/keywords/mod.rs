@@ -1,5 +1,6 @@
 //! Parsers of the keywords that are not rules.
 
+pub mod fcgi_app;
 pub mod acme;
 pub mod balance;
 pub mod bind;

@@ -207,7 +207,7 @@ fn network(text: &str) -> Option<(IpAddr, u8)> {
 pub fn restrict_names(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more_after(line, 1, 1)?;
     let expected = "option 'http-restrict-req-hdr-names' expects 'preserve', 'reject' or 'delete' option.";
-    scope.proxy().proxy.options.restrict_request_header_names = match line.word(2) {
+    let restrict = match line.word(2) {
         "preserve" => RestrictNames::Preserve,
         "reject" => RestrictNames::Reject,
         "delete" => RestrictNames::Delete,
@@ -217,6 +217,7 @@ pub fn restrict_names(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem>
             return Err(problem.nearest(word, ["preserve", "reject", "delete"]));
         }
     };
+    scope.proxy().proxy.options.restrict_request_header_names = Some(restrict);
     Ok(())
 }
 

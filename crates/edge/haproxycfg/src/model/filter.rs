@@ -35,6 +35,13 @@ pub enum Filter {
         /// Whether a rule implies it.
         is_implied: bool,
     },
+    /// `fcgi-app`: where in the order of filters it stands; it works on no bytes.
+    FcgiApp {
+        /// The section.
+        name: Arc<str>,
+        /// Whether `use-fcgi-app` implies it.
+        is_implied: bool,
+    },
 }
 
 /// `filter bwlim-in` and `filter bwlim-out`.

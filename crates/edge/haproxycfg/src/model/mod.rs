@@ -13,6 +13,7 @@ mod capture;
 mod check;
 mod cookie;
 mod files;
+mod fcgi_app;
 mod filter;
 mod global;
 mod http_action;
@@ -53,6 +54,7 @@ pub use self::{
     },
     cookie::{Cookie, CookieMode},
     files::{Charset, FileService, Folder, Names, OpenFileCache, Symlinks},
+    fcgi_app::{FcgiApp, FcgiParam, PassedHeader},
     filter::{Amount, Bandwidth, BandwidthLimit, Compression, Filter, Sharing, Trace},
     global::{Global, Identity},
     http_action::{

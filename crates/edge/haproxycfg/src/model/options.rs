@@ -67,7 +67,7 @@ pub struct Options {
     /// `option h1-case-adjust-bogus-server`.
     pub h1_case_adjust_bogus_server: bool,
     /// `option http-restrict-req-hdr-names`.
-    pub restrict_request_header_names: RestrictNames,
+    pub restrict_request_header_names: Option<RestrictNames>,
 }
 
 /// `option http-restrict-req-hdr-names`.

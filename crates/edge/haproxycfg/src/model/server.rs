@@ -155,6 +155,8 @@ pub enum ServerProtocol {
     Http1,
     /// `h2`.
     Http2,
+    /// `fcgi`.
+    Fcgi,
 }
 
 impl ServerProtocol {
@@ -165,6 +167,7 @@ impl ServerProtocol {
             Self::None => "none",
             Self::Http1 => "h1",
             Self::Http2 => "h2",
+            Self::Fcgi => "fcgi",
         }
     }
 }

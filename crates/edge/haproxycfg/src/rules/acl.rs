@@ -16,7 +16,7 @@ pub(super) const KEYWORDS: &[Keyword] =
         .doc("Declares a condition, or adds values to it.", "acl static path_beg /static /images")
         .line(acl)];
 
-fn acl(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+pub(crate) fn acl(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     let name = args::required(line, 1, "a name and a criterion.")?;
     if let Some(bad) = invalid_name_character(name) {
         return Err(wrong(format!("character '{bad}' is not permitted in acl name '{name}'."), 1)

@@ -161,8 +161,8 @@ fn check_protocol(line: &Line, index: usize) -> Result<ServerProtocol, Problem> 
         ("http-check", "h1") => Ok(ServerProtocol::Http1),
         ("http-check", "h2") => Ok(ServerProtocol::Http2),
         ("tcp-check", "none") => Ok(ServerProtocol::None),
-        (_, "fcgi") => Err(not_yet(word, at, "it comes with fcgi-app")),
-        (_, "h1" | "h2" | "none") => Err(wrong(format!("'proto' : invalid MUX protocol '{word}' for {keyword}"), at)),
+        ("http-check", "fcgi") => Ok(ServerProtocol::Fcgi),
+        (_, "h1" | "h2" | "fcgi" | "none") => Err(wrong(format!("'proto' : invalid MUX protocol '{word}' for {keyword}"), at)),
         _ => Err(wrong(format!("'proto' : unknown MUX protocol '{word}'"), at)),
     }
 }

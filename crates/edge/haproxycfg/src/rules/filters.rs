@@ -23,7 +23,7 @@ use crate::{
 const CHAPTER: &str = "9.2";
 
 /// Filters that are known, for messages.
-const NAMES: [&str; 5] = ["cache", "compression", "trace", "bwlim-in", "bwlim-out"];
+const NAMES: [&str; 6] = ["cache", "compression", "fcgi-app", "trace", "bwlim-in", "bwlim-out"];
 
 /// Lines about filters.
 pub(super) const KEYWORDS: &[Keyword] = &[
@@ -37,7 +37,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[
     Keyword::new(
         Group::Proxy,
         "filter",
-        "{ cache <name> | compression | trace [options...] | { bwlim-in | bwlim-out } <name> <options...> }",
+        "{ cache <name> | compression | fcgi-app <name> | trace [options...] | { bwlim-in | bwlim-out } <name> <options...> }",
         CHAPTER,
     )
     .sections(Sections::FRONTEND_BACKEND)
@@ -46,6 +46,11 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         "filter bwlim-out downloads default-limit 1m default-period 1s",
     )
     .line(filter),
+    Keyword::new(Group::Proxy, "use-fcgi-app", "<name>", "4.2")
+        .sections(Sections::BACKEND)
+        .doc("The FastCGI application that the servers with 'proto fcgi' run.", "use-fcgi-app php-fpm")
+        .strict()
+        .line(use_fcgi_app),
     Keyword::new(Group::Global, "maxcomprate", "<number>", "3.2")
         .doc("Kilobytes a second that are compressed at most.", "maxcomprate 1000")
         .line(global),
@@ -128,7 +133,7 @@ fn filter(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         "trace" => trace(scope, line)?,
         "bwlim-in" | "bwlim-out" => bandwidth(scope, line)?,
         "cache" => cache(scope, line)?,
-        "fcgi-app" => return Err(later("fcgi-app", "FastCGI")),
+        "fcgi-app" => fcgi_app(scope, line)?,
         "spoe" => return Err(later("spoe", "SPOE")),
         "opentracing" => return Err(later("opentracing", "OpenTracing")),
         word => {
@@ -166,6 +171,40 @@ fn cache(scope: &mut Scope<'_>, line: &Line) -> Result<(Filter, usize), Problem>
         proxy.filters.remove(place);
     }
     Ok((Filter::Cache { name, is_implied: false }, 3))
+}
+
+/// `use-fcgi-app`: the application of a backend, of which there is one.
+fn use_fcgi_app(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    let name: Arc<str> = line.word(1).into();
+    if name.is_empty() {
+        return Err(wrong("'use-fcgi-app' expects <name> as argument", 1).expected("the name of an 'fcgi-app' section"));
+    }
+    args::ignore_more(scope, line, 1, 0);
+    let filters = &mut scope.proxy().proxy.filters;
+    let known = filters.iter().find_map(|filter| match filter {
+        Filter::FcgiApp { name, .. } => Some(name),
+        _ => None,
+    });
+    match known {
+        Some(known) if *known == name => Ok(()),
+        Some(_) => Err(wrong("'use-fcgi-app' : only one fcgi-app supported per backend", 1)),
+        None => {
+            filters.push(Filter::FcgiApp { name, is_implied: true });
+            Ok(())
+        }
+    }
+}
+
+/// `filter fcgi-app`. It stands in place of the one that `use-fcgi-app` implies.
+fn fcgi_app(scope: &mut Scope<'_>, line: &Line) -> Result<(Filter, usize), Problem> {
+    let name: Arc<str> = line.word(2).into();
+    if name.is_empty() {
+        return Err(wrong("'filter' : fcgi-app : expects a <name> argument", 2)
+            .expected("the name of an 'fcgi-app' section"));
+    }
+    let filters = &mut scope.proxy().proxy.filters;
+    filters.retain(|filter| !matches!(filter, Filter::FcgiApp { name: other, .. } if *other == name));
+    Ok((Filter::FcgiApp { name, is_implied: false }, 3))
 }
 
 fn trace(scope: &mut Scope<'_>, line: &Line) -> Result<(Filter, usize), Problem> {
@@ -337,7 +376,7 @@ pub(super) fn finish(scope: &mut Scope<'_>) {
         return;
     }
     // What is stored is what the server has sent, so compression comes behind a cache.
-    if draft.proxy.filters.iter().all(|filter| matches!(filter, Filter::Cache { .. })) {
+    if draft.proxy.filters.iter().all(|filter| matches!(filter, Filter::Cache { .. } | Filter::FcgiApp { .. })) {
         draft.proxy.filters.push(Filter::Compression);
         return;
     }

@@ -134,6 +134,15 @@ pub(crate) fn peers_log(scope: &mut Scope<'_>, line: &Line) -> Result<Option<Log
     target(scope, line).map(Some).map_err(|problem| around(problem, |error| format!("log : {error}")))
 }
 
+/// `log-stderr` of an `fcgi-app` section.
+pub(crate) fn fcgi_logs(scope: &mut Scope<'_>, line: &Line) -> Result<Vec<LogTarget>, Problem> {
+    if line.word(1) == "global" && line.word(2).is_empty() {
+        return Ok(scope.state.global.logs.clone());
+    }
+    let target = target(scope, line).map_err(|problem| around(problem, |error| format!("log-stderr : {error}")))?;
+    Ok(vec![target])
+}
+
 fn no_arguments(line: &Line) -> Result<(), Problem> {
     match line.word(1) {
         "" => Ok(()),
@@ -205,6 +214,9 @@ pub(super) fn target(scope: &mut Scope<'_>, line: &Line) -> Result<LogTarget, Pr
     } else if let LogDestination::Ring(name) = &target.destination {
         let place = match scope.section {
             Section::Global => "global log server declared in file".to_owned(),
+            Section::Other(Group::FcgiApp) => {
+                format!("log server declared in fcgi-app section '{}' in file", scope.section_name)
+            }
             Section::Other(_) => format!("log server declared in log-forward section '{}' in file", scope.section_name),
             _ => format!("log server declared in proxy section '{}' in file", scope.section_name),
         };

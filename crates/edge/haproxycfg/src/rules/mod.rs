@@ -55,9 +55,11 @@ mod tests;
 use std::collections::BTreeMap;
 
 use ruleset::Ruleset;
+use sample::{Condition, Places};
 use words::{section_problem, wrong};
 
 use crate::{
+    diagnostics::Problem,
     line::Line,
     model::ProxyKind,
     scope::{ProxyDraft, Scope},
@@ -66,11 +68,23 @@ use crate::{
 
 pub(crate) use accelerator::finish as finish_accelerator;
 pub(crate) use errors::open_section as open_http_errors;
-pub(crate) use logs::peers_log;
+pub(crate) use acl::acl as acl_line;
+pub(crate) use logs::{fcgi_logs, peers_log};
 pub(crate) use mail::open_section as open_mailers;
 pub(crate) use shared_cache::finish as finish_shared_cache;
 pub(crate) use stick_table::peers_table;
 pub(crate) use users::open_section as open_userlist;
+
+/// The condition that begins at a word, or none at the end of the line; nothing else may stand there.
+pub(crate) fn condition_at(
+    scope: &mut Scope<'_>,
+    line: &Line,
+    index: usize,
+    places: Places,
+) -> Result<Option<Condition>, Problem> {
+    words::condition_or_end(line, index, |word| format!("'{}' : unexpected word '{word}'.", line.word(0)))?;
+    scope.condition(line, index, places)
+}
 
 /// Keywords of `global` that set variables.
 const GLOBAL: &[Keyword] = &[

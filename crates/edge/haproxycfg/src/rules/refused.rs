@@ -1,4 +1,4 @@
-//! Keywords of rules that HAProxy removed, or that are not supported yet.
+//! Keywords of rules that HAProxy removed.
 
 use crate::table::{Group, Keyword, Sections};
 
@@ -20,16 +20,6 @@ macro_rules! removed {
                 $instead,
                 "' instead."
             ))
-    };
-}
-
-/// A keyword that is not supported yet.
-macro_rules! not_yet {
-    ($name:literal, $arguments:literal, $sections:ident, $doc:literal, $example:literal, $why:literal) => {
-        Keyword::new(Group::Proxy, $name, $arguments, CHAPTER)
-            .sections(Sections::$sections)
-            .doc($doc, $example)
-            .not_yet($why)
     };
 }
 
@@ -72,12 +62,4 @@ pub(super) const KEYWORDS: &[Keyword] = &[
     removed!("rspdeny", "http-response deny"),
     removed!("rspideny", "http-response deny"),
     removed!("rspadd", "http-response add-header"),
-    not_yet!(
-        "use-fcgi-app",
-        "<name>",
-        BACKEND,
-        "Speaks FastCGI to servers.",
-        "use-fcgi-app php",
-        "it comes with the web server"
-    ),
 ];

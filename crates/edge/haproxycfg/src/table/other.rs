@@ -1,10 +1,9 @@
-//! Lines of `cache` sections, and of sections that are not supported yet.
+//! Lines of `cache` and `fcgi-app` sections, and what is not supported of others.
 
-use super::{Group, Keyword};
-use crate::keywords::cache;
+use super::{Group, Keyword, LineParser};
+use crate::keywords::{cache, fcgi_app};
 
 const RING: &str = "rings are in memory alone";
-const FCGI: &str = "comes with FastCGI";
 
 const fn line(
     group: Group,
@@ -19,6 +18,11 @@ const fn line(
 /// A line of `cache`.
 const fn own(name: &'static str, arguments: &'static str) -> Keyword {
     Keyword::new(Group::Cache, name, arguments, "6.2.1")
+}
+
+/// A line of `fcgi-app`.
+const fn fcgi(name: &'static str, arguments: &'static str, parser: LineParser) -> Keyword {
+    Keyword::new(Group::FcgiApp, name, arguments, "10.1.1").line(parser)
 }
 
 /// The table.
@@ -36,19 +40,25 @@ pub const KEYWORDS: &[Keyword] = &[
     own("total-max-size", "<megabytes>")
         .doc("The size of the cache, in megabytes.", "total-max-size 4")
         .line(cache::total_max_size),
-    line(Group::FcgiApp, "acl", "<name> <criterion> [<flag>...] <value>...", "10.1.1", FCGI)
-        .doc("An ACL.", "acl is_php path_end .php"),
-    line(Group::FcgiApp, "docroot", "<path>", "10.1.1", FCGI)
-        .doc("Root of the documents on the server.", "docroot /var/www"),
-    line(Group::FcgiApp, "index", "<file>", "10.1.1", FCGI)
-        .doc("File for paths that end in a slash.", "index index.php"),
-    line(Group::FcgiApp, "log-stderr", "global | <target> [<param>...]", "10.1.1", FCGI)
-        .doc("Logs of the application's errors.", "log-stderr global"),
-    line(Group::FcgiApp, "option", "<name>", "10.1.1", FCGI).doc("An option of FastCGI.", "option keep-conn"),
-    line(Group::FcgiApp, "pass-header", "<name> [ { if | unless } <condition> ]", "10.1.1", FCGI)
-        .doc("Passes a header on.", "pass-header Authorization"),
-    line(Group::FcgiApp, "path-info", "<regex>", "10.1.1", FCGI)
-        .doc("Splits script and path.", "path-info ^(/.+\\.php)(/.*)?$"),
-    line(Group::FcgiApp, "set-param", "<name> <fmt> [ { if | unless } <condition> ]", "10.1.1", FCGI)
-        .doc("Sets a parameter.", "set-param HTTPS on"),
+    fcgi("acl", "<name> <criterion> [<flag>...] <value>...", fcgi_app::acl)
+        .doc("A condition, or more values of it; no other section sees it.", "acl is_login path_beg /login"),
+    fcgi("docroot", "<path>", fcgi_app::docroot)
+        .doc("The folder of the documents, as the application sees it.", "docroot /var/www/my-app"),
+    fcgi("index", "<script-name>", fcgi_app::index)
+        .doc("The script that a path means which ends in a slash.", "index index.php"),
+    fcgi("log-stderr", "{ global | <address> [len <length>] [format <format>] [sample <ranges>:<sample_size>] <facility> [<level> [<minlevel>]] }", fcgi_app::log_stderr)
+        .doc("Where the application's complaints go.", "log-stderr global"),
+    fcgi("option", "{ get-values | keep-conn | max-reqs <reqs> | mpxs-conns }", fcgi_app::option)
+        .doc(
+            "How connections are used: whether they stay open, carry several requests, how many, and whether the \
+             application is asked for that.",
+            "option max-reqs 10",
+        )
+        .negatable(),
+    fcgi("pass-header", "<name> [ { if | unless } <condition> ]", fcgi_app::pass_header)
+        .doc("Lets the application see a header that it does not see otherwise.", "pass-header Authorization"),
+    fcgi("path-info", "<regex>", fcgi_app::path_info)
+        .doc("Parts a path into the script and what follows it.", "path-info ^(/.+\\.php)(/.*)?$"),
+    fcgi("set-param", "<name> <fmt> [ { if | unless } <condition> ]", fcgi_app::set_param)
+        .doc("Sets a variable of the application.", "set-param REDIRECT_STATUS 200"),
 ];

@@ -1,7 +1,7 @@
 //! What opens a section, and directives.
 
 use super::{Group, Keyword};
-use crate::keywords::{acme, cache, peers, program, resolvers, sections, tls::store};
+use crate::keywords::{acme, cache, fcgi_app, peers, program, resolvers, sections, tls::store};
 
 const fn section(name: &'static str, arguments: &'static str, chapter: &'static str) -> Keyword {
     Keyword::new(Group::Section, name, arguments, chapter)
@@ -28,7 +28,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .line(sections::defaults),
     section("fcgi-app", "<name>", "10")
         .doc("An application that speaks FastCGI.", "fcgi-app php")
-        .not_yet("comes with FastCGI"),
+        .line(fcgi_app::section),
     section("frontend", "<name> [from <defaults>]", "4")
         .doc("The addresses for clients, and the rules for their requests.", "frontend www")
         .line(sections::proxy),

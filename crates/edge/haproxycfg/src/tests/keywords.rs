@@ -42,6 +42,7 @@ fn around(keyword: &Keyword) -> Option<String> {
         Group::Section if example.starts_with("global") => "global\n".to_owned(),
         Group::Section if example.starts_with("program") => format!("{example}\n  command /bin/true\n"),
         Group::Section if example.starts_with("cache ") => format!("{example}\n  total-max-size 4\n"),
+        Group::Section if example.starts_with("fcgi-app ") => format!("{example}\n  docroot /srv\n"),
         Group::Section if example.starts_with("acme ") => format!("{example}\n  directory http://ca.example/dir\n"),
         Group::Section => format!("{example}\n"),
         Group::Directive => match keyword.name {
@@ -103,10 +104,15 @@ fn around(keyword: &Keyword) -> Option<String> {
             } else {
                 ("", "")
             };
+            let server = match keyword.name {
+                "use-fcgi-app" => "  server blue 192.0.2.1:80 proto fcgi\n",
+                _ => server,
+            };
             format!("{global}{kind} l\n  mode http\n{server}{filters}{program}  {example}\n")
         }
         Group::Mailers => format!("mailers m\n  {example}\n"),
         Group::Cache => format!("cache c\n  total-max-size 4\n  {example}\n"),
+        Group::FcgiApp => format!("fcgi-app f\n  docroot /srv\n  {example}\n"),
         // Lines of sections that are not supported.
         _ => return None,
     };
@@ -132,7 +138,7 @@ fn surroundings(text: &str) -> (String, Bundle) {
     }
     let named = "userlist staff\n  user ann insecure-password x\n  user bob insecure-password x\nhttp-errors site\n  \
                  errorfile 503 /etc/503.http\nresolvers dns\nbackend app\n  mode http\nbackend static\n  mode http\n\
-                 backend limits\n  stick-table type ip size 1k\ncache small\n  total-max-size 4\n";
+                 backend limits\n  stick-table type ip size 1k\ncache small\n  total-max-size 4\nfcgi-app php-fpm\n  docroot /srv\n";
     let text = text.replace(
         "userlist u\n  group",
         "userlist u\n  user ann insecure-password x\n  user bob insecure-password x\n  group",
@@ -186,7 +192,7 @@ fn explanations() {
     }
     let text = crate::explain("option forwardfor");
     assert!(text.starts_with("option forwardfor "), "{text}");
-    assert!(crate::explain("fcgi-app").contains("not supported yet"));
+    assert!(crate::explain("spoe-agent").contains("not supported yet"));
     assert!(crate::explain("reqadd").contains("http-request add-header"));
     // What is meant most comes first.
     for (word, first) in [

@@ -289,13 +289,10 @@ pub fn protocol(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut S
         "h1" => ServerProtocol::Http1,
         "h2" => ServerProtocol::Http2,
         "none" => ServerProtocol::None,
-        "fcgi" => {
-            let message = format!("'{keyword} fcgi' is not supported yet: it comes with fcgi-app.");
-            return Err(Problem::new(message).at(word + 1).expected("h1 or h2"));
-        }
+        "fcgi" => ServerProtocol::Fcgi,
         value => {
             let problem = Problem::new(format!("'{keyword}' :  unknown MUX protocol '{value}'")).at(word + 1);
-            return Err(problem.nearest(value, ["h1", "h2", "none"]));
+            return Err(problem.nearest(value, ["h1", "h2", "fcgi", "none"]));
         }
     };
     if keyword == "check-proto" {

@@ -288,7 +288,7 @@ fn examples_are_right() {
     let directory = Directory::new("examples");
     let prelude = directory.fill(
         "global\nexpose-experimental-directives\nuserlist staff\nuser ann insecure-password x\nhttp-errors site\n\
-         errorfile 503 DIR/good.http\nresolvers dns\ncache small\ntotal-max-size 4\nbackend static\nmode http\nbackend app\nmode http\n\
+         errorfile 503 DIR/good.http\nresolvers dns\ncache small\ntotal-max-size 4\nfcgi-app php-fpm\ndocroot /srv\nbackend static\nmode http\nbackend app\nmode http\n\
          backend limits\nmode http\nstick-table type ip size 1k\n",
     );
     let mut wrong = Vec::new();
@@ -308,6 +308,7 @@ fn examples_are_right() {
                 Group::HttpRequest | Group::TcpRequestConnection | Group::TcpRequestSession | Group::TcpRequestContent
             );
         let line = match keyword.group {
+            Group::Proxy if keyword.name == "use-fcgi-app" => format!("server green 127.0.0.1:1 proto fcgi\n{line}"),
             Group::HttpCheck => format!("option httpchk\n{line}"),
             Group::Option if line == "option external-check" => format!("external-check command /bin/true\n{line}"),
             _ => line,
