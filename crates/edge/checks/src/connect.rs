@@ -82,18 +82,18 @@ impl ConnectOrder {
         }
     }
 
-    /// Whether HTTP checks are in frames of HTTP/2: as the step, the server's `check-proto` or, where checks go as requests do, its
-    /// `proto` says; otherwise as TLS has agreed on.
-    pub(super) fn speaks_http2(&self, subject: &Subject<'_>, connection: &Connection) -> bool {
+    /// What HTTP checks speak: what the step, the server's `check-proto` or, where checks go as requests do, its `proto` says; otherwise
+    /// what TLS has agreed on.
+    pub(super) fn protocol(&self, subject: &Subject<'_>, connection: &Connection) -> ServerProtocol {
         let config = subject.server.map(|server| &server.config);
         let of_server = config.filter(|_| self.is_default).and_then(|config| {
             let goes_elsewhere = config.check_port.is_some() || config.check_address.is_some();
             config.check_protocol.or_else(|| config.protocol.filter(|_| !goes_elsewhere))
         });
-        match self.protocol.or(of_server) {
-            Some(protocol) => protocol == ServerProtocol::Http2,
-            None => connection.stream.protocol() == Some("h2"),
-        }
+        self.protocol.or(of_server).unwrap_or_else(|| match connection.stream.protocol() {
+            Some("h2") => ServerProtocol::Http2,
+            _ => ServerProtocol::Http1,
+        })
     }
 }
 

@@ -26,6 +26,7 @@ mod events;
 mod expect;
 mod expect_tcp;
 mod external;
+mod fastcgi;
 mod http2;
 mod mail;
 mod request;

@@ -6,6 +6,7 @@ use std::{cell::RefCell, io, time::Duration};
 use balance::{AgentReport, CheckReport, CheckStatus, OperationalState, ServerId, agent::AgentLine};
 use haproxycfg::model::{
     CheckAction, CheckConnect, CheckExpect, CheckExpectation, CheckMessage, CheckProtocol, CheckSend, CheckStep,
+    ServerProtocol,
 };
 use http::Method;
 use live::{LiveProxy, LiveServer, variables};
@@ -258,8 +259,13 @@ impl<'a> Check<'a> {
                 if let Some(check) = check {
                     self.deadline = Instant::now() + check;
                 }
-                let speaks_http2 = self.is_http() && wanted.speaks_http2(&self.subject, &connection);
-                self.connection = Some(if speaks_http2 { connection.over_http2(self.bytes_max()) } else { connection });
+                let protocol = self.is_http().then(|| wanted.protocol(&self.subject, &connection));
+                let app = &self.subject.proxy.settings().fcgi_app;
+                self.connection = Some(match (protocol, app) {
+                    (Some(ServerProtocol::Http2), _) => connection.over_http2(self.bytes_max()),
+                    (Some(ServerProtocol::Fcgi), Some(app)) => connection.over_fastcgi(app, self.bytes_max()),
+                    _ => connection,
+                });
                 Ok(())
             }
         }

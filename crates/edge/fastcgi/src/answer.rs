@@ -115,8 +115,8 @@ fn write_fields(head: &[u8], out: &mut Vec<u8>) {
         }
         let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
         let left_out: [&[u8]; 4] = [b"status", b"connection", b"keep-alive", b"proxy-connection"];
-        is_written = !(place == 0 && line.starts_with(b"HTTP/"))
-            && !left_out.iter().any(|other| other.eq_ignore_ascii_case(name));
+        let is_status = place == 0 && line.starts_with(b"HTTP/");
+        is_written = !is_status && left_out.iter().all(|other| !other.eq_ignore_ascii_case(name));
         if is_written {
             out.extend_from_slice(b"\r\n");
             out.extend_from_slice(line);

@@ -24,9 +24,12 @@ pub enum PathError {
     /// A `%` without two hexadecimal digits.
     #[error("the path of the request is encoded wrongly")]
     Encoding,
-    /// The expression would end there.
-    #[error("the path of the request has a line feed or a NUL, which 'path-info' forbids")]
+    /// The expression, or the name of a file, would end there.
+    #[error("the path of the request has a NUL, or a line feed where there is 'path-info'")]
     ForbiddenCharacter,
+    /// It leads out of the folder of documents.
+    #[error("the path of the request has '..' in it")]
+    Parent,
 }
 
 /// What a path means.
@@ -49,11 +52,16 @@ impl Script {
         }
         let mut name = Vec::with_capacity(path.len() + program.index.map_or(0, <[u8]>::len));
         percent_decode(path, Plus::Literal, &mut name).ok_or(PathError::Encoding)?;
+        let is_forbidden = |byte: &u8| *byte == 0 || *byte == b'\n' && program.path_info.is_some();
+        if name.iter().any(is_forbidden) {
+            return Err(PathError::ForbiddenCharacter);
+        }
+        // NOTE: HAProxy leaves that to the application, which opens what it is told to open.
+        if name.split(|byte| *byte == b'/').any(|segment| segment == b"..") {
+            return Err(PathError::Parent);
+        }
         let mut path_info = Vec::new();
         if let Some(regex) = program.path_info {
-            if name.iter().any(|byte| matches!(byte, b'\n' | 0)) {
-                return Err(PathError::ForbiddenCharacter);
-            }
             let groups = regex.groups(&name).unwrap_or_default();
             let group = |place: usize| groups.get(place).cloned().flatten().and_then(|range| name.get(range));
             if let Some(script) = group(1) {

@@ -279,6 +279,11 @@ fn scripts() {
     let fails = |regex, path: &[u8]| Script::of(path, &program(regex)).unwrap_err();
     assert_eq!(fails(Some(&both), b"/%0a.php"), PathError::ForbiddenCharacter);
     assert_eq!(fails(Some(&both), b"/a%00.php"), PathError::ForbiddenCharacter);
+    assert_eq!(fails(None, b"/a%00"), PathError::ForbiddenCharacter);
+    for path in [&b"/.."[..], b"/../x", b"/a/../b", b"/a/%2e%2E/b", b"/a/.%2e"] {
+        assert_eq!(fails(None, path), PathError::Parent);
+    }
+    check(None, "/..a/b..", "/..a/b..", "");
     assert_eq!(fails(None, b"/%zz"), PathError::Encoding);
     assert_eq!(fails(None, b"/%a"), PathError::Encoding);
     assert_eq!(fails(None, b""), PathError::NoPath);

@@ -15,8 +15,8 @@ use crate::{
     keywords,
     line::Line,
     model::{
-        CacheSection, FcgiApp, Global, LogForward, Peers, Program, Proxy, ProxyIndex, ProxyKind, Resolvers, Ring, Server,
-        ServerIndex, StickTable, TableIndex, Userlist,
+        CacheSection, FcgiApp, Global, LogForward, Peers, Program, Proxy, ProxyIndex, ProxyKind, Resolvers, Ring,
+        Server, ServerIndex, StickTable, TableIndex, Userlist,
     },
     rules,
     source::{Files, ReadError},

@@ -207,6 +207,10 @@ impl<'a> Assembly<'a> {
             stopped: AtomicBool::new(proxy.disabled),
             last_session_ms: AtomicU64::new(before.map_or(0, |before| before.last_session_ms.load(Relaxed))),
             log_targets: LogTargets::new(&proxy.logs, proxy.log_tag.as_deref(), self.identity, &self.process.outputs),
+            program_log: Arc::new(match &proxy.fcgi_app {
+                Some(app) => LogTargets::new(&app.logs, Some(&app.name), self.identity, &self.process.outputs),
+                None => LogTargets::default(),
+            }),
             log_count: AtomicU64::new(0),
             accelerator: proxy.accelerator.as_ref().and_then(|described| {
                 let before = before.and_then(|before| before.accelerator.as_ref());
@@ -262,6 +266,7 @@ impl<'a> Assembly<'a> {
             side: before.map_or_else(|| Arc::new(SideCounters::new(self.workers)), |before| Arc::clone(&before.side)),
             connections: same_connections.map_or_else(Arc::default, |before| Arc::clone(&before.connections)),
             idle: same_connections.map_or_else(Arc::default, |before| Arc::clone(&before.idle)),
+            unanswered: same_connections.map_or_else(Arc::default, |before| Arc::clone(&before.unanswered)),
             last_session_ms: AtomicU64::new(before.map_or(0, |before| before.last_session_ms.load(Relaxed))),
             shutdown_epoch: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.shutdown_epoch)),
             is_gone: AtomicBool::new(false),

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use haproxycfg::model::{self, ProxyIndex, ServerIndex};
+use haproxycfg::model::{self, ProxyIndex, ServerIndex, ServerProtocol};
 use net::Target;
 use telemetry::Gauge;
 
@@ -49,6 +49,8 @@ pub struct LiveServer {
     pub connections: Arc<Gauge>,
     /// Idle connections in all workers' pools.
     pub idle: Arc<Gauge>,
+    /// Connections with a first request of which nothing has been heard: FastCGI's alone are counted.
+    pub unanswered: Arc<Gauge>,
     /// `lastsess`: milliseconds since the process started, 0 for never.
     pub last_session_ms: AtomicU64,
     /// Counts the times its sessions were ordered to shut down, with the last cause in the lowest byte; sessions
@@ -139,6 +141,7 @@ impl LiveServer {
             side: Arc::new(SideCounters::new(workers)),
             connections: Arc::default(),
             idle: Arc::default(),
+            unanswered: Arc::default(),
             last_session_ms: AtomicU64::new(0),
             shutdown_epoch: Arc::default(),
             is_gone: AtomicBool::new(false),
@@ -153,6 +156,13 @@ impl LiveServer {
     #[inline]
     pub fn speaks_tls(&self) -> bool {
         self.config.tls.as_ref().is_some_and(|tls| tls.of_requests)
+    }
+
+    /// Whether FastCGI is spoken with it.
+    #[must_use]
+    #[inline]
+    pub fn speaks_fastcgi(&self) -> bool {
+        self.config.protocol == Some(ServerProtocol::Fcgi)
     }
 
     /// Where its checks go now, if not where it is.

@@ -9,6 +9,7 @@ mod beside;
 pub mod cluster;
 mod dns;
 mod edge;
+mod fpm;
 pub mod hosts;
 pub mod http3;
 mod line;
@@ -42,6 +43,7 @@ pub use self::{
     beside::{Case, differences},
     dns::{NameServer, Oracle, answer as dns_answer},
     edge::{Edge, descendants, resident_kilobytes, signal_process},
+    fpm::Fpm,
     line::Line,
     log::LogServer,
     network::Network,

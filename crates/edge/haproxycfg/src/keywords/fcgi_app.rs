@@ -176,6 +176,10 @@ pub fn option(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         "keep-conn" | "get-values" | "mpxs-conns" => {
             args::no_more_after(line, 0, 1)?;
             let is_on = modifier == Modifier::Set;
+            if is_on && name != "keep-conn" {
+                let message = format!("option '{name}' is not supported yet: connections carry one request at a time.");
+                return Err(Problem::new(message).at(1));
+            }
             change(scope, |app| {
                 let option = match name {
                     "keep-conn" => &mut app.keeps_connection,
@@ -233,9 +237,8 @@ pub fn finish(scope: &mut Scope<'_>) {
             _ => Some(format!("proxy '{}' : only one fcgi-app supported per backend.", proxy.name)),
         };
         problems.extend(alert.map(|message| (Severity::Alert, message)));
-        let others = |filter: &Filter| {
-            !matches!(filter, Filter::Compression | Filter::Cache { .. } | Filter::FcgiApp { .. })
-        };
+        let others =
+            |filter: &Filter| !matches!(filter, Filter::Compression | Filter::Cache { .. } | Filter::FcgiApp { .. });
         let Some(name) = names.first() else { continue };
         if proxy.filters.iter().any(others) {
             let message = format!(

@@ -1,10 +1,10 @@
 //! Parsers of the keywords that are not rules.
 
-pub mod fcgi_app;
 pub mod acme;
 pub mod balance;
 pub mod bind;
 pub mod cache;
+pub mod fcgi_app;
 pub mod global;
 pub mod option;
 pub mod peers;

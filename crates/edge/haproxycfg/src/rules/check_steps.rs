@@ -162,7 +162,9 @@ fn check_protocol(line: &Line, index: usize) -> Result<ServerProtocol, Problem> 
         ("http-check", "h2") => Ok(ServerProtocol::Http2),
         ("tcp-check", "none") => Ok(ServerProtocol::None),
         ("http-check", "fcgi") => Ok(ServerProtocol::Fcgi),
-        (_, "h1" | "h2" | "fcgi" | "none") => Err(wrong(format!("'proto' : invalid MUX protocol '{word}' for {keyword}"), at)),
+        (_, "h1" | "h2" | "fcgi" | "none") => {
+            Err(wrong(format!("'proto' : invalid MUX protocol '{word}' for {keyword}"), at))
+        }
         _ => Err(wrong(format!("'proto' : unknown MUX protocol '{word}'"), at)),
     }
 }

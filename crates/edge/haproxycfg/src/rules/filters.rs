@@ -199,8 +199,9 @@ fn use_fcgi_app(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 fn fcgi_app(scope: &mut Scope<'_>, line: &Line) -> Result<(Filter, usize), Problem> {
     let name: Arc<str> = line.word(2).into();
     if name.is_empty() {
-        return Err(wrong("'filter' : fcgi-app : expects a <name> argument", 2)
-            .expected("the name of an 'fcgi-app' section"));
+        return Err(
+            wrong("'filter' : fcgi-app : expects a <name> argument", 2).expected("the name of an 'fcgi-app' section")
+        );
     }
     let filters = &mut scope.proxy().proxy.filters;
     filters.retain(|filter| !matches!(filter, Filter::FcgiApp { name: other, .. } if *other == name));

@@ -67,8 +67,8 @@ use crate::{
 };
 
 pub(crate) use accelerator::finish as finish_accelerator;
-pub(crate) use errors::open_section as open_http_errors;
 pub(crate) use acl::acl as acl_line;
+pub(crate) use errors::open_section as open_http_errors;
 pub(crate) use logs::{fcgi_logs, peers_log};
 pub(crate) use mail::open_section as open_mailers;
 pub(crate) use shared_cache::finish as finish_shared_cache;

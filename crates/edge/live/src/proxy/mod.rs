@@ -102,6 +102,8 @@ pub struct LiveProxy {
     pub last_session_ms: AtomicU64,
     /// Where its log lines go.
     pub log_targets: LogTargets,
+    /// Where its programs' complaints go.
+    pub program_log: Arc<LogTargets>,
     /// Log lines so far.
     pub log_count: AtomicU64,
     /// `vcl`: what answers its requests.

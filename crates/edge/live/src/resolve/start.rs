@@ -47,6 +47,11 @@ pub fn settle(
         for line in proxy.logs.iter_mut() {
             settle_log(line, lookup, &mut diagnostics);
         }
+        if let Some(app) = &mut proxy.fcgi_app {
+            for line in &mut Arc::make_mut(app).logs {
+                settle_log(line, lookup, &mut diagnostics);
+            }
+        }
         if !proxy.kind.has_backend() || proxy.disabled {
             continue;
         }

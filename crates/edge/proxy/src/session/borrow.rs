@@ -105,7 +105,11 @@ pub async fn borrow(
     let lent = timeout(PATIENCE, answers.recv()).await.ok()??;
     let stream = Stream::from_socket(lent.socket).ok()?;
     let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
-    let mut connection = worker.servers.borrow_mut().open(Codec::of(wire, true), Arc::clone(server));
+    let codec = match server.speaks_fastcgi() {
+        true => Codec::fastcgi(wire, true, server, (false, &worker.log)),
+        false => Codec::of(wire, true),
+    };
+    let mut connection = worker.servers.borrow_mut().open(codec, Arc::clone(server));
     (connection.epoch, connection.requests, connection.ends) = (lent.epoch, lent.requests, lent.ends);
     if connection.is_stale() {
         return None;

@@ -20,6 +20,7 @@ fn sentence(status: u16) -> &'static str {
         408 => "Your browser didn't send a complete request in time.",
         410 => "The resource is no longer available and will not be available again.",
         413 => "The request entity exceeds the maximum allowed.",
+        431 => "The head of the request is too large.",
         421 => "Request sent to a non-authoritative server.",
         422 => "The server cannot process the contained instructions.",
         425 => "Your browser sent early data.",

@@ -405,7 +405,7 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
         if let Some(kept) = &kept {
             transaction.request.know_length(kept.len() as u64);
         }
-        codec.write_request(&OutgoingHead { head: &transaction.request, fields: &[], is_secure: false });
+        codec.write_request(&OutgoingHead { head: &transaction.request, fields: &[], is_secure: false, program: None });
         codec.waiting().extend_from_slice(&kept.unwrap_or_default());
         let name = road.origin.name_of(target);
         let logged = varnish_log::Piped::begin(worker, transaction, (pipe.log, &road.origin, name), &upstream);

@@ -201,7 +201,10 @@ impl<C: ClientStream> Exchange<'_, C> {
                 verdict => return Some(Decision::Done(Box::pin(self.execute(transaction, settings, verdict)).await)),
             }
         }
-        if !restrict_names(&mut transaction.request.headers, settings.options.restrict_request_header_names.unwrap_or_default()) {
+        if !restrict_names(
+            &mut transaction.request.headers,
+            settings.options.restrict_request_header_names.unwrap_or_default(),
+        ) {
             transaction.count_denied_request();
             transaction.count_tracked_error();
             transaction.end(Ending::Refused(Stage::Request));

@@ -281,6 +281,10 @@ impl<C: ClientStream> Exchange<'_, C> {
                 transaction.count_tracked_failure();
                 self.answer_error(transaction, 502).await
             }
+            HeadEnd::Refused(status) => {
+                transaction.count_tracked_error();
+                self.answer_error(transaction, *status).await
+            }
             HeadEnd::Timeout => {
                 transaction.count_tracked_failure();
                 self.answer_error(transaction, 504).await

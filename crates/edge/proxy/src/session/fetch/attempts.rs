@@ -112,7 +112,7 @@ impl<'a, 'c> Attempts<'a, 'c> {
             }
             let can_repeat =
                 self.outlives_stale || !requester.is_client() && transaction.request.method_kind().is_idempotent();
-            let reuse = allowed_reuse(transaction, proxy, can_repeat);
+            let reuse = allowed_reuse(transaction, proxy, &server, can_repeat);
             let mut idle = match self.is_http {
                 true => idle_connection(worker, transaction, proxy, &server, (self, reuse)),
                 false => None,
@@ -132,6 +132,9 @@ impl<'a, 'c> Attempts<'a, 'c> {
                 },
                 false => None,
             };
+            if server.speaks_fastcgi() {
+                worker.servers.borrow_mut().close_idle_to(server.key);
+            }
             descriptors::make_room(worker, &server);
             server.side.traffic.of(worker.index).connects.increment();
             proxy.backend.traffic.of(worker.index).connects.increment();
@@ -317,7 +320,11 @@ impl<'a, 'c> Attempts<'a, 'c> {
             let facts = worker.servers.borrow_mut().facts(server, (private, greeting), ends);
             multiplexed::begin(worker, wire, limits, facts)
         } else {
-            let mut connection = worker.servers.borrow_mut().open(Codec::of(wire, self.is_http), server);
+            let codec = match proxy.settings().fcgi_app.as_deref().filter(|_| self.is_http && server.speaks_fastcgi()) {
+                Some(app) => Codec::fastcgi(wire, app.keeps_connection, &server, (true, &worker.log)),
+                None => Codec::of(wire, self.is_http),
+            };
+            let mut connection = worker.servers.borrow_mut().open(codec, server);
             (connection.private, connection.greeting, connection.ends) = (private, greeting, ends);
             connection
         };

@@ -3,13 +3,19 @@
 use std::{
     io,
     rc::Rc,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use http::{Limits, Parsed, RequestHead, ResponseHead, ResponseParser};
+use live::LiveServer;
+use logs::WorkerLog;
 use net::{PlainSocket, Stream};
 
-use super::{HeadEnd, multiplexed};
+use super::{
+    HeadEnd, multiplexed,
+    program::{ProgramRequest, fastcgi::FastCgi},
+};
 use crate::session::{
     body::{Duplex, Failed, Sink, Source},
     protocol::Protocol,
@@ -17,7 +23,7 @@ use crate::session::{
 };
 
 /// The head of a request on its way to a server.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct OutgoingHead<'a> {
     /// The head.
     pub head: &'a RequestHead,
@@ -25,6 +31,8 @@ pub struct OutgoingHead<'a> {
     pub fields: &'a [(&'a [u8], &'a [u8])],
     /// Whether it was asked for by `https`.
     pub is_secure: bool,
+    /// The request as a FastCGI application is told of it, or the status of the answer that it gets instead.
+    pub program: Option<Result<ProgramRequest, u16>>,
 }
 
 /// One exchange's part of a connection to a server: the request is put there, and the body of the answer is pulled from it. Bodies
@@ -123,6 +131,8 @@ pub enum Codec {
     Http1(Wire),
     /// HTTP/2: a part of a connection.
     Http2(multiplexed::Stream),
+    /// FastCGI, one request at a time.
+    FastCgi(Box<FastCgi>),
     /// What servers of tests speak.
     #[cfg(test)]
     Framed(super::framed::Framed),
@@ -133,6 +143,25 @@ macro_rules! each {
         match $self {
             Codec::Http1($codec) => $body,
             Codec::Http2($codec) => $body,
+            Codec::FastCgi(boxed) => {
+                let $codec = &mut **boxed;
+                $body
+            }
+            #[cfg(test)]
+            Codec::Framed($codec) => $body,
+        }
+    };
+}
+
+macro_rules! each_ref {
+    ($self:expr, $codec:ident => $body:expr) => {
+        match $self {
+            Codec::Http1($codec) => $body,
+            Codec::Http2($codec) => $body,
+            Codec::FastCgi(boxed) => {
+                let $codec = &**boxed;
+                $body
+            }
             #[cfg(test)]
             Codec::Framed($codec) => $body,
         }
@@ -151,11 +180,24 @@ impl Codec {
         }
     }
 
+    /// FastCGI on a connection, on which nothing has been asked if it is fresh.
+    #[must_use]
+    pub fn fastcgi(
+        wire: Wire,
+        keeps_connection: bool,
+        server: &Arc<LiveServer>,
+        (is_fresh, log): (bool, &WorkerLog),
+    ) -> Self {
+        let settings =
+            fastcgi::Settings { keeps_connection, is_multiplexed: false, requests_max: 1, asks_values: false };
+        Self::FastCgi(Box::new(FastCgi::new(wire, settings, server, is_fresh, log)))
+    }
+
     /// Which HTTP that is.
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         match self {
-            Self::Http1(_) => Protocol::Http1,
+            Self::Http1(_) | Self::FastCgi(_) => Protocol::Http1,
             Self::Http2(_) => Protocol::Http2,
             #[cfg(test)]
             Self::Framed(_) => Protocol::Http1,
@@ -168,6 +210,7 @@ impl Codec {
         match self {
             Self::Http1(wire) => &wire.stream,
             Self::Http2(stream) => &stream.connection().stream,
+            Self::FastCgi(connection) => connection.stream(),
             #[cfg(test)]
             Self::Framed(framed) => framed.stream(),
         }
@@ -177,7 +220,7 @@ impl Codec {
 impl Source for Codec {
     #[inline]
     fn received(&self) -> &[u8] {
-        each!(self, codec => codec.received())
+        each_ref!(self, codec => codec.received())
     }
 
     #[inline]
@@ -197,7 +240,7 @@ impl Source for Codec {
 
     #[inline]
     fn may_trail(&self) -> bool {
-        each!(self, codec => codec.may_trail())
+        each_ref!(self, codec => codec.may_trail())
     }
 
     fn poll_trailers(&mut self, context: &mut Context<'_>) -> Poll<Vec<u8>> {
@@ -213,7 +256,7 @@ impl Sink for Codec {
 
     #[inline]
     fn unsent_len(&self) -> usize {
-        each!(self, codec => codec.unsent_len())
+        each_ref!(self, codec => codec.unsent_len())
     }
 
     #[inline]
@@ -228,7 +271,7 @@ impl Sink for Codec {
 
     #[inline]
     fn plain_socket(&self) -> Option<PlainSocket<'_>> {
-        each!(self, codec => Sink::plain_socket(codec))
+        each_ref!(self, codec => Sink::plain_socket(codec))
     }
 
     #[inline]
@@ -242,7 +285,7 @@ impl Sink for Codec {
 
     #[inline]
     fn may_refuse(&self) -> bool {
-        each!(self, codec => codec.may_refuse())
+        each_ref!(self, codec => codec.may_refuse())
     }
 
     fn note_failure(&mut self, error: io::Error) -> io::Error {
@@ -253,12 +296,12 @@ impl Sink for Codec {
 impl Duplex for Codec {
     #[inline]
     fn has_ended(&self) -> bool {
-        each!(self, codec => codec.has_ended())
+        each_ref!(self, codec => codec.has_ended())
     }
 
     #[inline]
     fn is_full(&self) -> bool {
-        each!(self, codec => codec.is_full())
+        each_ref!(self, codec => codec.is_full())
     }
 
     #[inline]
@@ -271,7 +314,7 @@ impl Duplex for Codec {
     }
 
     fn failed(&self) -> Failed {
-        each!(self, codec => codec.failed())
+        each_ref!(self, codec => codec.failed())
     }
 
     fn break_off(&mut self) {
@@ -298,12 +341,12 @@ impl ServerCodec for Codec {
 
     #[inline]
     fn is_clean(&self) -> bool {
-        each!(self, codec => codec.is_clean())
+        each_ref!(self, codec => codec.is_clean())
     }
 
     #[inline]
     fn is_stale(&self) -> bool {
-        each!(self, codec => codec.is_stale())
+        each_ref!(self, codec => codec.is_stale())
     }
 
     #[inline]
@@ -312,6 +355,6 @@ impl ServerCodec for Codec {
     }
 
     fn shut(&self) {
-        each!(self, codec => codec.shut());
+        each_ref!(self, codec => codec.shut());
     }
 }

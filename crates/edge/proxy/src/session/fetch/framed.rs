@@ -242,7 +242,7 @@ impl Duplex for Framed {
 
 impl ServerCodec for Framed {
     fn write_request(&mut self, request: &OutgoingHead<'_>) {
-        let OutgoingHead { head, fields, .. } = *request;
+        let OutgoingHead { head, fields, .. } = request.clone();
         assert!(self.is_clean(), "a connection is lent once at a time");
         let mut text = Vec::new();
         head.write_with(&mut text, fields);

@@ -37,6 +37,8 @@ pub enum HeadEnd {
     Junk,
     /// The server took too long.
     Timeout,
+    /// It does not go to the server: the client gets an answer with this status.
+    Refused(u16),
     /// The client left.
     ClientGone,
     /// The client left within its body.
@@ -66,6 +68,7 @@ impl HeadEnd {
             Self::Broken => Ending::ServerFailed(Stage::Headers),
             Self::Junk => Ending::ResponseMalformed,
             Self::Timeout => Ending::ServerTimedOut(Stage::Headers),
+            Self::Refused(_) => Ending::Refused(Stage::Request),
             Self::ClientGone => Ending::ClientLeft(Stage::Headers),
             Self::ClientCutOff => Ending::ClientLeft(Stage::Data),
             Self::ClientTimeout => Ending::ClientTimedOut(Stage::Headers),

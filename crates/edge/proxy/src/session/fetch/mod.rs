@@ -24,6 +24,7 @@ mod object_body;
 mod open;
 mod origin;
 mod page_body;
+mod program;
 mod queue;
 mod requester;
 mod reuse;
@@ -51,6 +52,7 @@ pub use self::{
     head::HeadEnd,
     object_body::{ObjectBody, RelayedBytes},
     page_body::PageBody,
+    program::ProgramRequest,
     queue::Slot,
     requester::{HearInterim, HttpRequester, Nobody, Requester},
     reuse::give_back,
@@ -91,6 +93,7 @@ impl Unfetched {
         match self {
             Self::Unreachable(_) => 503,
             Self::NoResponse { end: HeadEnd::Timeout, .. } => 504,
+            Self::NoResponse { end: HeadEnd::Refused(status), .. } => *status,
             Self::NoResponse { .. } | Self::Refused { .. } => 502,
         }
     }

@@ -78,7 +78,18 @@ pub(super) fn goes_by_http1(transaction: &Transaction, server: &LiveServer) -> b
 }
 
 /// Which connections of others `http-reuse` allows for this request; `can_repeat` if it can be sent again whatever becomes of it.
-pub(super) fn allowed_reuse(transaction: &Transaction, proxy: &LiveProxy, can_repeat: bool) -> Option<Reuse> {
+pub(super) fn allowed_reuse(
+    transaction: &Transaction,
+    proxy: &LiveProxy,
+    server: &LiveServer,
+    can_repeat: bool,
+) -> Option<Reuse> {
+    // NOTE: a process of an application serves one connection, idle or not. New ones would wait for those that nobody uses.
+    if server.speaks_fastcgi() && proxy.settings().http_reuse != HttpReuse::Never {
+        let is_idempotent = transaction.request.method_kind().is_idempotent();
+        let is_harmless = can_repeat || transaction.asked.is_follower || is_idempotent;
+        return Some(if is_harmless { Reuse::Any } else { Reuse::Proven });
+    }
     match (proxy.settings().http_reuse, transaction.asked.is_follower || can_repeat) {
         (HttpReuse::Never, _) | (HttpReuse::Safe, false) => None,
         (HttpReuse::Aggressive, false) => Some(Reuse::Proven),
@@ -132,6 +143,11 @@ pub fn give_back(worker: &Worker, upstream: Upstream<'_>, backend: &LiveProxy) -
     // A connection that carries several is kept by the pool already.
     let is_shared = matches!(connection.codec, Codec::Http2(_)) && !connection.private;
     if is_shared || !connection.is_clean() {
+        return None;
+    }
+    // An application that serves so many connections at a time, and reads no other ones, leaves those unanswered that are new: what
+    // is kept open is in their way.
+    if matches!(connection.codec, Codec::FastCgi(_)) && connection.server.unanswered.value() > 0 {
         return None;
     }
     connection.codec.leave();

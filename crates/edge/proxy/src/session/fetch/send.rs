@@ -6,7 +6,7 @@ use haproxycfg::model::ConnectionMode;
 use http::Headers;
 use live::LiveProxy;
 
-use super::{Codec, HttpRequester, OutgoingHead, ServerCodec as _, Upstream};
+use super::{Codec, HttpRequester, OutgoingHead, ServerCodec as _, Upstream, program};
 use crate::{
     session::{body::Sink as _, rules::add_address, transaction::Transaction},
     worker::Worker,
@@ -63,13 +63,18 @@ pub(super) fn write_request(
     let mut is_secure = false;
     match codec {
         Codec::Http2(_) => is_secure = is_asked_securely(transaction) || codec.stream().secure().is_some(),
+        Codec::FastCgi(_) => {}
         _ => worker.heads.lend_output(codec.waiting()),
     }
     let adjust = &transaction.instance.config.global.h1_case_adjust;
     if !adjust.is_empty() && settings.options.h1_case_adjust_bogus_server {
         adjust_case(&mut transaction.request.headers, adjust);
     }
-    codec.write_request(&OutgoingHead { head: &transaction.request, fields: connection, is_secure });
+    let program = match (&*codec, &settings.fcgi_app) {
+        (Codec::FastCgi(_), Some(app)) => Some(program::describe(transaction, backend, app)),
+        _ => None,
+    };
+    codec.write_request(&OutgoingHead { head: &transaction.request, fields: connection, is_secure, program });
     requester.begin_body(codec, transaction.route.resent);
     upstream.connection.requests += 1;
     upstream.connection.is_request_sent = false;

@@ -1,0 +1,12 @@
+//! Programs that answer requests: what they are told, and how what they say becomes a response.
+
+mod answer;
+mod body;
+pub mod fastcgi;
+mod request;
+
+pub use self::{
+    answer::ProgramAnswer,
+    body::RequestBody,
+    request::{ProgramRequest, describe},
+};
