@@ -14,6 +14,7 @@ pub mod configuration;
 pub mod dns;
 pub mod engine_records;
 pub mod esi;
+pub mod fastcgi;
 pub mod glob;
 pub mod hpack;
 pub mod http2;

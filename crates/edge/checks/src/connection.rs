@@ -15,8 +15,8 @@ const DRAIN_BYTES: usize = 1024;
 /// What a request of HTTP/1 and its answer are put into.
 #[derive(Debug)]
 enum Framing {
-    Http2(Http2),
-    FastCgi(FastCgi),
+    Http2(Box<Http2>),
+    FastCgi(Box<FastCgi>),
 }
 
 impl Framing {
@@ -54,7 +54,7 @@ impl Framing {
 pub(super) struct Connection {
     pub(super) stream: Stream,
     linger: bool,
-    framing: Option<Box<RefCell<Framing>>>,
+    framing: Option<RefCell<Framing>>,
 }
 
 impl Connection {
@@ -76,14 +76,14 @@ impl Connection {
     /// The same, on which a request and its answer go in frames of HTTP/2.
     pub(super) fn over_http2(self, bytes_max: usize) -> Self {
         let http2 = Http2::new(self.is_secure(), bytes_max);
-        Self { framing: Some(Box::new(RefCell::new(Framing::Http2(http2)))), ..self }
+        Self { framing: Some(RefCell::new(Framing::Http2(Box::new(http2)))), ..self }
     }
 
     /// The same, on which a request and its answer go in records of FastCGI.
     pub(super) fn over_fastcgi(self, app: &Arc<FcgiApp>, bytes_max: usize) -> Self {
         let ends = (self.stream.local_address(), self.stream.peer_address());
         let fastcgi = FastCgi::new(Arc::clone(app), bytes_max, ends);
-        Self { framing: Some(Box::new(RefCell::new(Framing::FastCgi(fastcgi)))), ..self }
+        Self { framing: Some(RefCell::new(Framing::FastCgi(Box::new(fastcgi)))), ..self }
     }
 
     /// Writes all of `bytes`.

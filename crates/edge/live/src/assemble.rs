@@ -207,10 +207,7 @@ impl<'a> Assembly<'a> {
             stopped: AtomicBool::new(proxy.disabled),
             last_session_ms: AtomicU64::new(before.map_or(0, |before| before.last_session_ms.load(Relaxed))),
             log_targets: LogTargets::new(&proxy.logs, proxy.log_tag.as_deref(), self.identity, &self.process.outputs),
-            program_log: Arc::new(match &proxy.fcgi_app {
-                Some(app) => LogTargets::new(&app.logs, Some(&app.name), self.identity, &self.process.outputs),
-                None => LogTargets::default(),
-            }),
+            program_log: Arc::new(self.program_log(proxy)),
             log_count: AtomicU64::new(0),
             accelerator: proxy.accelerator.as_ref().and_then(|described| {
                 let before = before.and_then(|before| before.accelerator.as_ref());
@@ -230,6 +227,13 @@ impl<'a> Assembly<'a> {
     fn files(&self, config: &Config, proxy: &Proxy) -> Option<Arc<LiveFiles>> {
         let threads = self.process.disk_threads(config.global.tune.disk_threads);
         LiveFiles::new(&proxy.files, (&self.process.folders, threads), self.workers)
+    }
+
+    /// Where the complaints of a proxy's programs go.
+    fn program_log(&self, proxy: &model::Proxy) -> LogTargets {
+        let app = proxy.fcgi_app.as_ref();
+        app.map(|app| LogTargets::new(&app.logs, Some(&app.name), self.identity, &self.process.outputs))
+            .unwrap_or_default()
     }
 
     fn server(
