@@ -6,7 +6,7 @@ mod support;
 
 use std::{net::SocketAddr, thread};
 
-use support::{Answer, Edge, Fpm, LogServer, Wire, free_address, resident_kilobytes, wait_until};
+use support::{Answer, Edge, Fpm, LogServer, Store, Wire, free_address, resident_kilobytes, wait_until};
 
 const INDEX: &str = include_str!("php/index.php");
 
@@ -229,6 +229,63 @@ fn one_line_caches_it() {
     // What a session makes is nobody else's.
     let account = site.get("/account");
     assert!(site.get("/account").field("cache-status").unwrap().contains("fwd="), "{account:?}");
+}
+
+#[test]
+fn files_stand_beside_a_front_controller() {
+    let Some(fpm) = Fpm::start(2, INDEX) else { return };
+    let front = free_address();
+    let (root, socket) = (fpm.root().display().to_string(), fpm.socket().display().to_string());
+    fpm.folder.file("www/style.css", "body {}");
+    fpm.folder.file("www/other.php", "<?php echo 'other ' . $_SERVER['SCRIPT_NAME'] . ' ' . $_SERVER['REQUEST_URI'];");
+    let edge = Edge::start_single(&format!(
+        "defaults\n mode http\n timeout client 9s\n timeout server 9s\n timeout connect 2s\n\
+         frontend site\n bind {front}\n default_backend php\n\
+         backend php\n shared-cache size 16m\n root {root} unless {{ path_end .php }}\n index index.php\n try-files $uri $uri/ /index.php\n\
+         use-fcgi-app app\n server fpm unix@{socket} proto fcgi\n\
+         fcgi-app app\n docroot {root}\n index index.php\n"
+    ));
+    let site = Site { edge, front, fpm };
+    let style = site.get("/style.css");
+    assert_eq!((style.status(), style.text().as_str(), style.field("x-front")), (200, "body {}", None));
+    assert!(style.field("content-type").unwrap().starts_with("text/css"), "{style:?}");
+    let page = site.get("/no/such/page?x=1");
+    assert_eq!((page.status(), page.text().as_str()), (404, "no page /no/such/page"));
+    assert_eq!(site.get("/other.php?q").text(), "other /other.php /other.php?q");
+    assert!(site.get("/").text().starts_with("<h1>Home</h1>"));
+    assert!(site.get("/").field("cache-status").unwrap().contains("hit"));
+    let form = site.post("/form?a=1", "content-type: application/x-www-form-urlencoded\r\n", b"b=2");
+    assert_eq!(form.text(), r#"{"method":"POST","get":{"a":"1"},"post":{"b":"2"}}"#);
+}
+
+#[test]
+fn sessions_live_in_a_store() {
+    if !std::path::Path::new("/etc/php/8.2/fpm/conf.d/20-redis.ini").exists() {
+        eprintln!("skipped: php-redis is not installed");
+        return;
+    }
+    let store = Store::start(&[]);
+    let lines = format!(
+        "php_value[session.save_handler] = redis\nphp_value[session.save_path] = tcp://{}:{}",
+        store.address.ip(),
+        store.address.port()
+    );
+    let Some(fpm) = Fpm::start_with(1, INDEX, &lines) else { return };
+    let front = free_address();
+    let (root, socket) = (fpm.root().display().to_string(), fpm.socket().display().to_string());
+    let edge = Edge::start_single(&format!(
+        "defaults\n mode http\n timeout client 9s\n timeout server 9s\n timeout connect 2s\n\
+         listen site\n bind {front}\n use-fcgi-app app\n server fpm unix@{socket} proto fcgi\n\
+         fcgi-app app\n docroot {root}\n set-param SCRIPT_FILENAME {root}/index.php\n"
+    ));
+    let site = Site { edge, front, fpm };
+    let login = site.post("/login", "content-type: application/x-www-form-urlencoded\r\n", b"user=ann");
+    let cookie = login.fields("set-cookie").iter().find(|cookie| cookie.starts_with("PHPSESSID=")).unwrap().to_string();
+    let cookie = cookie.split(';').next().unwrap();
+    let account = site.ask(&format!("GET /account HTTP/1.1\r\nHost: a\r\nCookie: {cookie}\r\n\r\n"));
+    assert!(account.text().starts_with("hello ann"), "{account:?}");
+    let mut client = store.client();
+    assert_eq!(client.text(&["DBSIZE"]), "1");
 }
 
 #[test]

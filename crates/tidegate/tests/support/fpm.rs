@@ -21,6 +21,11 @@ pub struct Fpm {
 impl Fpm {
     /// One with so many processes, each of which serves one connection at a time; `None` when it is not installed.
     pub fn start(children: usize, index: &str) -> Option<Self> {
+        Self::start_with(children, index, "")
+    }
+
+    /// The same, with more lines of its configuration.
+    pub fn start_with(children: usize, index: &str, lines: &str) -> Option<Self> {
         if !Path::new(PROGRAM).exists() {
             eprintln!("skipped: {PROGRAM} is not installed");
             return None;
@@ -34,8 +39,8 @@ impl Fpm {
             format!(
                 "[global]\nerror_log = {root}/fpm.log\ndaemonize = no\n[www]\nuser = root\ngroup = root\n\
                  listen = {root}/fpm.sock\npm = static\npm.max_children = {children}\nclear_env = no\n\
-                 php_admin_value[session.save_path] = {root}\nphp_admin_value[upload_tmp_dir] = {root}\n\
-                 php_admin_value[upload_max_filesize] = 300M\nphp_admin_value[post_max_size] = 300M\n"
+                 php_value[session.save_path] = {root}\nphp_admin_value[upload_tmp_dir] = {root}\n\
+                 php_admin_value[upload_max_filesize] = 300M\nphp_admin_value[post_max_size] = 300M\n{lines}\n"
             ),
         );
         let output = File::create(folder.0.join("fpm.out")).unwrap();

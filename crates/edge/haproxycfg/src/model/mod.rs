@@ -12,8 +12,8 @@ mod cache_section;
 mod capture;
 mod check;
 mod cookie;
-mod files;
 mod fcgi_app;
+mod files;
 mod filter;
 mod global;
 mod http_action;
@@ -53,8 +53,8 @@ pub use self::{
         CheckSend, CheckStep, ExternalCheck, StringMatch,
     },
     cookie::{Cookie, CookieMode},
-    files::{Charset, FileService, Folder, Names, OpenFileCache, Symlinks},
     fcgi_app::{FcgiApp, FcgiParam, PassedHeader},
+    files::{Charset, FileService, Folder, Names, OpenFileCache, Symlinks},
     filter::{Amount, Bandwidth, BandwidthLimit, Compression, Filter, Sharing, Trace},
     global::{Global, Identity},
     http_action::{

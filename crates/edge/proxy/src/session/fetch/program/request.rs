@@ -50,7 +50,7 @@ pub fn describe(transaction: &Transaction, backend: &LiveProxy, app: &FcgiApp) -
     };
     let facts = Facts {
         method: request.method(),
-        uri: if request.method_kind() == Method::Connect { request.target() } else { request.path_and_query() },
+        uri: uri(transaction),
         query: request.query(),
         protocol: request.version_bytes(),
         content_length: length,
@@ -68,6 +68,16 @@ pub fn describe(transaction: &Transaction, backend: &LiveProxy, app: &FcgiApp) -
         return Err(TOO_LARGE);
     }
     Ok(ProgramRequest { params, log: Arc::clone(&backend.program_log) })
+}
+
+/// REQUEST_URI: what the client has asked for, whatever a backend has made of it (`try-files`).
+fn uri(transaction: &Transaction) -> &[u8] {
+    let request = &transaction.request;
+    match &transaction.asked.original_target {
+        Some(target) => target,
+        None if request.method_kind() == Method::Connect => request.target(),
+        None => request.path_and_query(),
+    }
 }
 
 /// What the application's section sets. Of several rules for one variable the last one counts whose condition holds.
