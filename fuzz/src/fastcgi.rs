@@ -3,14 +3,17 @@
 use fastcgi::{AnswerHead, Client, ErrorLines, Event, Pairs, Settings, head_end, write_pair};
 use http::{Limits, Parsed, ResponseHead, ResponseParser};
 
+/// An event: its kind, its place, its bytes.
+type Said = (u8, usize, Vec<u8>);
+
 /// What a client says of `input`, given in pieces of so many bytes: its events with their bytes, and whether it can go on.
-fn read(input: &[u8], piece: usize, settings: Settings) -> (Vec<(u8, usize, Vec<u8>)>, bool) {
+fn read(input: &[u8], piece: usize, settings: Settings) -> (Vec<Said>, bool) {
     let mut client = Client::new(settings, &mut Vec::new());
     let keys: Vec<_> = (0..3).filter_map(|_| client.begin(b"", &mut Vec::new())).collect();
     if let Some(key) = keys.get(1) {
         client.abort(*key, &mut Vec::new());
     }
-    let (mut found, mut held): (Vec<(u8, usize, Vec<u8>)>, Vec<u8>) = (Vec::new(), Vec::new());
+    let (mut found, mut held) = (Vec::<Said>::new(), Vec::new());
     for bytes in input.chunks(piece.max(1)) {
         held.extend_from_slice(bytes);
         let mut used = 0;

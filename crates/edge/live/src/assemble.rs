@@ -28,6 +28,7 @@ use crate::{
     instance::Instance,
     limits::{IdleMarks, hard_maxconn},
     process::Process,
+    programs::ProgramPlaces,
     proxy::{Accelerator, DynamicCookie, Farm, FarmObserver, LiveListener, LiveProxy, LiveTls, Servers, SharedCache},
     resolvers,
     server::{Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, configured_port, connector, is_relative, target},
@@ -207,6 +208,9 @@ impl<'a> Assembly<'a> {
             stopped: AtomicBool::new(proxy.disabled),
             last_session_ms: AtomicU64::new(before.map_or(0, |before| before.last_session_ms.load(Relaxed))),
             log_targets: LogTargets::new(&proxy.logs, proxy.log_tag.as_deref(), self.identity, &self.process.outputs),
+            program_places: proxy.cgi.iter().map(|line| Arc::new(ProgramPlaces::new(line))).collect(),
+            program_server: program_server(proxy)
+                .map(|server| Arc::new(self.server(None, &server, index, ServerIndex(u32::MAX)))),
             program_log: Arc::new(self.program_log(proxy)),
             log_count: AtomicU64::new(0),
             accelerator: proxy.accelerator.as_ref().and_then(|described| {
@@ -231,9 +235,11 @@ impl<'a> Assembly<'a> {
 
     /// Where the complaints of a proxy's programs go.
     fn program_log(&self, proxy: &model::Proxy) -> LogTargets {
-        let app = proxy.fcgi_app.as_ref();
-        app.map(|app| LogTargets::new(&app.logs, Some(&app.name), self.identity, &self.process.outputs))
-            .unwrap_or_default()
+        match &proxy.fcgi_app {
+            Some(app) => LogTargets::new(&app.logs, Some(&app.name), self.identity, &self.process.outputs),
+            None if proxy.cgi.is_empty() => LogTargets::default(),
+            None => LogTargets::new(&proxy.logs, Some("cgi"), self.identity, &self.process.outputs),
+        }
     }
 
     fn server(
@@ -314,6 +320,11 @@ fn direct_server(proxy: &Proxy) -> Option<model::Server> {
         }
         None => None,
     }
+}
+
+/// What stands for a server where programs answer.
+fn program_server(proxy: &Proxy) -> Option<model::Server> {
+    (!proxy.cgi.is_empty()).then(|| model::Server::at(ServerAddress::Unresolved, ServerPort::Fixed(0)))
 }
 
 /// States of servers that are still there, unless the new configuration says otherwise.

@@ -23,6 +23,7 @@ mod instance;
 pub mod limits;
 pub mod peering;
 mod process;
+pub mod programs;
 mod proxy;
 pub mod published;
 pub mod rates;

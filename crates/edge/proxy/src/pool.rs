@@ -179,7 +179,8 @@ impl ServerConnection {
     /// Takes it out of this worker; none when something holds on to it.
     #[must_use]
     pub fn lend(self: Box<Self>) -> Option<Lent> {
-        let (stream, epoch, requests, ends) = (Rc::clone(self.codec.stream()), self.epoch, self.requests, self.ends);
+        let (stream, epoch, requests, ends) =
+            (self.codec.stream().map(Rc::clone)?, self.epoch, self.requests, self.ends);
         drop(self);
         let socket = Rc::try_unwrap(stream).ok()?.into_socket().ok()?;
         Some(Lent { socket, epoch, requests, ends })

@@ -34,12 +34,16 @@ impl Fpm {
         let root = folder.0.display().to_string();
         std::fs::create_dir(folder.0.join("www")).unwrap();
         folder.file("www/index.php", index);
+        let sessions = match lines.contains("session.save_path") {
+            true => String::new(),
+            false => format!("php_value[session.save_path] = {root}\n"),
+        };
         let config = folder.file(
             "fpm.conf",
             format!(
                 "[global]\nerror_log = {root}/fpm.log\ndaemonize = no\n[www]\nuser = root\ngroup = root\n\
                  listen = {root}/fpm.sock\npm = static\npm.max_children = {children}\nclear_env = no\n\
-                 php_value[session.save_path] = {root}\nphp_admin_value[upload_tmp_dir] = {root}\n\
+                 {sessions}php_admin_value[upload_tmp_dir] = {root}\n\
                  php_admin_value[upload_max_filesize] = 300M\nphp_admin_value[post_max_size] = 300M\n{lines}\n"
             ),
         );

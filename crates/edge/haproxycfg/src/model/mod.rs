@@ -10,6 +10,7 @@ mod balance;
 mod bind;
 mod cache_section;
 mod capture;
+mod cgi;
 mod check;
 mod cookie;
 mod fcgi_app;
@@ -48,6 +49,7 @@ pub use self::{
     balance::{Algorithm, Balance},
     bind::{AcceptMode, Bind, BindAddress, BindProtocol, UnixOptions},
     capture::{Capture, CaptureCookie},
+    cgi::Cgi,
     check::{
         CheckAction, CheckConfig, CheckConnect, CheckExpect, CheckExpectation, CheckMessage, CheckPort, CheckProtocol,
         CheckSend, CheckStep, ExternalCheck, StringMatch,

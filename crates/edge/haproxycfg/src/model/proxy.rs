@@ -130,6 +130,8 @@ pub struct Proxy {
     pub shared_cache: Option<Arc<super::SharedCache>>,
     /// `root`, `alias` and what goes with them.
     pub files: FileService,
+    /// `cgi` lines in order.
+    pub cgi: Vec<super::Cgi>,
     /// `use-fcgi-app`: what its servers run that speak FastCGI.
     pub fcgi_app: Option<Arc<super::FcgiApp>>,
     /// `monitor fail`.

@@ -10,6 +10,7 @@ mod stream_table;
 mod accelerator;
 mod acl;
 mod captures;
+mod cgi;
 mod check_expect;
 mod check_options;
 mod check_steps;
@@ -112,6 +113,7 @@ pub(crate) const TABLES: &[&[Keyword]] = &{
         GLOBAL,
         acl::KEYWORDS,
         captures::KEYWORDS,
+        cgi::KEYWORDS,
         check_table::KEYWORDS,
         cookie::KEYWORDS,
         errors::KEYWORDS,
@@ -273,6 +275,7 @@ pub(crate) fn finish(scope: &mut Scope<'_>) {
     stats::finish(scope);
     finish_captures(scope);
     filters::finish(scope);
+    cgi::finish(scope);
     files::finish(scope);
     common::find_resolvers(scope);
     mode::finish(scope);

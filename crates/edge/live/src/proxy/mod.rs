@@ -33,6 +33,7 @@ use crate::{
     files::LiveFiles,
     insight::CacheInsight,
     process::Process,
+    programs::ProgramPlaces,
     server::LiveServer,
 };
 
@@ -102,6 +103,10 @@ pub struct LiveProxy {
     pub last_session_ms: AtomicU64,
     /// Where its log lines go.
     pub log_targets: LogTargets,
+    /// The places for programs of its `cgi` lines, in their order.
+    pub program_places: Vec<Arc<ProgramPlaces>>,
+    /// What stands for a server where programs answer: it is neither named, counted nor checked.
+    pub program_server: Option<Arc<LiveServer>>,
     /// Where its programs' complaints go.
     pub program_log: Arc<LogTargets>,
     /// Log lines so far.

@@ -192,7 +192,7 @@ pub fn reached(worker: &Worker, backend: &mut Backend, name: &str, exchange: &Tr
     let connected = exchange.timeline.connected.unwrap_or_else(|| worker.now());
     let connection = BackendConnection {
         name,
-        descriptor: descriptor(upstream.connection.codec.stream()),
+        descriptor: upstream.connection.codec.stream().map_or(-1, |stream| descriptor(stream)),
         ends: (exchange.route.destination, exchange.route.source),
         is_reused: upstream.reused,
     };
@@ -299,7 +299,7 @@ impl Piped {
             piped.log.asks(counters);
             let connection = BackendConnection {
                 name,
-                descriptor: descriptor(upstream.connection.codec.stream()),
+                descriptor: upstream.connection.codec.stream().map_or(-1, |stream| descriptor(stream)),
                 ends: (transaction.route.destination, transaction.route.source),
                 is_reused: upstream.reused,
             };

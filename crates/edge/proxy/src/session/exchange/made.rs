@@ -281,6 +281,12 @@ impl<C: ClientStream> Exchange<'_, C> {
                 transaction.count_tracked_failure();
                 self.answer_error(transaction, 502).await
             }
+            HeadEnd::Refused(503) => {
+                // Programs are busy: others will be done soon.
+                let body = reply::error_page(transaction, 503);
+                transaction.response.headers.set(b"retry-after", b"1");
+                self.answer_instead_of(transaction, &body, 503).await
+            }
             HeadEnd::Refused(status) => {
                 transaction.count_tracked_error();
                 self.answer_error(transaction, *status).await

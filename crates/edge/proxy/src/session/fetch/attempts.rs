@@ -449,6 +449,6 @@ impl Transaction {
     fn note_connection(&mut self, connection: &ServerConnection) {
         (self.route.source, self.route.destination) = connection.ends;
         self.route.protocol = connection.codec.protocol();
-        self.route.tls = connection.codec.stream().secure().and_then(net::SecureStream::handshaken);
+        self.route.tls = connection.codec.stream().and_then(|stream| stream.secure()?.handshaken());
     }
 }

@@ -14,7 +14,7 @@ use net::{PlainSocket, Stream};
 
 use super::{
     HeadEnd, multiplexed,
-    program::{ProgramRequest, fastcgi::FastCgi},
+    program::{ProgramRequest, cgi::Cgi, fastcgi::FastCgi},
 };
 use crate::session::{
     body::{Duplex, Failed, Sink, Source},
@@ -133,6 +133,8 @@ pub enum Codec {
     Http2(multiplexed::Stream),
     /// FastCGI, one request at a time.
     FastCgi(Box<FastCgi>),
+    /// The pipes of a program that answers one request.
+    Cgi(Box<Cgi>),
     /// What servers of tests speak.
     #[cfg(test)]
     Framed(super::framed::Framed),
@@ -144,6 +146,10 @@ macro_rules! each {
             Codec::Http1($codec) => $body,
             Codec::Http2($codec) => $body,
             Codec::FastCgi(boxed) => {
+                let $codec = &mut **boxed;
+                $body
+            }
+            Codec::Cgi(boxed) => {
                 let $codec = &mut **boxed;
                 $body
             }
@@ -159,6 +165,10 @@ macro_rules! each_ref {
             Codec::Http1($codec) => $body,
             Codec::Http2($codec) => $body,
             Codec::FastCgi(boxed) => {
+                let $codec = &**boxed;
+                $body
+            }
+            Codec::Cgi(boxed) => {
                 let $codec = &**boxed;
                 $body
             }
@@ -197,22 +207,23 @@ impl Codec {
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         match self {
-            Self::Http1(_) | Self::FastCgi(_) => Protocol::Http1,
+            Self::Http1(_) | Self::FastCgi(_) | Self::Cgi(_) => Protocol::Http1,
             Self::Http2(_) => Protocol::Http2,
             #[cfg(test)]
             Self::Framed(_) => Protocol::Http1,
         }
     }
 
-    /// The stream on which it comes.
+    /// The stream on which it comes; none where it is no stream.
     #[must_use]
-    pub fn stream(&self) -> &Rc<Stream> {
+    pub fn stream(&self) -> Option<&Rc<Stream>> {
         match self {
-            Self::Http1(wire) => &wire.stream,
-            Self::Http2(stream) => &stream.connection().stream,
-            Self::FastCgi(connection) => connection.stream(),
+            Self::Http1(wire) => Some(&wire.stream),
+            Self::Http2(stream) => Some(&stream.connection().stream),
+            Self::FastCgi(connection) => Some(connection.stream()),
+            Self::Cgi(_) => None,
             #[cfg(test)]
-            Self::Framed(framed) => framed.stream(),
+            Self::Framed(framed) => Some(framed.stream()),
         }
     }
 }

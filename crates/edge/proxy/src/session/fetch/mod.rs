@@ -148,6 +148,9 @@ impl<'a, 'c> Fetch<'a, 'c> {
         }
         let method = transaction.request.method_kind();
         send::prepare(transaction, backend);
+        if let Some(line) = program::cgi::line_for(transaction, backend) {
+            return Box::pin(self.run_program(transaction, line, requester)).await;
+        }
         self.attempts.outlives_stale = backend.retry.outlives_stale_connections()
             && requester.can_resend()
             && !transaction.by_rules.l7_retry_disabled.get();
@@ -227,6 +230,35 @@ impl<'a> Fetch<'a, '_> {
                 // NOTE: boxed, as all that is rare: most files are open already.
                 Box::pin(origin::look(here, transaction, waiting)).await
             }
+        }
+    }
+}
+
+impl<'a> Fetch<'a, '_> {
+    /// Has a program answer, which is started for this request.
+    async fn run_program(
+        &mut self,
+        transaction: &mut Transaction,
+        line: program::cgi::Chosen<'a>,
+        requester: &mut impl HttpRequester,
+    ) -> Result<Answer<'a>, Unfetched> {
+        let (worker, backend) = (self.attempts.worker, self.attempts.proxy);
+        let method = transaction.request.method_kind();
+        transaction.route.server = None;
+        transaction.answered.by = Some(program::cgi::NAME);
+        let waiting = (&mut *requester, &mut *self.deadline);
+        let started = program::cgi::start(worker, transaction, backend, line, waiting).await;
+        let started = started.map_err(program::cgi::NoProgram::unfetched)?;
+        transaction.timeline.dequeued = Some(worker.now());
+        transaction.timeline.connected = transaction.timeline.dequeued;
+        let Some(server) = &backend.program_server else { return Err(Unfetched::Unreachable(Unreachable::NoServer)) };
+        let codec = Codec::Cgi(Box::new(started));
+        let connection = worker.servers.borrow_mut().open(codec, Arc::clone(server));
+        let mut upstream = Upstream { connection, slot: None, reused: false };
+        send::write_request(worker, transaction, backend, &mut upstream, requester);
+        match self.await_response(transaction, &mut upstream, requester).await {
+            HeadEnd::Response => Ok(accept(worker, transaction, backend, upstream, (method, requester.streams_body()))),
+            end => Err(Unfetched::NoResponse { end, reused: false }),
         }
     }
 }

@@ -62,8 +62,10 @@ pub(super) fn write_request(
     let codec = &mut upstream.connection.codec;
     let mut is_secure = false;
     match codec {
-        Codec::Http2(_) => is_secure = is_asked_securely(transaction) || codec.stream().secure().is_some(),
-        Codec::FastCgi(_) => {}
+        Codec::Http2(_) => {
+            is_secure = is_asked_securely(transaction) || codec.stream().is_some_and(|stream| stream.secure().is_some())
+        }
+        Codec::FastCgi(_) | Codec::Cgi(_) => {}
         _ => worker.heads.lend_output(codec.waiting()),
     }
     let adjust = &transaction.instance.config.global.h1_case_adjust;

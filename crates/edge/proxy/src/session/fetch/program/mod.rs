@@ -2,6 +2,7 @@
 
 mod answer;
 mod body;
+pub mod cgi;
 pub mod fastcgi;
 mod request;
 

@@ -15,7 +15,7 @@ use crate::session::{
 };
 
 /// What programs are told to be asked by.
-const SOFTWARE: &str = concat!("Tidegate/", env!("CARGO_PKG_VERSION"));
+pub const SOFTWARE: &str = concat!("Tidegate/", env!("CARGO_PKG_VERSION"));
 
 /// The status of the answer to a request that means no program.
 const MALFORMED: u16 = 400;
@@ -71,7 +71,7 @@ pub fn describe(transaction: &Transaction, backend: &LiveProxy, app: &FcgiApp) -
 }
 
 /// REQUEST_URI: what the client has asked for, whatever a backend has made of it (`try-files`).
-fn uri(transaction: &Transaction) -> &[u8] {
+pub fn uri(transaction: &Transaction) -> &[u8] {
     let request = &transaction.request;
     match &transaction.asked.original_target {
         Some(target) => target,
