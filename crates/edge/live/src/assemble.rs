@@ -198,8 +198,7 @@ impl<'a> Assembly<'a> {
             retry,
             servers: Servers::new(live_servers),
             dynamic_cookie: DynamicCookie::new(proxy.cookie.as_ref()),
-            direct: direct_server(proxy)
-                .map(|server| Arc::new(self.server(None, &server, index, ServerIndex(u32::MAX)))),
+            direct: direct_server(proxy).map(|server| self.nameless_server(&server, index)),
             listeners,
             frontend: side(|before| &before.frontend),
             backend: side(|before| &before.backend),
@@ -208,9 +207,8 @@ impl<'a> Assembly<'a> {
             stopped: AtomicBool::new(proxy.disabled),
             last_session_ms: AtomicU64::new(before.map_or(0, |before| before.last_session_ms.load(Relaxed))),
             log_targets: LogTargets::new(&proxy.logs, proxy.log_tag.as_deref(), self.identity, &self.process.outputs),
-            program_places: proxy.cgi.iter().map(|line| Arc::new(ProgramPlaces::new(line))).collect(),
-            program_server: program_server(proxy)
-                .map(|server| Arc::new(self.server(None, &server, index, ServerIndex(u32::MAX)))),
+            program_places: ProgramPlaces::of(&proxy.cgi),
+            program_server: self.program_server(proxy, index),
             program_log: Arc::new(self.program_log(proxy)),
             log_count: AtomicU64::new(0),
             accelerator: proxy.accelerator.as_ref().and_then(|described| {
@@ -231,6 +229,17 @@ impl<'a> Assembly<'a> {
     fn files(&self, config: &Config, proxy: &Proxy) -> Option<Arc<LiveFiles>> {
         let threads = self.process.disk_threads(config.global.tune.disk_threads);
         LiveFiles::new(&proxy.files, (&self.process.folders, threads), self.workers)
+    }
+
+    /// A server that is neither named, counted nor checked.
+    fn nameless_server(&self, server: &model::Server, proxy: ProxyIndex) -> Arc<LiveServer> {
+        Arc::new(self.server(None, server, proxy, ServerIndex(u32::MAX)))
+    }
+
+    /// What stands for a server where programs answer.
+    fn program_server(&self, proxy: &Proxy, index: ProxyIndex) -> Option<Arc<LiveServer>> {
+        let server = model::Server::at(ServerAddress::Unresolved, ServerPort::Fixed(0));
+        (!proxy.cgi.is_empty()).then(|| self.nameless_server(&server, index))
     }
 
     /// Where the complaints of a proxy's programs go.
@@ -320,11 +329,6 @@ fn direct_server(proxy: &Proxy) -> Option<model::Server> {
         }
         None => None,
     }
-}
-
-/// What stands for a server where programs answer.
-fn program_server(proxy: &Proxy) -> Option<model::Server> {
-    (!proxy.cgi.is_empty()).then(|| model::Server::at(ServerAddress::Unresolved, ServerPort::Fixed(0)))
 }
 
 /// States of servers that are still there, unless the new configuration says otherwise.

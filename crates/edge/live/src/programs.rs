@@ -36,6 +36,12 @@ impl ProgramPlaces {
         }
     }
 
+    /// Those of all lines of a proxy, in their order.
+    #[must_use]
+    pub fn of(lines: &[Cgi]) -> Vec<Arc<Self>> {
+        lines.iter().map(|line| Arc::new(Self::new(line))).collect()
+    }
+
     /// A place, which is waited for unless too many wait already: then there is none.
     pub async fn take(&self) -> Option<OwnedSemaphorePermit> {
         if let Ok(place) = Arc::clone(&self.free).try_acquire_owned() {
