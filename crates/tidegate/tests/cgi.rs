@@ -226,8 +226,8 @@ fn only_so_many_run_at_a_time() {
         clients.iter_mut().for_each(|client| client.send("GET /cgi-bin/wait HTTP/1.1\r\nHost: a\r\n\r\n"));
         let mut refused = None;
         wait_until("one is refused", || {
-            refused =
-                clients.iter_mut().find(|client| !client.is_silent_for(Duration::from_millis(50))).map(Wire::answer);
+            let at = clients.iter_mut().position(|client| !client.is_silent_for(Duration::from_millis(50)));
+            refused = at.map(|at| clients[at].answer());
             refused.is_some()
         });
         let refused = refused.unwrap();
