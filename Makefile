@@ -148,6 +148,7 @@ page:
 	scenarios/page/run $(TARGET)/debug/tidegate $(PAGE_PORT)
 	scenarios/store-page/run $(TARGET)/debug/tidegate
 	scenarios/cluster-page/run $(TARGET)/debug/tidegate
+	scenarios/files-page/run $(TARGET)/debug/tidegate
 
 bench: build
 	$(CARGO) build --release --locked -p runtime --examples

@@ -139,14 +139,13 @@ impl Order {
     fn compare(self, left: &Entry, right: &Entry) -> Ordering {
         let by_name = || order::natural(&left.name, &right.name);
         let compared = match self.by {
-            Column::Name => Ordering::Equal,
+            Column::Name => by_name(),
             Column::Size => size(left).cmp(&size(right)),
             Column::Date => left.modified.cmp(&right.modified),
-        }
-        .then_with(by_name);
+        };
         let compared = if self.descending { compared.reverse() } else { compared };
-        // Folders come first, whichever way names go.
-        is_file(left).cmp(&is_file(right)).then(compared)
+        // Folders come first, and what is equal goes by its name, whichever way the others go.
+        is_file(left).cmp(&is_file(right)).then(compared).then_with(by_name)
     }
 }
 

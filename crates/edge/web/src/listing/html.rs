@@ -171,7 +171,7 @@ pub fn row(entry: &Entry, types: &MimeTypes, out: &mut Vec<u8>) {
     push_url(&entry.name, out);
     push(out, &[slash, "\"><bdi>"]);
     push_text(&entry.name, out);
-    push(out, &["</bdi>", slash, "</a><td class=\"size\""]);
+    push(out, &[slash, "</bdi></a><td class=\"size\""]);
     if entry.kind == EntryKind::File {
         push(out, &[" title=\"", &grouped(entry.length), " bytes\">", &readable_size(entry.length)]);
     } else {

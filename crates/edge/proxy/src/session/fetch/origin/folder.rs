@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use tokio::sync::oneshot::Receiver;
 use web::{
     CleanPath, Listing,
-    listing::{Format, Order},
+    listing::{Format, Order, policy},
 };
 
 use super::{Here, made};
@@ -53,5 +53,8 @@ pub(super) fn answer<'a>(here: Here<'a>, transaction: &mut Transaction, listed: 
     // What is in a folder has no time of its own that would tell of each change.
     response.headers.add_known(HeaderId::CacheControl, b"no-cache");
     response.headers.add_known(HeaderId::Vary, b"Accept");
+    if listed.format == Format::Html {
+        response.headers.add(b"content-security-policy", policy().as_bytes());
+    }
     made::stored(here, transaction, listed.bytes.into())
 }
