@@ -5,6 +5,7 @@
 //! opens). As in nginx, slashes that follow each other are one, an encoded slash is a slash, a backslash is a letter like others, and bytes
 //! that are no UTF-8 are themselves: names on a disk are bytes.
 
+use basics::hex;
 use http::{Plus, percent_decode, push_encoded};
 
 /// The longest path, in bytes after decoding; the kernel's `PATH_MAX` without its end.
@@ -277,17 +278,43 @@ impl CleanPath {
     /// The `Location` that leads from the path of a folder without a slash at its end to the one with it, with the query as it came.
     #[must_use]
     pub fn location_of_folder(&self, query: Option<&[u8]>) -> Vec<u8> {
+        self.folder().location(query)
+    }
+
+    /// The `Location` that leads to it, with a query as it came.
+    #[must_use]
+    pub fn location(&self, query: Option<&[u8]>) -> Vec<u8> {
         let mut location = Vec::with_capacity(self.bytes.len() + query.map_or(0, <[u8]>::len) + 2);
         self.push_url(&mut location);
-        if !self.is_folder() {
-            location.push(b'/');
-        }
         if let Some(query) = query {
             location.push(b'?');
             location.extend_from_slice(query);
         }
         location
     }
+}
+
+/// Whether a path is spelled as it usually is: no letter, digit, `-`, `.`, `_`, `~` or slash is encoded (RFC 3986 section 6.2.2.2), and no
+/// name is empty, `.` or `..`.
+///
+/// Conditions on a path see it as it is spelled. What is served under other spellings, too, is out of reach of the conditions that are to
+/// protect it.
+#[must_use]
+pub fn is_usual_spelling(path: &[u8]) -> bool {
+    let mut names = path.split(|byte| *byte == b'/').skip(1).peekable();
+    while let Some(name) = names.next() {
+        let is_last = names.peek().is_none();
+        if matches!(name, b"." | b"..") || name.is_empty() && !is_last {
+            return false;
+        }
+    }
+    memchr::memchr_iter(b'%', path).all(|at| match path.get(at + 1..at + 3) {
+        Some([high, low]) => hex::value(*high).zip(hex::value(*low)).is_none_or(|(high, low)| {
+            let byte = high << 4 | low;
+            !byte.is_ascii_alphanumeric() && !matches!(byte, b'-' | b'.' | b'_' | b'~' | b'/')
+        }),
+        _ => true,
+    })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

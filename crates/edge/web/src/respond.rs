@@ -169,8 +169,10 @@ fn put_head(
         }
     }
     response.headers.add_number(HeaderId::ContentLength, length);
-    put_validators(file, modified, response);
-    put_expiry(file, response);
+    if status != 416 {
+        put_validators(file, modified, response);
+        put_expiry(file, response);
+    }
     match wanted {
         Wanted::Part(span) => {
             response.headers.add_known(HeaderId::ContentRange, &range::content_range(*span, file.length));

@@ -155,6 +155,32 @@ fn suffixes() {
 }
 
 #[test]
+fn spellings() {
+    for usual in [
+        "/",
+        "/a",
+        "/a/",
+        "/a/b.c-d_e~f",
+        "/a%20b",
+        "/%C3%BC",
+        "/%c3%bc",
+        "/a%25",
+        "/.well-known/x",
+        "/a..",
+        "/a!b",
+        "/a%21b",
+        "/...",
+    ] {
+        assert!(is_usual_spelling(usual.as_bytes()), "{usual}");
+    }
+    for other in
+        ["//", "/a//b", "/a/./b", "/a/.", "/a/../b", "/a/..", "/%61", "/a%2ephp", "/a%2Fb", "/%7euser", "/a%2D", "//a"]
+    {
+        assert!(!is_usual_spelling(other.as_bytes()), "{other}");
+    }
+}
+
+#[test]
 fn aliases_are_of_whole_names() {
     let check = |path: &str, folder: &str, expected: Option<&str>| {
         let path = CleanPath::of_names(path.as_bytes()).unwrap();
@@ -204,8 +230,8 @@ proptest! {
             prop_assert!(!path.as_bytes().windows(2).any(|pair| pair == b"//"));
             let mut url = Vec::new();
             path.push_url(&mut url);
-            prop_assert_eq!(CleanPath::of_target(&url, rules), Ok(path));
-            prop_assert!(!url.starts_with(b"//"));
+            prop_assert_eq!(CleanPath::of_target(&url, rules), Ok(path.clone()));
+            prop_assert!(!url.starts_with(b"//") && is_usual_spelling(&url));
         }
     }
 

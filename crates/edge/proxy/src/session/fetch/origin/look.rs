@@ -17,6 +17,7 @@ use tokio::sync::oneshot::error::RecvError;
 use web::{
     CleanPath, TagRule,
     etag::push_tag,
+    path::is_usual_spelling,
     respond::{Asked, asked},
     try_files::Fallback,
 };
@@ -25,6 +26,7 @@ use super::{
     Here, folder, made,
     place::{Place, first},
     serve,
+    spelling::Spelling,
 };
 use crate::session::{
     fetch::{Answer, HeadEnd, HttpRequester, Unfetched},
@@ -74,6 +76,19 @@ pub(in crate::session::fetch) async fn look<'a>(
             Ok(found) => found,
             Err(status) => return made::error(here, transaction, status).map(Some),
         };
+        if is_asked && is_served(&found, &path) {
+            match Spelling::of(transaction) {
+                Spelling::Usual => {}
+                Spelling::OfClient => {
+                    let location = path.location(transaction.request.query());
+                    return Ok(Some(made::redirect(here, transaction, &location)));
+                }
+                Spelling::OfRule => {
+                    go_on_with(transaction, &path);
+                    continue;
+                }
+            }
+        }
         match found {
             Way::File(file) => {
                 // It stands for what was asked for: somebody else may be asked for it.
@@ -119,6 +134,11 @@ pub(in crate::session::fetch) async fn look<'a>(
             },
         }
     }
+}
+
+/// Whether a file or a folder answers. The redirect to a folder's slash leads to the usual spelling by itself.
+fn is_served(found: &Way, path: &CleanPath) -> bool {
+    matches!(found, Way::File(_)) || matches!(found, Way::Folder { .. }) && path.is_folder()
 }
 
 /// The request goes on with another path, and the query that it had.
@@ -184,7 +204,9 @@ async fn find(
         Ok(Found::File { step, file, variants }) => {
             let Some(step) = steps.into_iter().nth(step) else { return Ok(Err(500)) };
             let file = Arc::new(kept(place, path, step.path, (file, variants), now_ms));
-            here.files.with_cache(here.worker.index, |cache| cache.keep(key, &file));
+            if is_usual_spelling(key.path) {
+                here.files.with_cache(here.worker.index, |cache| cache.keep(key, &file));
+            }
             return Ok(Ok(Way::File(file)));
         }
         Ok(Found::Folder(step)) => match steps.into_iter().nth(step) {

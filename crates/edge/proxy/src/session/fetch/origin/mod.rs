@@ -16,6 +16,7 @@ mod look;
 mod made;
 mod place;
 mod serve;
+mod spelling;
 
 use std::{rc::Rc, sync::Arc};
 
