@@ -2,8 +2,6 @@
 
 use std::{io::Write as _, process::ExitCode};
 
-use crate::nginx_words;
-
 /// Most words that are suggested for an unknown one.
 const SUGGESTIONS_MAX: usize = 5;
 
@@ -32,7 +30,7 @@ fn explain(word: &str) -> Result<String, String> {
         varnishcli::reference::explain(word),
         store::reference::explain(word),
         kvproxy::nutcracker::table::explain(word),
-        nginx_words::explain(word),
+        haproxycfg::nginx::explain(word),
     ];
     let found: Vec<String> = parts.into_iter().flatten().map(|text| text.trim_end().to_owned()).collect();
     if found.is_empty() { Err(unknown(word)) } else { Ok(found.join("\n\n")) }
@@ -45,7 +43,7 @@ fn unknown(word: &str) -> String {
             .to_owned();
     }
     let mut text = format!(
-        "'{word}' is no word of haproxy.cfg, the stats socket, VCL, varnishd, the store, nutcracker.yml or nginx."
+        "'{word}' is no word of haproxy.cfg, the stats socket, VCL, varnishd, the store, nutcracker.yml or nginx.conf."
     );
     let near = near(word);
     if !near.is_empty() {
@@ -66,7 +64,7 @@ fn near(word: &str) -> Vec<String> {
         varnishcli::reference::names(),
         store::reference::names(),
         kvproxy::nutcracker::table::names(),
-        nginx_words::names(),
+        haproxycfg::nginx::names(),
     ];
     let mut near: Vec<String> = Vec::new();
     let mut containing: Vec<String> = Vec::new();
@@ -109,7 +107,7 @@ mod tests {
             ("default_ttl", "default_ttl (a parameter of varnishd)"),
             ("vcl.use", "vcl.use <configname|label> (a command of varnishadm)"),
             ("auto_eject_hosts", "auto_eject_hosts: (a directive of nutcracker.yml)"),
-            ("try_files", "try_files (a directive of nginx): looks for several files.\n  here: try-files"),
+            ("try_files", "try_files (a directive of nginx)"),
         ] {
             let text = explain(word).unwrap_or_else(|text| text);
             assert!(text.starts_with(expected), "{word}: {text}");
@@ -156,6 +154,6 @@ mod tests {
             let near = text.lines().last().and_then(|line| line.strip_prefix("Nearest: ")).unwrap_or_default();
             assert_eq!(near.split(", ").next(), Some(expected), "{text}");
         }
-        assert!(explain("xyzzyplugh").unwrap_err().ends_with("nutcracker.yml or nginx."));
+        assert!(explain("xyzzyplugh").unwrap_err().ends_with("or nginx.conf."));
     }
 }

@@ -13,7 +13,6 @@ mod import_command;
 mod log_command;
 mod manual;
 mod masters;
-mod nginx_words;
 mod proxy_command;
 mod quiet_end;
 mod reference_command;

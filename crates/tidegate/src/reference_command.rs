@@ -17,6 +17,9 @@ pub struct ReferenceArguments {
     /// The page of recipes, whose configurations come from files.
     #[arg(long, default_value = "docs/recipes.md")]
     recipes: PathBuf,
+    /// The page for those who come from nginx, whose tables come from ours.
+    #[arg(long, default_value = "docs/from-nginx.md")]
+    nginx: PathBuf,
     /// The folder of these files: NAME/haproxy.cfg.
     #[arg(long, default_value = "scenarios/configurations")]
     configurations: PathBuf,
@@ -28,15 +31,18 @@ pub struct ReferenceArguments {
 /// Writes the pages, or compares them.
 pub fn run(arguments: &ReferenceArguments) -> ExitCode {
     let mut stale = false;
-    let recipes = match recipes(arguments) {
-        Ok(text) => text,
+    let nginx = read(&arguments.nginx).and_then(|page| {
+        from_nginx(&page).ok_or_else(|| format!("{}: its marks are not there", arguments.nginx.display()))
+    });
+    let (recipes, nginx) = match recipes(arguments).and_then(|recipes| Ok((recipes, nginx?))) {
+        Ok(texts) => texts,
         Err(message) => {
             eprintln!("{message}");
             return ExitCode::FAILURE;
         }
     };
     let reference = pages().into_iter().map(|(name, text)| (arguments.folder.join(name), text));
-    for (path, text) in reference.chain([(arguments.recipes.clone(), recipes)]) {
+    for (path, text) in reference.chain([(arguments.recipes.clone(), recipes), (arguments.nginx.clone(), nginx)]) {
         if arguments.check {
             if std::fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {
                 eprintln!("{} is not what tables and files say: run `make reference`", path.display());
@@ -48,6 +54,17 @@ pub fn run(arguments: &ReferenceArguments) -> ExitCode {
         }
     }
     if stale { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Around the tables of the page for those who come from nginx.
+const NGINX_MARKS: (&str, &str) = ("<!-- directives -->", "<!-- end of directives -->");
+
+/// That page, with what stands between its marks replaced by what the table says. None without marks.
+fn from_nginx(page: &str) -> Option<String> {
+    let (start, end) = NGINX_MARKS;
+    let (before, rest) = page.split_once(start)?;
+    let (_, after) = rest.split_once(end)?;
+    Some(format!("{before}{start}\n{}\n{end}{after}", haproxycfg::nginx::page()))
 }
 
 /// Before the files of a recipe: the name of their folder. Behind them stands another mark.

@@ -25,6 +25,7 @@ pub mod lexer;
 pub mod line;
 mod missing;
 pub mod model;
+pub mod nginx;
 pub mod parser;
 pub mod reference;
 pub mod rules;

@@ -7,7 +7,7 @@ mod keywords;
 mod quic;
 mod rendering;
 mod settings;
-mod tls;
+pub(crate) mod tls;
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn read(text: &str) -> Parsed {
 }
 
 /// Reads `text` with further files and an environment.
-fn read_with(text: &str, files: Bundle, environment: &[(&str, &str)]) -> Parsed {
+pub(crate) fn read_with(text: &str, files: Bundle, environment: &[(&str, &str)]) -> Parsed {
     let files = files.with("t.cfg", text.as_bytes());
     let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     parse(&["t.cfg".to_owned()], &files, environment, &options())
@@ -43,7 +43,7 @@ fn config(text: &str) -> Config {
 }
 
 /// The messages of a severity, `config : ` left out, without those that only count the others.
-fn messages(parsed: &Parsed, severity: Severity) -> Vec<String> {
+pub(crate) fn messages(parsed: &Parsed, severity: Severity) -> Vec<String> {
     let of_severity = parsed.diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity);
     let lines = of_severity.map(|diagnostic| diagnostic.one_line().trim_start_matches("config : ").to_owned());
     lines.filter(|line| !line.starts_with("Error(s) found") && !line.starts_with("Fatal errors found")).collect()

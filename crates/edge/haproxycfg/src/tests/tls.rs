@@ -43,7 +43,7 @@ fn revocation_list() -> String {
 }
 
 /// The files that examples of the table name.
-pub(super) fn with_examples(files: Bundle) -> Bundle {
+pub(crate) fn with_examples(files: Bundle) -> Bundle {
     static FILES: OnceLock<Bundle> = OnceLock::new();
     let ours = FILES.get_or_init(|| {
         let keys = format!("{}\n", "A".repeat(64)).repeat(3);

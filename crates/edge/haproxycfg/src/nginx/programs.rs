@@ -1,0 +1,43 @@
+//! FastCGI and other programs; what is not here.
+
+use super::{Directive, says};
+
+pub(super) const DIRECTIVES: &[Directive] = &[
+    says(
+        "fastcgi_pass",
+        "an `fcgi-app` section as HAProxy has it, `use-fcgi-app` and a `server` line with `proto fcgi`.",
+    ),
+    says("fastcgi_param", "`set-param` in the `fcgi-app` section; the usual ones are set without a line."),
+    says("fastcgi_index", "`index` in the `fcgi-app` section."),
+    says("fastcgi_split_path_info", "`path-info` in the `fcgi-app` section."),
+    says("fastcgi_keep_conn", "`option keep-conn` in the `fcgi-app` section, as it is unless told otherwise."),
+    says(
+        "fastcgi_pass_header fastcgi_hide_header",
+        "`pass-header` in the `fcgi-app` section is for requests; `http-response del-header` for answers.",
+    ),
+    says(
+        "fastcgi_catch_stderr",
+        "`log-stderr` in the `fcgi-app` section sends what a program complains about to a log.",
+    ),
+    says(
+        "uwsgi_pass uwsgi_param uwsgi_modifier1 uwsgi_modifier2 scgi_pass scgi_param",
+        "not here: programs that speak uwsgi or SCGI speak HTTP or FastCGI, too (`uwsgi --http-socket`).",
+    ),
+];
+
+pub(super) const NOT_HERE: &[Directive] = &[
+    says("auth_request auth_request_set", "not here. `jwt_verify` checks tokens, `http_auth` passwords."),
+    says(
+        "secure_link secure_link_md5 secure_link_secret",
+        "a rule that computes the digest: `url_param(md5)` compared with `path,concat(...),digest(md5)`.",
+    ),
+    says(
+        "image_filter xml_entities xslt_stylesheet perl perl_modules js_import js_content lua_code_cache content_by_lua",
+        "not here: a server behind a path does such work.",
+    ),
+    says(
+        "stream mail ssl_preread smtp_auth imap_capabilities",
+        "`mode tcp` proxies streams, and `req.ssl_sni` chooses by the name in a TLS greeting; mail is not spoken.",
+    ),
+    says("geoip_country geoip_city geoip_org", "not here: a map file of networks, and `map_ip`."),
+];
