@@ -24,6 +24,8 @@ pub fn command<W: ToString>(words: &[W]) -> Command {
 pub struct Login {
     /// The server's password.
     pub password: Option<Arc<str>>,
+    /// Which node of the cluster the server is to be: another one is told nothing.
+    pub node: Option<Arc<str>>,
     /// It is an agent's that leads since this term: one that leads no more steers nothing.
     pub term: Option<u64>,
 }
@@ -64,9 +66,15 @@ impl Connection {
         let mut connection = Self::open(address, patience)?;
         let auth = login.password.as_ref().map(|password| vec!["AUTH".to_owned(), password.to_string()]);
         let term = login.term.map(|term| command(&["CLUSTER", "CONNECTION", "AGENT", &term.to_string()]));
-        let words: Vec<Command> = auth.into_iter().chain(term).collect();
+        let node = login.node.as_ref().map(|node| command(&["CLUSTER", "CONNECTION", "NODE", node]));
+        // A store of an earlier version, or one that nobody has told which node it is, takes any.
+        let is_of_node = |place: usize| node.is_some() && place == usize::from(auth.is_some());
+        let words: Vec<Command> = auth.iter().chain(&node).chain(&term).cloned().collect();
         let replies = if words.is_empty() { Vec::new() } else { connection.ask(&words)? };
-        match replies.iter().find(|reply| reply.as_error().is_some()) {
+        let is_refusal = |(place, reply): &(usize, &Value)| {
+            reply.as_error().is_some_and(|error| !is_of_node(*place) || error.starts_with(b"WRONGNODE"))
+        };
+        match replies.iter().enumerate().find(is_refusal).map(|(_, reply)| reply) {
             Some(refusal) => Err(io::Error::new(io::ErrorKind::PermissionDenied, text(refusal))),
             None => Ok(connection),
         }

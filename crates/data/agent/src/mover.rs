@@ -67,6 +67,8 @@ pub struct End {
     pub address: Address,
     /// What it is.
     pub kind: ServerKind,
+    /// Which node of the cluster it is, if it is a store: another one that answers there is not meant.
+    pub node: Option<String>,
     /// What it lets the mover in by.
     pub credentials: Option<Credentials>,
 }

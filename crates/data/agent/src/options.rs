@@ -274,6 +274,12 @@ impl Folder {
         std::fs::read_dir(self.store(name)).is_ok_and(|mut entries| entries.next().is_some())
     }
 
+    /// Which node of the cluster a store is: the store looks for it beside its folder.
+    #[must_use]
+    pub fn node_of(&self, name: &str) -> PathBuf {
+        self.0.join(format!("{name}.node"))
+    }
+
     /// The data of a store.
     #[must_use]
     pub fn store(&self, name: &str) -> PathBuf {

@@ -274,7 +274,7 @@ impl Stranded<'_> {
             processes.set_settings(settings::of_stores(&known.cluster.settings, groups, &*self.options.settings));
             processes
         });
-        let login = Login { password: self.options.secret.password.clone(), term: None };
+        let login = Login { password: self.options.secret.password.clone(), ..Login::default() };
         let (mut servers, end) = (BTreeMap::new(), Instant::now() + START_PATIENCE);
         while servers.len() < own.len() && Instant::now() < end {
             processes.check(clock.now());

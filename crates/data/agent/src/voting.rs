@@ -58,23 +58,23 @@ pub fn start(voting: Voting) -> io::Result<()> {
 }
 
 fn look_after(voting: &Voting) {
-    let mut threads: BTreeMap<(GroupId, Address), Arc<AtomicBool>> = BTreeMap::new();
+    let mut threads: BTreeMap<(GroupId, Address, Arc<str>), Arc<AtomicBool>> = BTreeMap::new();
     let mut seen = 0;
     loop {
         seen = voting.board.wait(seen, Duration::from_secs(1));
-        let masters: Vec<(GroupId, Address)> =
-            voting.board.look().voter.masters().map(|(group, master)| (group, master.clone())).collect();
+        let masters = masters(voting);
         threads.retain(|key, stops| {
             let stays = masters.contains(key);
             stops.store(!stays, Ordering::Relaxed);
             stays
         });
-        for (group, server) in masters {
-            let key = (group, server.clone());
+        for key in masters {
+            let (group, server, node) = key.clone();
             if threads.contains_key(&key) {
                 continue;
             }
-            let (own, stops) = (voting.clone(), Arc::new(AtomicBool::new(false)));
+            let (mut own, stops) = (voting.clone(), Arc::new(AtomicBool::new(false)));
+            own.login.node = Some(node);
             let told = Arc::clone(&stops);
             let name = format!("vote {}", server.port());
             let started = thread::Builder::new().name(name).spawn(move || serve(&own, group, &server, &told));
@@ -83,6 +83,18 @@ fn look_after(voting: &Voting) {
             }
         }
     }
+}
+
+/// The masters that this host's voter looks after, and which nodes of the cluster they are.
+fn masters(voting: &Voting) -> Vec<(GroupId, Address, Arc<str>)> {
+    let board = voting.board.look();
+    let node = |group: GroupId, master: &Address| {
+        let group = board.voter.cluster().groups.get(&group)?;
+        Some(group.server(master)?.id.as_str().into())
+    };
+    let masters =
+        board.voter.masters().filter_map(|(group, master)| Some((group, master.clone(), node(group, master)?)));
+    masters.collect()
 }
 
 /// A connection to a process of a master.

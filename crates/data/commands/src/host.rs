@@ -173,6 +173,11 @@ pub trait Host {
         Ok(())
     }
 
+    /// Which node of its cluster this server is, as the agent of its machine has written down; nothing: nobody has.
+    fn node(&self) -> Option<String> {
+        None
+    }
+
     /// The latest term of an agent that was kept; 0 if none was.
     fn kept_term(&self) -> u64 {
         0

@@ -36,6 +36,8 @@ pub struct Process {
     /// Who supervises it.
     supervised: &'static str,
     terms: Option<Terms>,
+    /// Where it is written which node of its cluster it is.
+    node: Option<PathBuf>,
 }
 
 /// What is listened on, and what is to be.
@@ -80,6 +82,7 @@ impl Process {
             security,
             supervised,
             terms: None,
+            node: None,
         })
     }
 
@@ -89,9 +92,18 @@ impl Process {
     ///
     /// The file is not there and cannot be made, or cannot be read.
     pub fn keep_terms_in(&mut self, root: &Path, settings: &Settings) -> io::Result<()> {
+        self.node = settings.cluster_enabled.0.then(|| node_file(root));
         self.terms = settings.cluster_enabled.0.then(|| Terms::open(root)).transpose()?;
         Ok(())
     }
+}
+
+/// Where the agent of this machine writes which node of its cluster a store is: beside the store's folder, which may be a copy of
+/// another one's.
+fn node_file(root: &Path) -> PathBuf {
+    let mut name = root.as_os_str().to_owned();
+    name.push(".node");
+    name.into()
 }
 
 impl Host for Process {
@@ -174,6 +186,12 @@ impl Host for Process {
     fn write_config(&self, text: &[u8]) -> Result<(), String> {
         let Some(path) = &self.config_file else { return Ok(()) };
         replace(path, text).map_err(|error| error.to_string())
+    }
+
+    fn node(&self) -> Option<String> {
+        // It is asked when connections begin, and may have been written since the last one.
+        let text = std::fs::read_to_string(self.node.as_ref()?).ok()?;
+        Some(text.trim().to_owned()).filter(|node| !node.is_empty())
     }
 
     fn kept_term(&self) -> u64 {

@@ -6,6 +6,7 @@
 //! configured 10.0.0.5 6379    what the settings said at that time
 //! boot 1b4e28ba-...           when the machine was started that wrote this
 //! since 12                    the epoch since which that is the master, as the cluster's agent has said
+//! node 6f0c...                which node of the cluster that is
 //! bound                       all that is here was that master's
 //! followed                    the log has, or had, what another server wrote
 //! ```
@@ -76,6 +77,11 @@ impl File {
                 Some(("since", text)) => {
                     file.bond = text.parse().ok().map(|since| Bond { since, ..Bond::default() });
                 }
+                Some(("node", text)) => {
+                    if let Some(bond) = &mut file.bond {
+                        bond.node = Some(text.to_owned());
+                    }
+                }
                 None if line == "bound" => {
                     if let Some(bond) = &mut file.bond {
                         bond.is_bound = true;
@@ -95,8 +101,9 @@ impl File {
         let followed = if self.has_followed { "followed\n" } else { "" };
         let bond = self.bond.as_ref().filter(|_| self.master.is_some());
         let since = bond.map(|bond| format!("since {}\n", bond.since)).unwrap_or_default();
+        let node = bond.and_then(|bond| bond.node.as_ref()).map(|node| format!("node {node}\n")).unwrap_or_default();
         let bound = bond.filter(|bond| bond.is_bound).map_or("", |_| "bound\n");
-        let text = format!("{HEAD}\n{master}{configured}boot {}\n{since}{bound}{followed}", self.boot);
+        let text = format!("{HEAD}\n{master}{configured}boot {}\n{since}{node}{bound}{followed}", self.boot);
         let unready = root.join("replication.new");
         let written = fs::write(&unready, text)
             .and_then(|()| fs::File::open(&unready)?.sync_all())
@@ -161,12 +168,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         for is_bound in [false, true] {
-            let bond = Bond { since: 12, is_bound, refusal: None };
+            let bond = Bond { since: 12, node: Some("6f0c".to_owned()), is_bound, refusal: None };
             write(root, Some(("b", 6379)), Some(&bond));
             assert_eq!(begin(root, None).bond, Some(bond));
         }
         let text = fs::read_to_string(path(root)).unwrap();
-        assert!(text.ends_with("\nsince 12\nbound\nfollowed\n"), "{text}");
+        assert!(text.ends_with("\nsince 12\nnode 6f0c\nbound\nfollowed\n"), "{text}");
         write(root, None, None);
         assert_eq!(begin(root, None).bond, None);
     }

@@ -53,6 +53,7 @@ impl Mover for SlotMover {
             target_login: self.login(&task.target),
             target_is_plain: !task.target.kind.is_store(),
             term: Some(self.term.load(Ordering::Relaxed)).filter(|term| *term > 0),
+            nodes: (task.source.node.clone(), task.target.node.clone()),
         };
         let mover = slotmove::start(task).map_err(|error| CopyError::System(error.to_string()))?;
         Ok(Box::new(Copy(mover)))

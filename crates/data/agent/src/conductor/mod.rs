@@ -31,7 +31,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use cluster::{Address, Epoch, ServerKind, ballot::Incarnation, controller::Controller};
+use cluster::{Address, Epoch, Server, ServerKind, ballot::Incarnation, controller::Controller};
 
 use crate::{
     board::{Board, View},
@@ -334,20 +334,21 @@ impl Conductor {
 
     /// A thread for each server, none for those that have left.
     fn keep_links(&mut self) {
-        let servers = self.records.cluster.servers().map(|(_, server)| (server.address.clone(), server.kind));
-        let servers: BTreeMap<Address, ServerKind> = servers.collect();
+        let servers = self.records.cluster.servers().map(|(_, server)| (server.address.clone(), server.clone()));
+        let servers: BTreeMap<Address, Server> = servers.collect();
         self.links.retain(|address, _| servers.contains_key(address));
         self.figures.retain(|address| servers.contains_key(address));
         self.settings_told.retain(|address| servers.contains_key(address));
-        for (address, kind) in servers {
+        for (address, server) in servers {
             if self.links.contains_key(&address) {
                 continue;
             }
             let sender = self.sender.clone();
             let report = move |report| sender.send(Event::Report(Box::new(report))).is_ok();
-            let started = match kind {
+            let started = match server.kind {
                 ServerKind::Store => {
-                    let login = Login { term: self.records.led_term(), ..self.login.clone() };
+                    let (term, node) = (self.records.led_term(), Some(server.id.into()));
+                    let login = Login { term, node, ..self.login.clone() };
                     Link::start(address.clone(), self.clock, login, report)
                 }
                 ServerKind::Redis => {

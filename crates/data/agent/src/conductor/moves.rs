@@ -84,7 +84,9 @@ impl Conductor {
     fn end_of(&self, address: Address) -> End {
         let kind = self.records.cluster.kind_of(&address);
         let credentials = self.credentials.of(&address).cloned();
-        End { address, kind, credentials }
+        let server = self.records.cluster.servers().map(|(_, server)| server).find(|server| server.address == address);
+        let node = server.filter(|server| server.kind.is_store()).map(|server| server.id.clone());
+        End { address, kind, node, credentials }
     }
 
     pub(super) fn start_copy(&mut self, number: CopyNumber, what: Move, (source, target): (Address, Address)) {

@@ -1,5 +1,7 @@
 //! What runs here is what the cluster says is to run here: after each change of it, by whomever, programs are started and ended.
 
+use std::fs;
+
 use cluster::{
     Address, Server, ServerKind,
     controller::{FAILOVER, IS_MASTER},
@@ -10,7 +12,7 @@ use crate::{
     adopting, beginning,
     credentials::Credentials,
     identity,
-    processes::{self, Declared},
+    processes::{self, Declared, Program},
 };
 
 impl Conductor {
@@ -61,6 +63,30 @@ impl Conductor {
         if has_changed {
             self.write_declared();
         }
+        self.tell_stores_who_they_are();
+    }
+
+    /// Writes beside each store's folder which node of the cluster the store is. So a store knows it from this machine, whatever the names say by
+    /// which others have come to it: what is meant for another node it refuses.
+    fn tell_stores_who_they_are(&mut self) {
+        let host = self.options.host_name();
+        let servers = self.records.cluster.servers().map(|(_, server)| server);
+        let own: Vec<&Server> = servers.filter(|server| server.kind.is_store() && server.host == host).collect();
+        let mut problems = Vec::new();
+        for one in self.processes.declared().filter(|one| one.program == Program::Store) {
+            let path = self.options.folder.node_of(&one.name);
+            let id = own.iter().find(|server| server.address == one.address && !one.is_loose).map(|server| &server.id);
+            let known = fs::read_to_string(&path).ok();
+            let done = match (id, known) {
+                (Some(id), Some(known)) if known.trim() == id => Ok(()),
+                (Some(id), _) => processes::replace(&path, format!("{id}\n").as_bytes()),
+                (None, Some(_)) => fs::remove_file(&path),
+                (None, None) => Ok(()),
+            };
+            // Without it a store takes what comes to it, as one of an earlier version does.
+            problems.extend(done.err().map(|error| format!("{}: {error}", path.display())));
+        }
+        problems.iter().for_each(|problem| self.note(problem));
     }
 
     /// Whoever looks at the terminal of `up` sees failovers there.

@@ -82,7 +82,7 @@ pub fn run(
     let Begun { records, board, incarnation, copy } = begin_voting(&options, &coordinator, &keys, clock)?;
     let declared = processes::declared(&options.folder)?;
     let (sender, events) = mpsc::channel();
-    let login = Login { password: options.secret.password.clone(), term: None };
+    let login = Login { password: options.secret.password.clone(), ..Login::default() };
     let heard = heard_by(&board, &sender);
     let desk = desk(&board, &heard, &sender, (token.clone(), login.clone()));
     let desk = Arc::new(Desk { archivist, ..desk });
@@ -177,7 +177,7 @@ fn look_for(
     if options.etcd.is_empty() && !options.is_rescue {
         return Err(AgentError::Other(reason));
     }
-    let login = Login { password: options.secret.password.clone(), term: None };
+    let login = Login { password: options.secret.password.clone(), ..Login::default() };
     let (desk, requests) = stranded::desk(token.clone(), login);
     let serving = Arc::clone(&desk.serving);
     let desk = Arc::new(desk);

@@ -146,7 +146,10 @@ impl Conductor {
                 let known_as = ["CONFIG", "SET", "replica-announce-ip", &host, "replica-announce-port", &port];
                 let since = since.to_string();
                 let keep = keeps.then_some("KEEP");
-                let said: Vec<&str> = ["CLUSTER", "CONNECTION", "MASTER", &since].into_iter().chain(keep).collect();
+                let id = self.records.cluster.servers().find(|(_, known)| known.address == master);
+                let node = id.map(|(_, known)| ["NODE", &known.id]).into_iter().flatten();
+                let head = ["CLUSTER", "CONNECTION", "MASTER", &since];
+                let said: Vec<&str> = head.into_iter().chain(keep).chain(node).collect();
                 let todo = orders.entry(server.clone()).or_default();
                 todo.extend([Order::Do(command(&known_as)), Order::Do(command(&said))]);
                 let words = ["REPLICAOF", master.host(), &master.port().to_string()];

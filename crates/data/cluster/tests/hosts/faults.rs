@@ -12,6 +12,7 @@ use super::{
     World,
     host::COMMIT_MS,
     log::{UNITS, slots_of},
+    planted::Planted,
     world::{Commit, HOSTS, name},
 };
 
@@ -156,6 +157,14 @@ impl World {
     /// The store that listens at an address.
     pub fn found(&self, address: &Address) -> Option<usize> {
         self.stores.iter().position(|store| store.server.address == *address)
+    }
+
+    /// The store that a new connection to an address leads to: the one that is meant, or nobody.
+    pub fn reached(&self, address: &Address, meant: Option<&str>) -> Option<usize> {
+        let Some(exchanged) = &self.exchanged else { return self.found(address) };
+        let found = self.found(&exchanged.leads_to(address))?;
+        let is_meant = meant == Some(&self.stores[found].server.id);
+        (is_meant || self.planted == Some(Planted::TakesWhatIsMeantForOthers)).then_some(found)
     }
 
     /// Whether a store may be started: its agent knows it by the address that its host has. It listens there from then on.

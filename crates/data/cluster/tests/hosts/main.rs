@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod clients;
+mod exchanged;
 mod faults;
 mod histories;
 mod host;
@@ -101,6 +102,8 @@ struct World {
     is_overloaded: bool,
     /// Folders are set back to copies of before, one at a time while all is well.
     set_backs: Option<set_back::SetBacks>,
+    /// The name service has the names of two hosts exchanged.
+    exchanged: Option<exchanged::Exchanged>,
     /// When cut links are whole again; 0: none is cut.
     healed_at: u64,
     histories: Histories,
@@ -183,6 +186,7 @@ impl World {
             wants_faults: true,
             is_overloaded: false,
             set_backs: None,
+            exchanged: None,
             healed_at: 0,
             histories: Histories::default(),
         }
@@ -489,7 +493,10 @@ impl World {
         }
         match step {
             Step::Tell { .. } => store.learn(cluster, planted),
-            Step::Follow { master, since, keeps, .. } => store.follow(master, since, keeps),
+            Step::Follow { master, since, keeps, .. } => {
+                let id = id_of(cluster, &master);
+                store.follow((master, id), since, keeps);
+            }
             Step::Promote { .. } => {
                 (store.master, store.is_linked, store.acknowledged) = (None, false, 0);
                 (store.bond, store.is_bound) = (None, false);
@@ -544,10 +551,11 @@ impl World {
 
     fn ask_masters(&mut self, host: usize) {
         let Some(agent) = &self.hosts[host].agent else { return };
-        let masters: Vec<(GroupId, Address)> =
-            agent.voter.masters().map(|(group, master)| (group, master.clone())).collect();
-        for (group, master) in masters {
-            let Some(server) = self.found(&master) else { continue };
+        let id = |master: &Address| id_of(agent.voter.cluster(), master);
+        let masters: Vec<(GroupId, Address, Option<String>)> =
+            agent.voter.masters().map(|(group, master)| (group, master.clone(), id(master))).collect();
+        for (group, master, id) in masters {
+            let Some(server) = self.reached(&master, id.as_deref()) else { continue };
             let to = self.stores[server].host;
             self.send((host, to), Message::AskClock { from: host, group, server });
         }
@@ -570,7 +578,8 @@ impl World {
                 Action::Write(decision) => writes.push(decision),
                 Action::Ask { server, .. } => {
                     agent.rounds.insert(server.clone(), clock);
-                    let Some(server) = self.found(&server) else { continue };
+                    let id = id_of(&cluster, &server);
+                    let Some(server) = self.reached(&server, id.as_deref()) else { continue };
                     let question = Message::Question { from: host, server, term, asked_at: clock };
                     self.send_in_order((host, server), (host, question));
                 }
@@ -606,7 +615,9 @@ impl World {
     }
 
     fn send_step(&mut self, host: usize, term: u64, clock: u64, (step, cluster): (Step, &Arc<Cluster>)) {
-        let Some(server) = self.found(step.server().unwrap()) else { return };
+        let server = step.server().unwrap();
+        let id = id_of(cluster, server);
+        let Some(server) = self.reached(server, id.as_deref()) else { return };
         if self.is_redis(server) {
             let orders = RedisOrder::of(&step).unwrap().1;
             let message = Message::Redis { from: host, server, term, orders, asked_at: clock };
@@ -659,6 +670,11 @@ impl World {
         let moving = self.record.cluster.moving();
         assert!(moving.is_empty(), "slots are still on their way: {moving:?}");
     }
+}
+
+/// Which node a server is.
+fn id_of(cluster: &Cluster, address: &Address) -> Option<String> {
+    cluster.servers().find(|(_, server)| server.address == *address).map(|(_, server)| server.id.clone())
 }
 
 fn number(name: &str) -> Option<u64> {

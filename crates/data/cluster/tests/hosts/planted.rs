@@ -42,6 +42,8 @@ pub enum Planted {
     CopiesWhatHasLost,
     /// A new process of a master serves though one of those in sync has more.
     ServesWithLess,
+    /// A store obeys, and gives its log, whoever has come to it by a name.
+    TakesWhatIsMeantForOthers,
 }
 
 /// Runs worlds until one of them finds it, which finds nothing if nothing is wrong.

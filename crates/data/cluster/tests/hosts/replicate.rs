@@ -8,7 +8,8 @@ impl World {
     pub fn replicate(&mut self) {
         for index in 0..self.stores.len() {
             let Some(master) = self.stores[index].master.clone() else { continue };
-            let Some(source) = self.found(&master) else {
+            let id = self.stores[index].master_id.clone();
+            let Some(source) = self.reached(&master, id.as_deref()) else {
                 self.stores[index].is_linked = false;
                 continue;
             };

@@ -414,6 +414,8 @@ pub struct Store {
     /// Up to where of its log its writes were acknowledged.
     pub acknowledged: usize,
     pub master: Option<Address>,
+    /// Which node its master is, as it was told.
+    pub master_id: Option<String>,
     pub is_linked: bool,
     /// What it was told of its master, which its folder keeps.
     pub bond: Option<Bond>,
@@ -455,6 +457,7 @@ impl Store {
             log: Log::default(),
             acknowledged: 0,
             master: None,
+            master_id: None,
             is_linked: false,
             bond: None,
             is_bound: false,
@@ -488,7 +491,8 @@ impl Store {
     }
 
     /// Follows a master, and keeps what it has, or need not until it has once had all that the master has.
-    pub fn follow(&mut self, master: Address, since: Epoch, keeps: bool) {
+    pub fn follow(&mut self, (master, id): (Address, Option<String>), since: Epoch, keeps: bool) {
+        self.master_id = id;
         if self.master.as_ref() == Some(&master) && self.bond.is_some_and(|bond| bond.since == since) {
             self.is_bound |= keeps;
             return;

@@ -92,7 +92,9 @@ fn replicaof(context: &mut Context<'_>) -> Result<(), Failure> {
     let host = String::from_utf8_lossy(context.words.at(1)).into_owned();
     let said = context.session.said_of_master.take();
     let is_known = |known: &Option<Bond>| match (&said, known) {
-        (Some(said), Some(known)) => said.since == known.since && (known.is_bound || !said.is_bound),
+        (Some(said), Some(known)) => {
+            (said.since, &said.node) == (known.since, &known.node) && (known.is_bound || !said.is_bound)
+        }
         (Some(_), None) => false,
         (None, _) => true,
     };
@@ -200,6 +202,10 @@ fn replconf(context: &mut Context<'_>) -> Result<(), Failure> {
             return Ok(());
         }
         let number = || keyspace::number::integer(value);
+        if context.words.is(at, "TIDEGATE-NODE") {
+            context.shared.check_node(value)?;
+            continue;
+        }
         let traits: &mut ReplicaTraits = context.session.replica.get_or_insert_default();
         if context.words.is(at, "LISTENING-PORT") {
             traits.port = u16::try_from(number()?).map_err(|_| Failure::NotInteger)?;

@@ -1,6 +1,8 @@
 //! Commands that change the cluster: a node hands them over to whoever passes them on to the cluster's agent, and the client waits for
 //! what becomes of them.
 
+use keyspace::Failure;
+
 use crate::{
     Session, SessionId,
     cluster::Membership,
@@ -58,6 +60,22 @@ impl Shared {
             membership.term = membership.term.max(host.kept_term());
         }
         self.host = host;
+    }
+
+    /// Whether this server is the node that somebody means who has come to its address.
+    ///
+    /// # Errors
+    ///
+    /// It is another one. What is not known is not refused.
+    pub(crate) fn check_node(&self, meant: &[u8]) -> Result<(), Failure> {
+        match self.host.node() {
+            Some(node) if node.as_bytes() != meant => Err(Failure::owned(format!(
+                "WRONGNODE this store is node {node}, and node {} is meant: the address leads to another machine than the one that is \
+                 meant. Does the name service name the right one?",
+                String::from_utf8_lossy(meant)
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Hands a command over. The session waits.

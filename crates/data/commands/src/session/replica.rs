@@ -38,6 +38,8 @@ pub struct AwaitedReplicas {
 pub struct Bond {
     /// The epoch since which it is the master.
     pub since: u64,
+    /// Which node of the cluster it is. Whoever answers at its address must be that one.
+    pub node: Option<String>,
     /// The replica keeps what it has. It does from the first time that it has all that the master has.
     pub is_bound: bool,
     /// The master was not copied, as it lacks what this server has from an offset on, up to the second one.

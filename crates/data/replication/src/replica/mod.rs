@@ -50,6 +50,8 @@ pub struct LinkOptions {
     pub hands_over: bool,
     /// Of all keys those of these slots are wanted alone. A master that does not know of that gives all.
     pub slots: Option<(u16, u16)>,
+    /// The master is to be this node of a cluster.
+    pub node: Option<String>,
     /// After so many milliseconds without a byte the master is given up.
     pub timeout_ms: i64,
 }
@@ -149,6 +151,7 @@ const PORT: &str = "REPLCONF listening-port";
 const ADDRESS: &str = "REPLCONF ip-address";
 const CAPABILITIES: &str = "REPLCONF capa";
 const SLOTS: &str = "REPLCONF tidegate-slots";
+const NODE: &str = "REPLCONF tidegate-node";
 const EAGER: &str = "REPLCONF tidegate-acks";
 const AUTH: &str = "AUTH";
 
@@ -452,6 +455,9 @@ impl Link {
                 let Some(command) = awaited.pop_front() else { return Ok(()) };
                 match error {
                     Some(reason) if command == AUTH => return Err(LinkError::Unauthenticated(reason)),
+                    Some(reason) if command == NODE && reason.starts_with("WRONGNODE") => {
+                        return Err(refused(NODE, reason));
+                    }
                     // What it does not know of us it does without.
                     Some(_) => {}
                     None if line.starts_with(b"+") => self.is_eager |= command == EAGER,
@@ -482,6 +488,10 @@ impl Link {
             let words = [Some(b"AUTH".as_slice()), self.options.user.as_deref(), Some(password)];
             resp::encode_command(out, &words.into_iter().flatten().collect::<Vec<_>>());
             awaited.push_back(AUTH);
+        }
+        if let Some(node) = &self.options.node {
+            resp::encode_command(out, &["REPLCONF", "tidegate-node", node]);
+            awaited.push_back(NODE);
         }
         resp::encode_command(out, &["REPLCONF", "listening-port", &self.options.port.to_string()]);
         awaited.push_back(PORT);

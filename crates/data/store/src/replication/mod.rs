@@ -400,6 +400,7 @@ impl Replicator {
         let settings = server.settings();
         let is_bound = master.bond.as_ref().is_some_and(|bond| bond.is_bound);
         let mut options = options(settings);
+        options.node = master.bond.as_ref().and_then(|bond| bond.node.clone());
         options.hands_over = server.replication().failover.is_some();
         self.link = Some(LinkThread::start(link::Task {
             address,
@@ -563,6 +564,7 @@ fn options(settings: &Settings) -> LinkOptions {
         address: said(&settings.replica_announce_ip.0),
         hands_over: false,
         slots: None,
+        node: None,
         timeout_ms: settings.repl_timeout.0.saturating_mul(1000),
     }
 }

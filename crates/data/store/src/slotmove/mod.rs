@@ -56,6 +56,8 @@ pub struct Move {
     pub target_is_plain: bool,
     /// Since when the agent leads that has it done: the target takes nothing more from it when another one does. A Redis knows no terms.
     pub term: Option<u64>,
+    /// Which nodes of the cluster the source and the target are. Whoever answers at an address must be that one.
+    pub nodes: (Option<String>, Option<String>),
 }
 
 impl Move {
@@ -63,7 +65,8 @@ impl Move {
     #[must_use]
     pub fn between(source: SocketAddr, target: SocketAddr, slots: SlotRange) -> Self {
         let (source_login, target_login) = (None, None);
-        Self { source, target, slots, epoch: 1, source_login, target_login, target_is_plain: false, term: None }
+        let nodes = (None, None);
+        Self { source, target, slots, epoch: 1, source_login, target_login, target_is_plain: false, term: None, nodes }
     }
 }
 

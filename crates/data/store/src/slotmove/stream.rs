@@ -170,7 +170,8 @@ fn connected_link(task: &Move) -> Result<Link, MoveError> {
     let (user, password) = login.map_or((None, None), |login| (login.user, Some(login.password)));
     let (user, password) = (user.map(String::into_bytes), password.map(String::into_bytes));
     let slots = Some(task.slots);
-    let options = LinkOptions { user, password, timeout_ms: SILENCE_MS, slots, ..LinkOptions::default() };
+    let node = task.nodes.0.clone();
+    let options = LinkOptions { user, password, timeout_ms: SILENCE_MS, slots, node, ..LinkOptions::default() };
     // A history that nobody has: all keys are wanted.
     let history = ReplicationId::parse(&[b'0'; 40]).ok_or_else(|| MoveError::System("no name for a history".into()))?;
     let mut link = Link::new(options, Position { history, offset: Offset(0) }, clock::now());
@@ -231,6 +232,12 @@ fn open(task: &Move, shared: &Shared) -> Result<Destination, MoveError> {
         end_others(task, &mut target)?;
         empty(task, &mut target)?;
         return Destination::redis(target, clock::now().unsigned_abs()).map_err(of_target);
+    }
+    if let Some(node) = &task.nodes.1 {
+        let told = target.ask(&["CLUSTER", "CONNECTION", "NODE", node]).map_err(of_target)?;
+        // A store of an earlier version does not know what it is asked.
+        told.map(drop)
+            .or_else(|reason| if reason.contains("WRONGNODE") { Err(MoveError::Refused(reason)) } else { Ok(()) })?;
     }
     if let Some(term) = task.term {
         let told = target.ask(&["CLUSTER", "CONNECTION", "AGENT", &term.to_string()]);

@@ -90,9 +90,9 @@ pub const COMMANDS: &[Command] = &[
                 -3,
                 "7.0.0",
                 steer::connection,
-                "Says who uses the connection: a client, a proxy, a mover of slots, or the agent that leads since a term. The agent also says of the master that the next REPLICAOF names since which epoch it is the master, and whether all that the replica has was that master's: then it copies no master that lacks some of it.",
+                "Says who uses the connection: a client, a proxy, a mover of slots, or the agent that leads since a term. NODE says which node is meant: another one refuses. The agent also says of the master that the next REPLICAOF names since which epoch it is the master, which node it is, and whether all that the replica has was that master's: then the replica copies no master that lacks some of it.",
             )
-            .syntax("peer<CLIENT|PROXY|MOVER/fill{first-slot:integer last-slot:integer epoch:integer}|AGENT/term:integer|MASTER/since{epoch:integer [KEEP]}>")
+            .syntax("peer<CLIENT|PROXY|MOVER/fill{first-slot:integer last-slot:integer epoch:integer}|AGENT/term:integer|MASTER/since{epoch:integer [KEEP] [NODE/master-id]}|NODE/node-id>")
             .flags(STEERS),
             of("COUNT-FAILURE-REPORTS", 3, "3.0.0", show::failure_reports, "Returns how many nodes report a node as failed.")
                 .syntax("node-id")

@@ -16,6 +16,9 @@ use super::DISABLED;
 /// The longest lease and the longest pause, in milliseconds.
 const TIME_MAX: u64 = 24 * 60 * 60 * 1000;
 
+/// The longest name of a node.
+const NODE_MAX: usize = 64;
+
 /// The most replicas that a write may wait for.
 const REPLICAS_MAX: u64 = 1_024;
 
@@ -175,15 +178,39 @@ pub(super) fn pause(context: &mut Context<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn connection(context: &mut Context<'_>) -> Result<(), Failure> {
-    context.shared.cluster.as_ref().ok_or(DISABLED)?;
-    if context.words.is(2, "MASTER") && matches!(context.words.len(), 4 | 5) {
-        let keeps = context.words.len() == 5;
-        if keeps && !context.words.is(4, "KEEP") {
+/// What is to be known of the master that the next `REPLICAOF` names.
+fn master(context: &mut Context<'_>) -> Result<(), Failure> {
+    let mut bond = Bond { since: number(context, 3, i64::MAX as u64)?, ..Bond::default() };
+    let mut place = 4;
+    while place < context.words.len() {
+        if context.words.is(place, "KEEP") {
+            bond.is_bound = true;
+        } else if context.words.is(place, "NODE") && place + 1 < context.words.len() {
+            place += 1;
+            bond.node = Some(node(context.words.at(place)).ok_or(Failure::Syntax)?);
+        } else {
             return Err(Failure::Syntax);
         }
-        let since = number(context, 3, i64::MAX as u64)?;
-        context.session.said_of_master = Some(Bond { since, is_bound: keeps, refusal: None });
+        place += 1;
+    }
+    context.session.said_of_master = Some(bond);
+    context.reply.ok();
+    Ok(())
+}
+
+/// The name of a node: it stands in files.
+fn node(text: &[u8]) -> Option<String> {
+    let is_one = text.len() <= NODE_MAX && text.iter().all(u8::is_ascii_alphanumeric) && !text.is_empty();
+    is_one.then(|| String::from_utf8_lossy(text).into_owned())
+}
+
+pub(super) fn connection(context: &mut Context<'_>) -> Result<(), Failure> {
+    context.shared.cluster.as_ref().ok_or(DISABLED)?;
+    if context.words.is(2, "MASTER") && context.words.len() > 3 {
+        return master(context);
+    }
+    if context.words.is(2, "NODE") && context.words.len() == 4 {
+        context.shared.check_node(context.words.at(3))?;
         context.reply.ok();
         return Ok(());
     }
