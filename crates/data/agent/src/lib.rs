@@ -14,6 +14,7 @@
 //! | [`peers`] | talks to other agents |
 //! | [`watching`] | hears of changes from the coordinator |
 //! | [`health`] | whether the coordinator answers, and is the one of before |
+//! | [`heights`] | how far servers were, in the folder |
 //! | [`home`] | opens the coordinator, of one machine or of many |
 //! | [`identity`] | who a host is, whatever its address |
 //! | [`connection`] | a connection to a server |
@@ -56,6 +57,7 @@ pub mod dry_run;
 pub mod error;
 pub mod figures;
 pub mod health;
+pub mod heights;
 pub mod home;
 pub mod http;
 pub mod identity;

@@ -312,6 +312,8 @@ fn observed(answers: &[Value], asked_at: u64, answered_at: u64) -> Result<Observ
         role,
         // NOTE: not what ROLE says: there, a replica without its master has no offset, and that is when it matters.
         offset: number(&replication, "master_repl_offset")?,
+        // A store of an earlier version does not say.
+        durable: number(&replication, "log_durable_offset").unwrap_or(0),
         epoch: number(&info, "cluster_current_epoch")?,
         counting: field(&info, "cluster_ack").and_then(counting_of),
         followers: followers_of(&replication),

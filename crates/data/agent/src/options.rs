@@ -214,6 +214,12 @@ impl Folder {
         self.0.join("record.json")
     }
 
+    /// How far servers were.
+    #[must_use]
+    pub fn heights(&self) -> PathBuf {
+        self.0.join("heights.json")
+    }
+
     /// What proxies read.
     #[must_use]
     pub fn topology(&self) -> PathBuf {

@@ -218,6 +218,7 @@ fn observed(answers: &[Value], (asked_at, answered_at): (u64, u64)) -> Result<Ob
         answered_at,
         role: role_of(&replication)?,
         offset: field(&replication, "slave_repl_offset").and_then(|own| own.parse().ok()).unwrap_or(offset),
+        durable: 0,
         epoch: 0,
         counting: Some(counting),
         followers: Vec::new(),

@@ -12,7 +12,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Address, Cluster, Epoch, GroupId};
+use crate::{
+    heights::AllHeights,
+    model::{Address, Cluster, Epoch, GroupId},
+};
 
 /// What tells one run of a voter from the next: the version of its record in the coordinator.
 pub type Incarnation = u64;
@@ -44,6 +47,9 @@ pub struct Will {
     pub asks: BTreeMap<GroupId, Ask>,
     /// Whom it allows. Of a group that is not there it knows nothing yet: what was before goes on.
     pub verdicts: BTreeMap<GroupId, Verdict>,
+    /// How far servers were, for voters to remember.
+    #[serde(default, skip_serializing_if = "AllHeights::is_empty")]
+    pub heights: AllHeights,
 }
 
 /// Votes that may still count.
@@ -76,6 +82,9 @@ pub struct VoterReport {
     pub term: u64,
     /// By group.
     pub promises: BTreeMap<GroupId, Promise>,
+    /// How far servers were, as it remembers it.
+    #[serde(default, skip_serializing_if = "AllHeights::is_empty")]
+    pub heights: AllHeights,
 }
 
 /// Since when most voters listen to a leader and to none before it. Then nobody serves by what an earlier one said later.

@@ -19,6 +19,7 @@
 //! | [`rescue`] | what is made of what hosts know when the coordinator is gone |
 //! | [`controller`] | what an agent decides: whether it leads, and what is done about all groups |
 //! | [`keeper`] | who of a group serves: leases, replicas in sync, failover, handing over |
+//! | [`heights`] | how far logs were, as hosts remember it |
 //! | [`migration`] | a range of slots on its way to another group |
 //! | [`moving`] | what is seen of such a range, and what is to be done |
 //! | [`pauses`] | what tells pauses of commands from each other |
@@ -29,6 +30,7 @@ pub mod ballot;
 pub mod change;
 pub mod controller;
 pub mod fence;
+pub mod heights;
 pub mod history;
 pub mod hosts;
 pub mod keeper;

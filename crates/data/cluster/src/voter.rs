@@ -11,6 +11,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     ballot::{Ask, Incarnation, Outstanding, Promise, Verdict, VoterReport, Will},
+    heights::AllHeights,
     keeper::Patience,
     model::{Address, Cluster, Epoch, GroupId},
 };
@@ -58,6 +59,7 @@ pub struct Voter {
     floors: BTreeMap<GroupId, Epoch>,
     given: BTreeMap<GroupId, Vec<Given>>,
     verdicts: BTreeMap<GroupId, Verdict>,
+    heights: AllHeights,
 }
 
 impl Voter {
@@ -73,7 +75,28 @@ impl Voter {
             floors: BTreeMap::new(),
             given: BTreeMap::new(),
             verdicts: BTreeMap::new(),
+            heights: AllHeights::default(),
         }
+    }
+
+    /// What it is to remember: how far servers were. Whoever keeps a voter writes that down from time to time, and gives it to the next one.
+    #[must_use]
+    pub fn heights(&self) -> &AllHeights {
+        &self.heights
+    }
+
+    /// Remembers how far servers were.
+    pub fn remember(&mut self, heights: &AllHeights) {
+        // What is of a later master than the record's is of another cluster, or of one that was made anew.
+        let cluster = &self.cluster;
+        self.heights.retain(|group, known| {
+            let told = heights.of(group).map(|told| told.config_epoch);
+            let present = cluster.groups.get(&group).map(|group| group.config_epoch);
+            told.is_none_or(|told| {
+                known.config_epoch <= told || present.is_none_or(|present| known.config_epoch <= present)
+            })
+        });
+        self.heights.take(heights);
     }
 
     /// Takes over a record, if it is newer.
@@ -126,6 +149,7 @@ impl Voter {
         for (group, verdict) in &will.verdicts {
             self.verdicts.insert(*group, verdict.clone());
         }
+        self.remember(&will.heights);
         self.will = will.clone();
     }
 
@@ -189,6 +213,7 @@ impl Voter {
             incarnation: self.incarnation,
             term: self.will.term,
             promises: self.floors.iter().map(promise).collect(),
+            heights: self.heights.clone(),
         }
     }
 }
@@ -204,7 +229,7 @@ mod tests {
 
     fn will(term: u64, asks: &[(GroupId, Ask)], run: &str) -> Will {
         let verdict = Verdict { config_epoch: 1, run: Some(run.to_owned()) };
-        Will { term, asks: asks.iter().copied().collect(), verdicts: BTreeMap::from([(1, verdict)]) }
+        Will { term, asks: asks.iter().copied().collect(), verdicts: BTreeMap::from([(1, verdict)]), ..Will::default() }
     }
 
     #[test]

@@ -42,6 +42,7 @@ use crate::{
     credentials::AllCredentials,
     error::AgentError,
     health::Health,
+    heights::KeptHeights,
     http::{Request, Response},
     link::{Link, Report},
     mover::Mover,
@@ -128,6 +129,7 @@ pub struct Conductor {
     copy: KeptCopy,
     /// The addresses that no other agent steers.
     claims: Claims,
+    heights: KeptHeights,
     /// The folder knows this host's address.
     is_address_known: bool,
     /// It was told to end.
@@ -217,7 +219,20 @@ impl Conductor {
             self.conduct();
             self.tell_will();
         }
+        self.keep_heights();
         Ok(())
+    }
+
+    /// Writes down how far servers were, as the leader has said.
+    fn keep_heights(&mut self) {
+        if !self.heights.is_due() {
+            return;
+        }
+        let known = self.board.look().voter.heights().clone();
+        if let Err(error) = self.heights.keep(&known) {
+            let path = self.options.folder.heights();
+            self.note(&format!("how far servers are is not written: {}: {error}", path.display()));
+        }
     }
 
     /// Answers a request, or has it passed on to the agent that leads.

@@ -32,6 +32,7 @@ use crate::{
     credentials::AllCredentials,
     error::AgentError,
     health::Health,
+    heights::{self, KeptHeights},
     home,
     http::{self, Desk, Token},
     identity,
@@ -121,6 +122,7 @@ pub fn run(
         incarnation,
         health,
         copy,
+        heights: KeptHeights::of(&options.folder),
         claims,
         is_address_known: false,
         is_ending: false,
@@ -318,6 +320,11 @@ fn begin_voting(
     let records = Records::read(Arc::clone(coordinator), keys.clone())?;
     let mut voter = Voter::new(incarnation, patience, clock.now(), before.lease_ms);
     let mut copy = KeptCopy::of(&options.folder)?;
+    let (heights, problem) = heights::read(&options.folder);
+    voter.remember(&heights);
+    if let Some(problem) = problem {
+        eprintln!("tidegate cluster: {problem}");
+    }
     // Only by what is on the disk.
     if copy.keep(&records) {
         voter.learn(&records.shared);

@@ -35,6 +35,7 @@ use pending::{Moment, Pending, PendingRecord};
 use crate::{
     ballot::{Belief, Incarnation, VoterReport, Will},
     fence::{Cause, Fence},
+    heights::AllHeights,
     keeper::{HoldReason, Keeper, Observation, Patience, Situation, Step},
     leading::Leader,
     model::{Address, Cluster, Epoch, GroupId, InSync},
@@ -54,6 +55,9 @@ const TOLD_FIRST_MS: u64 = 500;
 
 /// How often a server is asked how it is, unless somebody says otherwise, in milliseconds.
 const ASK_EACH_MS: u64 = 100;
+
+/// How often voters are told how far servers are, in milliseconds: what a folder lacks that was set back to a copy of before that is noticed.
+const HEIGHTS_EACH_MS: u64 = 1_000;
 
 /// Ends of processes that are remembered, so that each is heard of once.
 const ENDED_MAX: usize = 256;
@@ -209,6 +213,10 @@ pub struct Controller {
     standing: leader::Standing,
     /// What hosts tell of their addresses.
     addresses: addresses::Told,
+    /// How far servers were, as voters remember it.
+    heights: AllHeights,
+    /// What voters are told of that, and since when.
+    told_heights: (AllHeights, u64),
 }
 
 impl Controller {
@@ -236,6 +244,8 @@ impl Controller {
             ask_each_ms: ASK_EACH_MS,
             standing: leader::Standing::default(),
             addresses: addresses::Told::default(),
+            heights: AllHeights::default(),
+            told_heights: (AllHeights::default(), 0),
         }
     }
 
@@ -295,6 +305,7 @@ impl Controller {
     /// A voter has said whom it listens to, and what it promises.
     pub fn handle_report(&mut self, voter: &str, report: &VoterReport, now: u64) {
         self.belief.note(voter, report, now);
+        self.heights.take(&report.heights);
         for (group, promise) in &report.promises {
             if let Some(keeper) = self.keepers.get_mut(group) {
                 keeper.handle_promise(voter, report.incarnation, promise, now);
@@ -429,6 +440,9 @@ impl Controller {
         self.keepers.retain(|group, _| cluster.groups.contains_key(group));
         self.look_who_was_told(cluster, now);
         let believed_since = self.belief.since(cluster, record.incarnations);
+        self.heights
+            .retain(|id, known| cluster.groups.get(&id).is_some_and(|group| known.config_epoch <= group.config_epoch));
+        let known = self.heights.clone();
         let mut actions = Vec::new();
         for (id, group) in &cluster.groups {
             let in_sync = record.in_sync.get(id).map(|(in_sync, _)| in_sync.clone()).unwrap_or_default();
@@ -438,8 +452,12 @@ impl Controller {
             keeper.hold_leases(is_held);
             let steps = if group.kind().is_store() {
                 let incarnations = record.incarnations;
-                let situation = Situation { cluster, in_sync: &in_sync, incarnations, term, believed_since };
-                keeper.poll_steps(now, situation)
+                let heights = known.of(*id);
+                let situation = Situation { cluster, in_sync: &in_sync, incarnations, term, believed_since, heights };
+                let steps = keeper.poll_steps(now, situation);
+                let seen = keeper.heights(group);
+                seen.map(|seen| self.heights.take_group(*id, &seen));
+                steps
             } else {
                 let steps = keeper.poll_redis_steps(now, cluster, &in_sync, held_since);
                 let wanted = keeper.wants_hold();
@@ -452,6 +470,9 @@ impl Controller {
             };
             let may_tell = |step: &Step| !matches!(step, Step::Tell { server } if !self.may_tell(server));
             actions.extend(steps.into_iter().filter(may_tell).map(|step| action_of(*id, step)));
+        }
+        if now >= self.told_heights.1 + HEIGHTS_EACH_MS {
+            self.told_heights = (self.heights.clone(), now);
         }
         actions
     }
@@ -509,7 +530,8 @@ impl Controller {
         let term = self.term?;
         let asks = self.keepers.iter().filter_map(|(group, keeper)| Some((*group, keeper.ask()?)));
         let verdicts = self.keepers.iter().filter_map(|(group, keeper)| Some((*group, keeper.verdict()?.clone())));
-        Some(Will { term, asks: asks.collect(), verdicts: verdicts.collect() })
+        let heights = self.told_heights.0.clone();
+        Some(Will { term, asks: asks.collect(), verdicts: verdicts.collect(), heights })
     }
 
     /// Servers that do not answer and are no masters: whoever waits for an answer of theirs waits in vain. A master that is silent is

@@ -51,6 +51,7 @@ impl Scene {
                 answered_at: self.now,
                 role: Role::Master,
                 offset: 100,
+                durable: 100,
                 epoch: self.cluster.epoch,
                 counting: None,
                 followers: Vec::new(),

@@ -3,6 +3,9 @@
 use super::{Keeper, Step};
 use crate::model::{Address, Group, InSync};
 
+/// What a reason says that is about a loss.
+pub const LOSS: &str = "may be lost";
+
 /// How long the best of all replicas is waited for when nothing was promised.
 const BEST_MS: u64 = 300;
 
@@ -35,7 +38,10 @@ impl Keeper {
 
     /// Elects another master when the present one is lost. Says whether it is about that.
     pub(super) fn elect_if_needed(&mut self, now: u64, group: &Group, in_sync: &InSync, steps: &mut Vec<Step>) -> bool {
-        if in_sync.members.is_empty() || !self.is_master_lost(now, group, in_sync) {
+        if in_sync.members.is_empty() {
+            return self.go_on_alone(now, group, steps);
+        }
+        if !self.is_master_lost(now, group, in_sync) {
             return false;
         }
         let Some(fenced_since) = self.fence().filter(|_| self.is_fenced(now, &group.master)) else { return true };
@@ -57,13 +63,14 @@ impl Keeper {
         }
         if let Some((best, offset)) = heard.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(a.0))) {
             let best = best.clone();
-            if self.forgive_lost_part(offset) {
-                return false;
+            if let Some(step) = self.goes_on(group, offset) {
+                steps.push(step);
+                return true;
             }
             let exited = self.prefers_others(now, group, in_sync);
             self.backoff.note_chosen(!exited);
             let what = match self.lost_part(group) {
-                Some(lost) => lost.text(),
+                Some(lost) => lost.text(&group.master),
                 None if exited => "has ended".to_owned(),
                 None => "does not answer".to_owned(),
             };
@@ -71,7 +78,7 @@ impl Keeper {
             let has = match fallen.filter(|_| is_best_left) {
                 Some((member, had)) => format!(
                     "{member} has less than it had, too (up to {had}); {best} has most of what is left (offset {offset}): what was \
-                     acknowledged behind that may be lost"
+                     acknowledged behind that {LOSS}"
                 ),
                 None => format!("{best} has all that was acknowledged (offset {offset})"),
             };
@@ -79,5 +86,24 @@ impl Keeper {
             steps.push(Step::Elect { master: best, reason });
         }
         true
+    }
+
+    /// A master that has lost a part of its log, and that none of those in sync has more than: it becomes the master anew. What it knows
+    /// no more was another time's, so that others take a copy of what is there.
+    fn goes_on(&self, group: &Group, best: u64) -> Option<Step> {
+        let (master, lost) = (group.master.clone(), self.lost_by_all(group, best)?);
+        let (text, end) = (lost.text(&master), lost.end);
+        let reason =
+            format!("it {text}, and none of those in sync has more: what was acknowledged behind {end} {LOSS}");
+        Some(Step::Elect { master, reason })
+    }
+
+    /// The same where nobody is in sync.
+    fn go_on_alone(&self, now: u64, group: &Group, steps: &mut Vec<Step>) -> bool {
+        let is_there = self.fresh(&group.master, now).is_some();
+        let step = self.goes_on(group, 0).filter(|_| is_there);
+        let is_about_it = step.is_some();
+        steps.extend(step);
+        is_about_it
     }
 }

@@ -1,43 +1,70 @@
 //! Whether a member in sync still has what it had. A new process of it may have less: the machine was set back to a snapshot, or its disk to a
 //! copy of before. It says where its log ends, and that it follows its master, as if nothing had happened.
 //!
-//! Such a member *has fallen*: it is not in sync, and is not elected by what it has, until it has as much again as it had. Where the master has
-//! lost a part of its log as well ([`super::proof`]), and all in sync have been heard, the one that has most of what is left is elected all the
-//! same: nobody else is there to be waited for, and the reason says what may be lost.
+//! The leader remembers how far each was, and voters do so for the next one ([`crate::heights`]).
+//!
+//! A member that has less than it had *has fallen*: it is not elected by what it has, and is in sync no more. It joins again as any other does
+//! that has all that the master has. Where the master has lost a part of its log as well ([`super::proof`]), and all in sync have been heard,
+//! the one that has most of what is left is elected all the same: nobody else is there to be waited for, and the reason says what may be lost.
 
 use std::collections::BTreeMap;
 
 use super::Keeper;
-use crate::model::{Address, Epoch, Group, InSync};
+use crate::{
+    heights::Heights,
+    model::{Address, Epoch, Group, InSync},
+};
 
-/// How far a member was at most.
+/// How far a server was at most.
 #[derive(Clone, Copy, Debug, Default)]
 struct Height {
     offset: u64,
+    /// The same of what it had durably: a server that ends as a process or with its machine loses no more than what is behind that.
+    durable: u64,
     has_fallen: bool,
 }
 
-/// How far members in sync were under one master.
+/// How far the master and members in sync were under one master.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Heights {
+pub(super) struct SeenHeights {
     config_epoch: Epoch,
     of: BTreeMap<Address, Height>,
 }
 
 impl Keeper {
-    /// Notes how far members in sync are.
-    pub(super) fn look_at_heights(&mut self, group: &Group, in_sync: &InSync) {
+    /// Notes how far the master and members in sync are; `known`: what hosts remember of leaders before this one.
+    pub(super) fn look_at_heights(&mut self, group: &Group, in_sync: &InSync, known: Option<&Heights>) {
         if self.heights.config_epoch != group.config_epoch {
             // Another master's log may end earlier: what it lacks was not acknowledged.
-            self.heights = Heights { config_epoch: group.config_epoch, of: BTreeMap::new() };
+            self.heights = SeenHeights { config_epoch: group.config_epoch, of: BTreeMap::new() };
         }
-        self.heights.of.retain(|address, _| in_sync.members.contains(address));
-        for address in &in_sync.members {
-            let Some(seen) = self.members.get(address).and_then(|member| member.last.as_ref()) else { continue };
+        let known = known.filter(|known| known.config_epoch == group.config_epoch);
+        self.heights.of.retain(|address, _| in_sync.members.contains(address) || *address == group.master);
+        for address in in_sync.members.iter().chain([&group.master]) {
+            let id = group.server(address).map(|server| &server.id);
+            let least = known.zip(id).and_then(|(known, id)| known.of.get(id)).copied().unwrap_or(0);
             let height = self.heights.of.entry(address.clone()).or_default();
-            height.has_fallen = seen.offset < height.offset;
+            (height.offset, height.durable) = (height.offset.max(least), height.durable.max(least));
+            let Some(seen) = self.members.get(address).and_then(|member| member.last.as_ref()) else { continue };
+            // NOTE: not only until it has as much again: it may have had more than was seen.
+            height.has_fallen |= seen.offset < height.offset;
             height.offset = height.offset.max(seen.offset);
+            height.durable = height.durable.max(seen.durable);
         }
+    }
+
+    /// What hosts are to remember of that.
+    #[must_use]
+    pub fn heights(&self, group: &Group) -> Option<Heights> {
+        let of = self.heights.of.iter().filter(|(_, height)| height.durable > 0);
+        let of = of.filter_map(|(address, height)| Some((group.server(address)?.id.clone(), height.durable)));
+        let heights = Heights { config_epoch: self.heights.config_epoch, of: of.collect() };
+        (heights.config_epoch == group.config_epoch && !heights.of.is_empty()).then_some(heights)
+    }
+
+    /// Up to where the master had its log durably.
+    pub(super) fn master_height(&self, group: &Group) -> u64 {
+        self.heights.of.get(&group.master).map_or(0, |height| height.durable)
     }
 
     /// Whether a member has less than it had.
@@ -59,7 +86,7 @@ mod tests {
     use crate::{
         ballot::Promise,
         change::tests::server,
-        keeper::{Count, Counting, Observation, Patience, Role, Situation, Step},
+        keeper::{Count, Counting, LOSS, Observation, Patience, Role, Situation, Step},
         model::Cluster,
     };
 
@@ -78,6 +105,7 @@ mod tests {
             answered_at: at,
             role,
             offset,
+            durable: offset - 5,
             epoch: 1,
             counting: (port == 1).then_some(counting),
             followers: vec![address(2)],
@@ -99,7 +127,14 @@ mod tests {
 
     fn steps(keeper: &mut Keeper, now: u64, (cluster, in_sync): (&Cluster, &InSync)) -> Vec<Step> {
         let incarnations = BTreeMap::from([("h".to_owned(), 7)]);
-        let situation = Situation { cluster, in_sync, incarnations: &incarnations, term: 1, believed_since: Some(0) };
+        let situation = Situation {
+            cluster,
+            in_sync,
+            incarnations: &incarnations,
+            term: 1,
+            believed_since: Some(0),
+            heights: None,
+        };
         keeper.poll_steps(now, situation)
     }
 
@@ -114,7 +149,7 @@ mod tests {
     #[test]
     fn of_a_master_and_a_member_that_have_both_lost_something_the_one_with_most_serves() {
         let (cluster, in_sync) = group_of_two();
-        for (member_at, master_at, expected) in [(500, 400, Some(address(2))), (400, 500, None)] {
+        for (member_at, master_at, expected) in [(500, 400, address(2)), (400, 500, address(1))] {
             let mut keeper = Keeper::new(1, Patience::default(), 0);
             says(&mut keeper, 1, 10_000, "m", 600);
             says(&mut keeper, 2, 10_000, "a", 600);
@@ -125,12 +160,11 @@ mod tests {
             keeper.handle_promise("h", 7, &Promise { floor: cluster.epoch + 1, votes: Vec::new() }, 10_110);
             says(&mut keeper, 2, 10_120, "b", member_at);
             says(&mut keeper, 1, 10_120, "n", master_at);
-            let chosen = elected(steps(&mut keeper, 10_130, (&cluster, &in_sync)));
-            assert_eq!(chosen.as_ref().map(|(master, _)| master.clone()), expected, "{member_at} {master_at}");
-            if let Some((_, reason)) = chosen {
-                assert!(reason.contains("127.0.0.1:2 has less than it had, too (up to 600)"), "{reason}");
-                assert!(reason.contains("may be lost") && !reason.contains("has all"), "{reason}");
-            }
+            let (chosen, reason) = elected(steps(&mut keeper, 10_130, (&cluster, &in_sync))).unwrap();
+            assert_eq!(chosen, expected, "{member_at} {master_at}");
+            assert!(reason.contains(LOSS) && !reason.contains("has all"), "{reason}");
+            let told = "127.0.0.1:2 has less than it had, too (up to 600)";
+            assert_eq!(reason.contains(told), chosen == address(2), "{reason}");
         }
     }
 
@@ -150,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_has_less_than_it_had_is_not_in_sync_until_it_has_it_again() {
+    fn a_member_that_has_less_than_it_had_is_in_sync_no_more() {
         let (cluster, in_sync) = group_of_two();
         let mut keeper = Keeper::new(1, Patience::default(), 0);
         let written = |keeper: &mut Keeper, now: u64| {
@@ -175,8 +209,83 @@ mod tests {
         );
         says(&mut keeper, 1, 10_300, "m", 700);
         says(&mut keeper, 2, 10_300, "b", 700);
-        // What was asked for may still come to be written, so that it is written again.
-        assert_eq!(written(&mut keeper, 10_300), Some(vec![address(2)]));
+        assert!(keeper.has_fallen(&address(2)), "nobody knows whether it has had more than was seen");
+        written(&mut keeper, 10_300);
+        // It is written, and the member joins again as any other.
+        let none = InSync { members: Vec::new(), serial: 2, ..in_sync.clone() };
+        steps(&mut keeper, 10_310, (&cluster, &none));
         assert!(!keeper.has_fallen(&address(2)));
+    }
+
+    /// All hosts have lost power: what the leader before knew, voters remember.
+    #[test]
+    fn a_new_leader_knows_what_voters_remember() {
+        let (cluster, in_sync) = group_of_two();
+        let group = &cluster.groups[&1];
+        let id = |port: u16| group.server(&address(port)).unwrap().id.clone();
+        let known = Heights { config_epoch: group.config_epoch, of: [(id(1), 590), (id(2), 580)].into() };
+        let elected = |keeper: &mut Keeper, now: u64| {
+            let incarnations = BTreeMap::from([("h".to_owned(), 7)]);
+            let (cluster, in_sync, heights) = (&cluster, &in_sync, Some(&known));
+            let incarnations = &incarnations;
+            let situation = Situation { cluster, in_sync, incarnations, term: 1, believed_since: Some(0), heights };
+            elected(keeper.poll_steps(now, situation))
+        };
+        let promise = Promise { floor: cluster.epoch + 1, votes: Vec::new() };
+        // The master is not there yet; the member was set back.
+        let mut keeper = Keeper::new(1, Patience::default(), 0);
+        says(&mut keeper, 2, 10_000, "b", 500);
+        assert_eq!(elected(&mut keeper, 10_000), None);
+        keeper.handle_promise("h", 7, &promise, 10_010);
+        says(&mut keeper, 2, 10_020, "b", 500);
+        assert_eq!(elected(&mut keeper, 10_030), None);
+        says(&mut keeper, 1, 10_040, "n", 600);
+        says(&mut keeper, 2, 10_050, "b", 500);
+        assert_eq!(elected(&mut keeper, 10_060), None);
+        says(&mut keeper, 2, 10_070, "b", 500);
+        assert_eq!(elected(&mut keeper, 10_080), None);
+        assert!(keeper.is_proven("n"));
+        // The master was set back, and the member is there much later.
+        let mut keeper = Keeper::new(1, Patience::default(), 0);
+        for at in [10_000, 18_000] {
+            says(&mut keeper, 1, at, "n", 500);
+            assert_eq!(elected(&mut keeper, at), None);
+            assert!(!keeper.is_proven("n"));
+        }
+        keeper.handle_promise("h", 7, &promise, 18_010);
+        says(&mut keeper, 1, 18_020, "n", 500);
+        says(&mut keeper, 2, 18_020, "b", 600);
+        let (chosen, reason) = elected(&mut keeper, 18_030).unwrap();
+        assert_eq!(chosen, address(2));
+        assert!(reason.contains("it ends at 500, and it had it up to 590"), "{reason}");
+        assert!(reason.contains("127.0.0.1:2 has all that was acknowledged (offset 600)"), "{reason}");
+        // Both were set back, to the same moment: that is said.
+        let mut keeper = Keeper::new(1, Patience::default(), 0);
+        for at in [10_000, 10_020] {
+            says(&mut keeper, 1, at, "n", 500);
+            says(&mut keeper, 2, at, "b", 500);
+            keeper.handle_promise("h", 7, &promise, at + 1);
+            elected(&mut keeper, at + 2);
+        }
+        says(&mut keeper, 2, 10_030, "b", 500);
+        let (chosen, reason) = elected(&mut keeper, 10_040).unwrap();
+        assert_eq!(chosen, address(1));
+        assert!(
+            reason.contains("none of those in sync has more: what was acknowledged behind 500 may be lost"),
+            "{reason}"
+        );
+    }
+
+    #[test]
+    fn what_hosts_are_to_remember_is_what_servers_had_durably() {
+        let (cluster, in_sync) = group_of_two();
+        let mut keeper = Keeper::new(1, Patience::default(), 0);
+        let group = &cluster.groups[&1];
+        assert_eq!(keeper.heights(group), None);
+        says(&mut keeper, 1, 10_000, "m", 600);
+        says(&mut keeper, 2, 10_000, "a", 590);
+        steps(&mut keeper, 10_000, (&cluster, &in_sync));
+        let heights: Vec<u64> = keeper.heights(group).unwrap().of.into_values().collect();
+        assert_eq!(heights, [600 - 5, 590 - 5]);
     }
 }

@@ -31,10 +31,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ballot::Incarnation,
+    heights::Heights,
     model::{Address, Cluster, Epoch, Group, GroupId, InSync},
 };
 
 pub use counting::{Count, Counting};
+pub use election::LOSS;
 pub use hand_over::HandOverError;
 pub use redis::{HoldReason, RedisOrder};
 
@@ -87,6 +89,8 @@ pub struct Observation {
     pub role: Role,
     /// Up to where it has its log.
     pub offset: u64,
+    /// Up to where it has that durably; 0: it does not say.
+    pub durable: u64,
     /// The epoch that it knows.
     pub epoch: Epoch,
     /// Whose acknowledgements it counts, as a leader has told it; nothing if none has.
@@ -242,7 +246,7 @@ pub struct Keeper {
     redis: redis::RedisState,
     backoff: backoff::Backoff,
     proof: proof::Proof,
-    heights: fallen::Heights,
+    heights: fallen::SeenHeights,
     /// The master of a group of Redis servers.
     redis_master: Option<Address>,
 }
@@ -260,6 +264,8 @@ pub struct Situation<'a> {
     pub term: u64,
     /// Since when most voters listen to this leader ([`crate::ballot::Belief`]).
     pub believed_since: Option<u64>,
+    /// How far the group's servers were, as voters remember it.
+    pub heights: Option<&'a Heights>,
 }
 
 impl Keeper {
@@ -284,9 +290,15 @@ impl Keeper {
             redis: redis::RedisState::default(),
             backoff: backoff::Backoff::default(),
             proof: proof::Proof::default(),
-            heights: fallen::Heights::default(),
+            heights: fallen::SeenHeights::default(),
             redis_master: None,
         }
+    }
+
+    /// The epoch in which the master became the master that was looked at last.
+    #[must_use]
+    pub fn config_epoch(&self) -> Epoch {
+        self.config_epoch
     }
 
     fn member(&mut self, server: &Address) -> &mut Member {
@@ -393,6 +405,7 @@ impl Keeper {
             self.joining = in_sync::Joining::default();
             self.hand_over = None;
             self.promises.verdict = None;
+            self.proof = proof::Proof::default();
             if !self.members.contains_key(&group.master) {
                 // It is looked for at another address: it has time to answer there.
                 self.began_at = now;
@@ -410,8 +423,8 @@ impl Keeper {
         let in_sync = situation.in_sync.of(group);
         self.backoff.look(self.fresh(&group.master, now).is_none(), now, self.patience.master_ms);
         self.look_at_promises(cluster, situation.incarnations);
-        self.look_at_proof(now, group, &in_sync);
-        self.look_at_heights(group, &in_sync);
+        self.look_at_heights(group, &in_sync, situation.heights);
+        self.look_at_proof(now, group, &in_sync, situation.believed_since.is_some());
         let mut steps = Vec::new();
         self.steer_master(now, cluster, group, &in_sync, &mut steps);
         self.steer_replicas(now, (cluster, group, &in_sync), &mut steps);

@@ -2,9 +2,12 @@
 //! disk to a copy of before. Then its log ends too early, it says so without knowing it, and its replicas, which have everything, would
 //! copy what is left of it.
 //!
-//! A replica in sync has nothing that its master has not. So a process of the master that is new to the keeper gets votes only when each of
-//! those in sync has been heard and none is ahead of it. If one is, the master has *lost a part of its log*: it is given up as if it had
-//! ended, nothing is told to it, and one of those in sync takes its place. A member that is silent is waited for ([`PROOF_MS`]), after that it
+//! It must have what it had durably, as hosts remember it ([`super::fallen`]). And a replica in sync has nothing that its master has not. So a
+//! process of the master that is new to the keeper gets votes only when each of those in sync has been heard and none is ahead of it.
+//! If it lacks something, the master has *lost a part of its log*: it is given up as if it had ended, nothing is told to it, and one of those in
+//! sync takes its place. If none of these has more, it becomes the master anew, for a reason that says what may be lost.
+//!
+//! A member that is silent is waited for ([`PROOF_MS`]) as long as nothing speaks against the master, after that it
 //! is not in sync any more. What a replica has is safe meanwhile: a store that was told to keep what it has refuses to copy a master that
 //! lacks it ([`super::Bond`]).
 
@@ -15,12 +18,12 @@ use crate::model::{Address, Group, InSync};
 /// They are being started too, if all of it has lost power.
 const PROOF_MS: u64 = 5_000;
 
-/// A master has less than one of those in sync.
+/// A master has less than one of those in sync, or than it had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LostPart {
     /// Where its log ends.
-    end: u64,
-    /// Who has more.
+    pub(super) end: u64,
+    /// Who has more, or has had it: itself.
     member: Address,
     /// Up to where.
     had: u64,
@@ -38,15 +41,16 @@ pub(super) struct Proof {
 
 impl LostPart {
     /// Why it is not the master any more, for people.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn text(&self, master: &Address) -> String {
         let Self { end, member, had } = self;
-        format!("has lost a part of its log (it ends at {end}, and {member} has it up to {had})")
+        let who = if member == master { "it had".to_owned() } else { format!("{member} has") };
+        format!("has lost a part of its log (it ends at {end}, and {who} it up to {had})")
     }
 }
 
 impl Keeper {
-    /// Compares the master with those in sync.
-    pub(super) fn look_at_proof(&mut self, now: u64, group: &Group, in_sync: &InSync) {
+    /// Compares the master with what it had, and with those in sync. `is_believed`: most voters have said what they remember.
+    pub(super) fn look_at_proof(&mut self, now: u64, group: &Group, in_sync: &InSync, is_believed: bool) {
         let Some(master) = self.fresh(&group.master, now).cloned() else { return };
         if self.proof.run != master.run {
             self.proof = Proof { run: master.run.clone(), since: now, ..Proof::default() };
@@ -56,8 +60,11 @@ impl Keeper {
         }
         let compared: Vec<Option<Result<(), LostPart>>> =
             in_sync.members.iter().map(|member| self.compared(member, group, &master, now)).collect();
-        self.proof.is_proven = compared.iter().all(|found| matches!(found, Some(Ok(()))));
-        self.proof.lost = compared.into_iter().flatten().find_map(Result::err);
+        let had = self.master_height(group);
+        let own = (master.offset < had).then(|| LostPart { end: master.offset, member: group.master.clone(), had });
+        self.proof.is_proven =
+            is_believed && own.is_none() && compared.iter().all(|found| matches!(found, Some(Ok(()))));
+        self.proof.lost = compared.into_iter().flatten().find_map(Result::err).or(own);
     }
 
     /// Whether a member has no more than the master; nothing as long as that cannot be said.
@@ -98,12 +105,8 @@ impl Keeper {
         !self.proof.is_proven && in_sync.needed(group) > 0 && now < self.proof.since + PROOF_MS
     }
 
-    /// Nobody in sync has more than the master after all, so that it goes on: who had more has lost it since.
-    pub(super) fn forgive_lost_part(&mut self, best: u64) -> bool {
-        let is_no_better = self.proof.lost.as_ref().is_some_and(|lost| best <= lost.end);
-        if is_no_better {
-            (self.proof.lost, self.proof.is_proven) = (None, true);
-        }
-        is_no_better
+    /// What the master has lost, if none of those in sync has more than it: it goes on with what it has.
+    pub(super) fn lost_by_all(&self, group: &Group, best: u64) -> Option<&LostPart> {
+        self.lost_part(group).filter(|lost| best <= lost.end)
     }
 }

@@ -326,6 +326,7 @@ mod tests {
             answered_at: at,
             role,
             offset,
+            durable: 0,
             epoch: 1,
             counting: Some(Counting {
                 count: Count { ack: u32::from(port == 1), ..Count::default() },

@@ -233,6 +233,7 @@ mod tests {
             answered_at,
             role,
             offset,
+            durable: offset,
             epoch: 1,
             counting: None,
             followers: Vec::new(),
@@ -259,6 +260,7 @@ mod tests {
             incarnations: &incarnations,
             term: 1,
             believed_since: Some(0),
+            heights: None,
         };
         let follows = || Role::Replica { master: address(1), is_linked: true };
         let mut keeper = Keeper::new(1, Patience::default(), 0);

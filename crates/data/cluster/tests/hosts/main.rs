@@ -30,6 +30,7 @@ use std::{
 use cluster::{
     Address, Cluster, GroupId, Server,
     controller::{Action, Decision},
+    heights::AllHeights,
     keeper::{Counting, Observation, Patience, RedisOrder, Role, Step},
     model::ServerKind,
     record::RecordCopy,
@@ -64,6 +65,8 @@ struct Host {
     /// What its disk has of the record.
     copy: RecordCopy,
     disk_full_until: u64,
+    /// What its disk has of how far servers were.
+    heights: AllHeights,
 }
 
 impl Host {
@@ -158,6 +161,7 @@ impl World {
             is_starting: false,
             copy: RecordCopy::default(),
             disk_full_until: 0,
+            heights: AllHeights::default(),
         };
         let hosts = (0..HOSTS).map(|number| host(number, &mut random)).collect();
         Self {
@@ -412,6 +416,9 @@ impl World {
             if !self.histories.is_on {
                 voter.learn(&record.cluster);
             }
+            if self.planted != Some(Planted::ForgetsHeights) {
+                voter.remember(&self.hosts[host].heights);
+            }
             voter.note_leader(record.leader.as_ref().map_or(0, |leader| leader.0.term));
             let mut agent = Agent::new(host, (record.clone(), voter), (self.patience, self.planted), clock);
             agent.learns_at_once = !self.histories.is_on;
@@ -463,6 +470,7 @@ impl World {
                     answered_at: 0,
                     role: role.map_or(Role::Master, |master| Role::Replica { master, is_linked }),
                     offset: (store.log.len().max(had) as u64).saturating_sub(early),
+                    durable: (store.log.len() as u64).saturating_sub(early),
                     epoch: store.epoch,
                     counting: store.counting.clone(),
                     followers: store.replicas.keys().cloned().collect(),
@@ -642,6 +650,7 @@ impl World {
             self.disturb_records();
             self.deliver();
             self.keep_records();
+            self.keep_heights();
             self.agents();
             self.movers();
             self.replicate();

@@ -42,6 +42,8 @@ pub enum Planted {
     CopiesWhatHasLost,
     /// A new process of a master serves though one of those in sync has more.
     ServesWithLess,
+    /// An agent that was just started does not know what its host has written down of how far servers were.
+    ForgetsHeights,
     /// A store obeys, and gives its log, whoever has come to it by a name.
     TakesWhatIsMeantForOthers,
 }

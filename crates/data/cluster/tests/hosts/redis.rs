@@ -356,6 +356,7 @@ impl World {
             answered_at: 0,
             role,
             offset: store.log.len() as u64,
+            durable: 0,
             epoch: 0,
             counting: Some(Counting { count, ..Counting::default() }),
             followers: Vec::new(),

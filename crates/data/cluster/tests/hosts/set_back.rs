@@ -97,6 +97,37 @@ impl World {
         self.set_backs = Some(state);
     }
 
+    /// Hosts write down from time to time how far servers were.
+    pub fn keep_heights(&mut self) {
+        for (number, host) in self.hosts.iter_mut().enumerate() {
+            let Some(agent) = &host.agent else { continue };
+            if (self.now / 10 + number as u64).is_multiple_of(100) {
+                host.heights = agent.voter.heights().clone();
+            }
+        }
+    }
+
+    /// Whether all hosts remember that a store had more than this.
+    fn is_remembered(&self, index: usize, snapshot: &Snapshot) -> bool {
+        let (id, group) = (&self.stores[index].server.id, self.stores[index].group);
+        let config_epoch = self.record.cluster.groups[&group].config_epoch;
+        self.hosts.iter().all(|host| {
+            let known = host.heights.of(group).filter(|known| known.config_epoch == config_epoch);
+            known.and_then(|known| known.of.get(id)).is_some_and(|height| *height > snapshot.log.len() as u64)
+        })
+    }
+
+    /// All lose power. The other stores of a group are there later, perhaps much later, so that the one that is set back is heard alone.
+    fn lose_power_with(&mut self, index: usize) {
+        (0..HOSTS).for_each(|host| self.kill_host(host));
+        let (group, late_ms) = (self.stores[index].group, self.random.below(9_000));
+        for (other, store) in self.stores.iter_mut().enumerate() {
+            if other != index && store.group == group {
+                store.back_at = self.now + late_ms;
+            }
+        }
+    }
+
     fn set_back(&mut self, state: &mut SetBacks) {
         let index = self.random.below(self.stores.len() as u64) as usize;
         let Some(snapshot) = state.snapshots[index].take() else { return };
@@ -112,8 +143,10 @@ impl World {
         }
         let address = &self.stores[index].server.address;
         let is_master = self.record.cluster.groups[&self.stores[index].group].master == *address;
-        // NOTE: a replica is set back alone. If its master were away too, nobody would know what it had.
-        match self.random.below(4) {
+        // NOTE: where the others are away, what it had is known only if hosts have written down since that it had more.
+        let is_remembered = self.is_remembered(index, &snapshot);
+        match self.random.below(6) {
+            4 | 5 if is_remembered => self.lose_power_with(index),
             0 if is_master => (0..HOSTS).for_each(|host| self.kill_host(host)),
             0 | 1 => self.kill_host(self.stores[index].host),
             // Its agent notices, or the process is another one before anybody has.
@@ -145,6 +178,11 @@ fn a_folder_that_was_set_back_takes_nothing_from_others() {
         elections += world.elections;
     }
     assert!(count > 200 && elections > 40, "{count} folders were set back, {elections} elections");
+}
+
+#[test]
+fn hosts_that_forget_how_far_servers_were_are_found() {
+    is_found(Planted::ForgetsHeights);
 }
 
 #[test]

@@ -48,6 +48,7 @@ pub(super) fn write(context: &mut Context<'_>, text: &mut String) {
     field(text, "master_replid2", former);
     field(text, "master_repl_offset", end);
     field(text, "second_repl_offset", until);
+    field(text, "log_durable_offset", shared.persistence.durable);
     field(text, "log_histories", &replication.histories);
     for (name, offset) in &replication.log_followers {
         field(text, &format!("log_follower_{name}"), offset);
