@@ -12,7 +12,12 @@ use std::{
     sync::Arc,
 };
 
-use support::cluster::{Acknowledged, Cluster, Writer, nothing_is_lost};
+use rustix::process::Signal;
+use support::{
+    RedisClient,
+    cluster::{Acknowledged, Cluster, PATIENCE, Writer, nothing_is_lost},
+    signal_process, wait_within,
+};
 
 const ARGUMENTS: [&str; 4] = ["--groups", "1", "--replicas", "1"];
 
@@ -94,4 +99,104 @@ fn a_dry_run_of_a_rescue_leaves_the_better_copy_as_it_is() {
     assert_eq!(set_aside, 0);
     set_back.cluster.done(&["rescue", "--words", "rescue"]);
     set_back.goes_on();
+}
+
+/// A store's end of the log.
+fn end(store: &str) -> u64 {
+    info(store, "master_repl_offset").parse().unwrap()
+}
+
+/// A field of what a store says of its log.
+fn info(store: &str, name: &str) -> String {
+    let reply = RedisClient::connect(store.parse().unwrap()).command(&["INFO", "replication"]);
+    let text = String::from_utf8_lossy(reply.as_bytes().unwrap()).into_owned();
+    let mut lines = text.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::to_owned)).unwrap_or_default()
+}
+
+/// Nobody has any more what was acknowledged: the group serves on, and people are told.
+#[test]
+fn what_all_have_lost_is_said() {
+    let mut cluster = Cluster::up(&ARGUMENTS);
+    let stores: Vec<(String, PathBuf)> = {
+        let status = cluster.status();
+        let servers = status["groups"][0]["servers"].as_array().unwrap().iter();
+        let store = |server: &serde_json::Value| {
+            let pid = server["pid"].as_u64().unwrap() as u32;
+            (server["address"].as_str().unwrap().to_owned(), cluster.data_of(pid))
+        };
+        servers.map(store).collect()
+    };
+    let kept = |number: usize| cluster.folder.0.join(format!("kept{number}"));
+    for (number, (_, data)) in stores.iter().enumerate() {
+        copy(data, &kept(number));
+    }
+    let before = end(&stores[0].0);
+    let writer = Writer::start(cluster.address, "a");
+    writer.wait_more(50);
+    writer.end();
+    // Hosts remember that there is more.
+    let heights = cluster.folder.0.join("heights.json");
+    wait_within(PATIENCE, "it is written how far servers are", || {
+        let text = fs::read(&heights).unwrap_or_default();
+        let known: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+        let all: Vec<u64> = known["1"]["of"]
+            .as_object()
+            .map(|of| of.values().filter_map(serde_json::Value::as_u64).collect())
+            .unwrap_or_default();
+        all.len() == 2 && all.iter().all(|height| *height > before)
+    });
+    let places: Vec<PathBuf> = (0..stores.len()).map(kept).collect();
+    cluster.lose_power();
+    for ((_, data), kept) in stores.iter().zip(places) {
+        fs::remove_dir_all(data).unwrap();
+        fs::rename(kept, data).unwrap();
+    }
+    let folder = Arc::clone(&cluster.folder);
+    cluster.agent = Cluster::spawn(cluster.address, &folder, &[]);
+    wait_within(PATIENCE, "the group serves, with its replica", || {
+        let Some(status) = cluster.try_status() else { return false };
+        let mut servers = status["groups"][0]["servers"].as_array().unwrap().iter();
+        status["state"] == "ok" && servers.all(|server| server["in_sync"] == true)
+    });
+    let check = cluster.command(&["check"]);
+    let said = String::from_utf8_lossy(&check.stdout).into_owned() + &String::from_utf8_lossy(&check.stderr);
+    assert!(said.contains("has lost a part of its log") && said.contains("may be lost"), "{said}");
+}
+
+/// Each start of a master begins a history. A replica that was away meanwhile knows all of them when it is back: by these it is told later what
+/// it has in common with others.
+#[test]
+fn a_replica_that_was_away_learns_of_the_histories_that_began_meanwhile() {
+    let cluster = Cluster::up(&ARGUMENTS);
+    let status = cluster.status();
+    let servers = status["groups"][0]["servers"].as_array().unwrap();
+    let of = |role: &str| servers.iter().find(|server| server["role"] == role).unwrap()["address"].as_str().unwrap();
+    let (master, replica) = (of("master"), of("replica"));
+    let pid = |address: &str| {
+        let status = cluster.status();
+        let mut servers = status["groups"][0]["servers"].as_array().unwrap().iter();
+        servers.find(|server| server["address"] == address).unwrap()["pid"].as_u64().map(|pid| pid as u32)
+    };
+    let away = pid(replica).unwrap();
+    signal_process(away, Signal::STOP);
+    wait_within(PATIENCE, "the replica is in sync no more", || {
+        let status = cluster.status();
+        let mut servers = status["groups"][0]["servers"].as_array().unwrap().iter();
+        servers.find(|server| server["address"] == replica).unwrap()["in_sync"] == false
+    });
+    for number in 0..2 {
+        let before = pid(master).unwrap();
+        signal_process(before, Signal::KILL);
+        wait_within(PATIENCE, "another process of the master takes writes", || {
+            pid(master).is_some_and(|now| now != before)
+                && RedisClient::connect_if_listens(cluster.address)
+                && RedisClient::connect(cluster.address).text(&["SET", &format!("key{number}"), "1"]) == "OK"
+        });
+    }
+    signal_process(away, Signal::CONT);
+    cluster.wait_well();
+    let all = info(master, "log_histories");
+    assert!(all.split(',').count() >= 3, "{all}");
+    wait_within(PATIENCE, "the replica tells the same", || info(replica, "log_histories") == all);
 }

@@ -26,7 +26,7 @@ const SHARD: &str = "shard-0";
 /// What a Redis leaves in its folder.
 const OF_REDIS: [&str; 3] = ["dump.rdb", "appendonly.aof", "appendonlydir"];
 /// What a store writes into its folder besides that: nothing else in there is moved.
-const OF_STORE: [&str; 4] = ["agent-term", "followers", LOCK, "replication"];
+const OF_STORE: [&str; 5] = ["agent-term", "followers", "histories", LOCK, "replication"];
 /// What its other names begin with.
 const BEGINNINGS: [&str; 2] = ["shard-", "set-aside-"];
 /// The file that a store holds locked while it runs.

@@ -31,6 +31,7 @@ use crate::{
     connection::{Connection, Login, command, text},
     copies,
     error::AgentError,
+    heights,
     http::{self, Desk, Request, Response, Token},
     link::field,
     options::Options,
@@ -291,7 +292,8 @@ impl Stranded<'_> {
             thread::sleep(STEP);
         }
         let copy = Some(self.copy.clone()).filter(|copy| copy.cluster.epoch > 0);
-        HostFound { host, address, copy, servers }
+        let (heights, _) = heights::read(&self.options.folder);
+        HostFound { host, address, copy, servers, heights }
     }
 
     /// Hosts that are there, this one first.

@@ -7,6 +7,9 @@
 //! What is made begins much later than anything that the lost coordinator can have written: servers and agents that come back with what
 //! it said know less, and are told better.
 //!
+//! A server whose log ends before where it was, as hosts remember it ([`crate::heights`]), has lost a part of its disk: it is the master only if
+//! nobody else is there, and nothing is said to be safe then.
+//!
 //! Records may have different histories ([`crate::history`]): hosts that were rescued without the others, or that began by a coordinator
 //! of before. Then the branch counts that most hosts are on, and nothing is said to be safe.
 
@@ -15,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    heights::AllHeights,
     history::{ChangeNumber, History, Rescued},
     hosts::NewAddresses,
     model::{Address, Cluster, Epoch, Group, GroupId, InSync, Server},
@@ -37,6 +41,9 @@ pub struct HostFound {
     pub copy: Option<RecordCopy>,
     /// Its servers that answer, by their names.
     pub servers: BTreeMap<String, ServerFound>,
+    /// How far servers were, as its folder has it.
+    #[serde(default)]
+    pub heights: AllHeights,
 }
 
 /// A server that answers.
@@ -73,6 +80,8 @@ pub struct ServerRescue {
     pub was_master: bool,
     /// It was in sync with the master, by the record.
     pub was_in_sync: bool,
+    /// Up to where its log was, at least, if hosts remember more than it has: its folder was set back.
+    pub had: Option<u64>,
 }
 
 /// What becomes of a group.
@@ -394,6 +403,13 @@ impl Found<'_> {
 
     fn group(&self, id: GroupId, (before, after): (&Group, &Group), base: &RecordCopy) -> GroupRescue {
         let in_sync = base.in_sync.get(&id).map(|in_sync| in_sync.of(before)).unwrap_or_default();
+        let mut heights = AllHeights::default();
+        self.found.iter().for_each(|host| _ = heights.take(&host.heights));
+        let heights = heights.of(id).filter(|known| known.config_epoch == before.config_epoch);
+        let had = |server: &Server| {
+            let had = *heights?.of.get(&server.id)?;
+            self.server(server).filter(|found| found.offset < had).map(|_| had)
+        };
         let servers: Vec<ServerRescue> = before
             .servers
             .iter()
@@ -404,6 +420,7 @@ impl Found<'_> {
                 found: self.server(was),
                 was_master: was.address == before.master,
                 was_in_sync: in_sync.members.contains(&was.address),
+                had: had(was),
             })
             .collect();
         let (master, loss) = self.choose(before, after, &in_sync, &servers);
@@ -436,12 +453,13 @@ impl Found<'_> {
         };
         // One that has less than a replica in sync has lost what it had on its disk.
         let most = servers.iter().filter(|server| server.was_in_sync).map(|server| offset(&server)).max().unwrap_or(0);
-        let stays = |server: &&ServerRescue| server.was_master && server.found.is_some() && offset(server) >= most;
+        let is_whole = |server: &&ServerRescue| server.found.is_some() && server.had.is_none();
+        let stays = |server: &&ServerRescue| server.was_master && is_whole(server) && offset(server) >= most;
         if let Some(master) = servers.iter().find(stays) {
             return with(master);
         }
         let here = |server: &&ServerRescue| server.found.is_some();
-        let members: Vec<&ServerRescue> = servers.iter().filter(here).filter(|server| server.was_in_sync).collect();
+        let members: Vec<&ServerRescue> = servers.iter().filter(is_whole).filter(|server| server.was_in_sync).collect();
         let needed = in_sync.needed(before);
         let is_complete = needed > 0 && members.len() + needed > in_sync.members.len();
         if let Some(best) = members.iter().copied().max_by_key(offset).filter(|_| is_complete) {
@@ -450,6 +468,10 @@ impl Found<'_> {
         let Some(best) = servers.iter().filter(here).max_by_key(offset) else {
             return (after.master.clone(), Loss::All);
         };
+        let set_back = best.had.map(|had| format!("its folder was set back: its log went on to {had} at least"));
+        if let Some(why) = set_back {
+            return (best.address.clone(), self.loss(&why));
+        }
         let why = match (needed, best.was_in_sync) {
             (0, true) => {
                 "writes were acknowledged without a replica: the last ones before the master was lost may be gone"

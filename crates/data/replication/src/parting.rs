@@ -2,6 +2,9 @@
 
 use oplog::{Offset, ReplicationId};
 
+/// So many histories of a log are told: those of as many starts of its masters.
+pub const HISTORIES_MAX: usize = 48;
+
 /// The histories that a log tells, the oldest first, each with the offset from which on it does; and where the log ends.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Histories {
@@ -20,11 +23,7 @@ impl Histories {
         let id = |text: &str| ReplicationId::parse(text.as_bytes());
         let end = Offset(field("master_repl_offset")?.parse().ok()?);
         if let Some(all) = field("log_histories") {
-            let one = |text: &str| {
-                let (history, offset) = text.split_once('@')?;
-                Some((id(history)?, Offset(offset.parse().ok()?)))
-            };
-            return Some(Self { begun: all.split(',').map(one).collect::<Option<_>>()?, end });
+            return Some(Self { begun: begun_of(all)?, end });
         }
         let mut begun = vec![(id(field("master_replid")?)?, Offset(0))];
         // Redis names the first byte that is another, counted from 1.
@@ -43,8 +42,7 @@ impl Histories {
     /// As one field of `INFO`.
     #[must_use]
     pub fn field(&self) -> String {
-        let all: Vec<String> = self.begun.iter().map(|(history, from)| format!("{history}@{from}")).collect();
-        all.join(",")
+        field_of(&self.begun)
     }
 
     /// The same without what was written after a moment at which the log ended there at the latest, if that could be mistaken: where both
@@ -60,6 +58,23 @@ impl Histories {
     fn until(&self, place: usize) -> Offset {
         self.begun.get(place + 1).map_or(self.end, |(_, from)| *from)
     }
+}
+
+/// Histories as one word, each with the offset from which on it is told.
+#[must_use]
+pub fn field_of(begun: &[(ReplicationId, Offset)]) -> String {
+    let all: Vec<String> = begun.iter().map(|(history, from)| format!("{history}@{from}")).collect();
+    all.join(",")
+}
+
+/// Those of such a word.
+#[must_use]
+pub fn begun_of(word: &str) -> Option<Vec<(ReplicationId, Offset)>> {
+    let one = |text: &str| {
+        let (history, offset) = text.split_once('@')?;
+        Some((ReplicationId::parse(history.as_bytes())?, Offset(offset.parse().ok()?)))
+    };
+    word.split(',').map(one).collect()
 }
 
 /// Up to where both logs have the same; nothing if they have no history in common.

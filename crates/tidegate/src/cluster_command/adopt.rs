@@ -79,7 +79,7 @@ fn keys_elsewhere(program: &Path, folder: &Path) -> Result<Vec<String>, CommandE
         std::fs::read_to_string("/proc/sys/kernel/random/uuid").map_err(CommandError::Dir)?.trim().to_owned();
     let port = address.port().to_string();
     let words = ["store", "--bind", DEFAULT_HOST, "--port", &port, "--requirepass", &password, "--dir"];
-    let login = Login { password: Some(password.as_str().into()), term: None };
+    let login = Login { password: Some(password.as_str().into()), ..Login::default() };
     let started = Command::new(program)
         .args(words)
         .arg(folder)

@@ -121,9 +121,9 @@ pub fn server(command: &ServerCommand) -> Result<String, CommandError> {
             wait_for_servers(which, &[server])?;
             Ok(shown(which, &done, show::done))
         }
-        ServerCommand::Remove { group, server, ack, consent, which } => {
+        ServerCommand::Remove { group, server, ack, gone, consent, which } => {
             let path = format!("/api/groups/{group}/servers/{}", part(server));
-            done_at_once(which, *consent, &Change::new("DELETE", path, json!({ "ack": ack })))
+            done_at_once(which, *consent, &Change::new("DELETE", path, json!({ "ack": ack, "gone": gone })))
         }
         ServerCommand::AddGroup { group, replicas, ack, redis, program, login, consent, which } => {
             let body = json!({

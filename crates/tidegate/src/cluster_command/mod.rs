@@ -183,6 +183,9 @@ enum ServerCommand {
         /// How many replicas must have a write from now on, if fewer replicas remain than must have it now.
         #[arg(long)]
         ack: Option<u32>,
+        /// It is gone for good, and the group waits for it: the group goes on with what the others have.
+        #[arg(long)]
+        gone: bool,
         #[command(flatten)]
         consent: Consent,
         #[command(flatten)]

@@ -484,7 +484,17 @@ pub fn problems(status: &Value) -> Vec<String> {
     for group in list(status, "groups") {
         let id = number(group, "id");
         if text(group, "state") != "ok" {
-            found.push(format!("group {id} does not serve: its master is {}", text(group, "master")));
+            let waits_for: Vec<&str> = list(group, "waits_for").iter().filter_map(Value::as_str).collect();
+            let waits = match waits_for.as_slice() {
+                [] => String::new(),
+                all => format!(
+                    ". It waits for {}, which may have what no other server of it has. If that is gone for good: `tidegate cluster server \
+                     remove {id} {} --gone` has it go on with what the others have",
+                    all.join(" and "),
+                    all.first().unwrap_or(&"HOST:PORT")
+                ),
+            };
+            found.push(format!("group {id} does not serve: its master is {}{waits}", text(group, "master")));
         }
         for server in list(group, "servers") {
             let (address, problem) = (text(server, "address"), text(server, "problem"));
@@ -496,8 +506,9 @@ pub fn problems(status: &Value) -> Vec<String> {
                 found.push(format!("group {id}: {address} is {}: {why}", text(server, "state")));
             } else if let Some(refusal) = refusal(server) {
                 found.push(format!(
-                    "group {id}: {address}: {refusal}. If it was in sync, it takes the master's place in a moment. If the master serves on, \
-                     back up what is here (`tidegate backup`), then give it up: `tidegate cluster server remove {id} {address}`"
+                    "group {id}: {address}: {refusal}. If it was in sync, it takes the master's place as soon as all that were in sync have \
+                     been heard. If the master serves on, back up what is here (`tidegate backup`), then give it up: `tidegate cluster server \
+                     remove {id} {address}`"
                 ));
             } else if !server.get("in_sync").and_then(Value::as_bool).unwrap_or(false) {
                 found.push(format!("group {id}: {address} does not have all that its master has yet"));
@@ -508,6 +519,9 @@ pub fn problems(status: &Value) -> Vec<String> {
                 ));
             }
         }
+    }
+    for one in list(status, "losses") {
+        found.push(format!("in the last 24 hours: {} (`tidegate cluster action history`)", one.as_str().unwrap_or("")));
     }
     for one in list(status, "pending") {
         let (number, action, what) = (number(one, "number"), text(one, "action"), text(one, "what"));

@@ -6,7 +6,10 @@ use std::{
 };
 
 use basics::many;
-use cluster::{Address, GroupId, SLOTS, Server, SlotState, keeper::Role};
+use cluster::{
+    Address, GroupId, SLOTS, Server, SlotState,
+    keeper::{LOSS, Role},
+};
 use serde_json::{Value, json};
 
 use super::{Conductor, requests};
@@ -14,6 +17,8 @@ use crate::board::FRESH_MS;
 
 /// Within so many milliseconds masters hear of a change.
 const TOLD_MS: u64 = 1_000;
+/// For so long it is told what may have been lost, in seconds.
+const TOLD_LOSS_S: u64 = 24 * 60 * 60;
 /// How many groups are listed when the cluster serves.
 const GREETED_MAX: usize = 8;
 
@@ -134,6 +139,29 @@ fn server_status(conductor: &Conductor, group: GroupId, server: &Server) -> Valu
     })
 }
 
+/// Servers that were in sync and say nothing, where a group has no master that serves: one of them may have what is acknowledged.
+fn waits_for(conductor: &Conductor, id: GroupId) -> Vec<String> {
+    if is_served(conductor, id) {
+        return Vec::new();
+    }
+    let now = conductor.now();
+    let Some(keeper) = conductor.controller.keepers().get(&id).filter(|keeper| keeper.had_time(now)) else {
+        return Vec::new();
+    };
+    let silent = |member: &&Address| keeper.fresh(member, now).is_none();
+    conductor.records.in_sync(id).members.iter().filter(silent).map(ToString::to_string).collect()
+}
+
+/// What may have been lost lately, as the history says it.
+fn losses(conductor: &Conductor) -> Vec<&str> {
+    let since = (unix_ms() / 1_000).saturating_sub(TOLD_LOSS_S);
+    let changes = conductor.records.last_changes().iter();
+    changes
+        .filter(|change| change.at >= since && change.what.contains(LOSS))
+        .map(|change| change.what.as_str())
+        .collect()
+}
+
 /// A group, if it is there.
 #[must_use]
 pub fn group(conductor: &Conductor, id: GroupId) -> Option<Value> {
@@ -147,6 +175,7 @@ pub fn group(conductor: &Conductor, id: GroupId) -> Option<Value> {
         "kind": group.kind(),
         "master": group.master.to_string(),
         "ack": group.ack,
+        "waits_for": waits_for(conductor, id),
         "config_epoch": group.config_epoch,
         "slots": cluster.slots.count_of(id),
         "ranges": ranges,
@@ -305,6 +334,7 @@ pub fn whole(conductor: &Conductor) -> Value {
         "agents": agents(conductor),
         "hosts": hosts(conductor),
         "has_leader": !conductor.is_leader_gone(),
+        "losses": losses(conductor),
         "coordinator": conductor.health.as_ref().map(|health| health.shown()),
     })
 }

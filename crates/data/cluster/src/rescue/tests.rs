@@ -24,7 +24,8 @@ fn copy() -> RecordCopy {
 
 fn host(name: &str, copy: Option<RecordCopy>, servers: &[(&str, u64)]) -> HostFound {
     let servers = servers.iter().map(|(id, offset)| ((*id).to_owned(), ServerFound { offset: *offset, keys: 1 }));
-    HostFound { host: name.to_owned(), address: name.to_owned(), copy, servers: servers.collect() }
+    let heights = AllHeights::default();
+    HostFound { host: name.to_owned(), address: name.to_owned(), copy, servers: servers.collect(), heights }
 }
 
 fn shown(rescue: &Rescue) -> Vec<String> {
@@ -99,6 +100,37 @@ fn what_may_be_lost_is_said() {
     copy.in_sync.get_mut(&1).unwrap().members = vec![Address::new("b", 2)];
     copy.in_sync.get_mut(&1).unwrap().ack = Some(0);
     assert!(two(&copy)[0].contains("without a replica"));
+}
+
+/// Folders that are older copies of themselves: hosts remember how far they were.
+#[test]
+fn what_was_set_back_is_known_by_what_hosts_remember() {
+    let of_group = |offsets: [u64; 2], had: [u64; 2]| {
+        let [master, replica] = offsets;
+        let mut found = [
+            host("a", Some(copy()), &[("n1", master)]),
+            host("b", Some(copy()), &[("n2", replica), ("n3", 70)]),
+            host("c", Some(copy()), &[("n4", 70)]),
+        ];
+        // The host whose folder was set back remembers less than another one.
+        let heights = |had: [u64; 2]| crate::heights::Heights {
+            config_epoch: 1,
+            of: [("n1".to_owned(), had[0]), ("n2".to_owned(), had[1])].into(),
+        };
+        found[0].heights.take_group(1, &heights([1, 1]));
+        found[2].heights.take_group(1, &heights(had));
+        shown(&rescue(&found, None, None).unwrap())[0].clone()
+    };
+    assert_eq!(of_group([50, 50], [50, 48]), "a:1 Nothing");
+    assert_eq!(of_group([20, 50], [50, 48]), "b:2 Nothing");
+    // The replica was set back, and the master has everything.
+    assert_eq!(of_group([50, 20], [50, 48]), "a:1 Nothing");
+    // As long as each other, and less than both had.
+    let both = of_group([20, 20], [50, 48]);
+    assert!(both.contains("its folder was set back") && both.contains("Some("), "{both}");
+    // The replica has most, and had more.
+    let both = of_group([20, 30], [50, 48]);
+    assert_eq!(both, "b:2 Some(\"its folder was set back: its log went on to 48 at least\")");
 }
 
 #[test]

@@ -163,6 +163,7 @@ impl World {
                 host: name(host),
                 address: self.hosts[host].address.clone(),
                 copy: Some(self.hosts[host].copy.clone()),
+                heights: self.hosts[host].heights.clone(),
                 servers: self
                     .stores
                     .iter()

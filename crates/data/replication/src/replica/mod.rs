@@ -19,12 +19,15 @@ use std::collections::VecDeque;
 
 use oplog::{Offset, ReplicationId};
 
-use crate::cut::{CutError, Cutter, PIECE_LEN, Piece};
+use crate::{
+    cut::{CutError, Cutter, PIECE_LEN, Piece},
+    parting::begun_of,
+};
 
 use self::snapshot::Receiving;
 
 /// The longest line of the handshake.
-const LINE_LEN_MAX: usize = 4096;
+const LINE_LEN_MAX: usize = 8192;
 /// So much of the stream is held while nobody takes it.
 const HELD_MAX: usize = 2 * PIECE_LEN;
 /// So much of a snapshot is.
@@ -98,10 +101,10 @@ impl LinkState {
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// What is there is a part of the master's log, which goes on under this history.
-    Continued(ReplicationId),
-    /// All keys follow, as of this place.
-    FullCopy(Position),
+    /// What is there is a part of the master's log, which goes on under this history; and all that it tells, if it says so.
+    Continued(ReplicationId, Option<Vec<(ReplicationId, Offset)>>),
+    /// All keys follow, as of this place; and the same.
+    FullCopy(Position, Option<Vec<(ReplicationId, Offset)>>),
     /// A part of the snapshot.
     Snapshot(Vec<u8>),
     /// The snapshot has come to its end. Nothing of the stream is given before [`Link::loaded`].
@@ -531,14 +534,14 @@ impl Link {
                 self.position.history = history;
                 self.state = State::Streaming;
                 self.cutter.push(&std::mem::take(&mut self.received));
-                self.events.push_back(Event::Continued(history));
+                self.events.push_back(Event::Continued(history, words.next().and_then(begun_of)));
             }
             Some("+FULLRESYNC") => {
                 let history = id(words.next()).ok_or_else(no_answer)?;
                 let offset = words.next().and_then(|word| word.parse().ok()).ok_or_else(no_answer)?;
                 let position = Position { history, offset: Offset(offset) };
                 self.state = State::Receiving(Receiving::new(position));
-                self.events.push_back(Event::FullCopy(position));
+                self.events.push_back(Event::FullCopy(position, words.next().and_then(begun_of)));
             }
             _ => return Err(no_answer()),
         }

@@ -106,9 +106,11 @@ fn a_replica_says_who_it_is_and_where_it_was() {
     );
     peer.hear(b"+OK\r\n+OK\r\n-ERR what address\r\n+OK\r\n+OK\r\n").unwrap();
     assert_eq!(peer.sent(), format!("PSYNC {} 100", id(1)), "what the master does not know it does without");
-    peer.hear(format!("\n\n+CONTINUE {}\r\n", id(2)).as_bytes()).unwrap();
+    // A store tells all histories of its log.
+    peer.hear(format!("\n\n+CONTINUE {} {}@0,{}@50\r\n", id(2), id(1), id(2)).as_bytes()).unwrap();
     peer.hear(SET).unwrap();
-    assert_eq!(peer.events[0], Event::Continued(id(2)));
+    let histories = vec![(id(1), Offset(0)), (id(2), Offset(50))];
+    assert_eq!(peer.events[0], Event::Continued(id(2), Some(histories)));
     assert_eq!(peer.stream(), SET);
     assert_eq!(peer.link.state().word(), "connected");
     peer.link.handle_progress(Offset(120), Offset(110), 5);
@@ -126,7 +128,7 @@ fn a_snapshot_ends_by_its_length_or_its_mark() {
             let mut peer = Peer::new(LinkOptions::default(), step);
             peer.shake_hands();
             peer.hear(format!("+FULLRESYNC {} 5000\r\n", id(3)).as_bytes()).unwrap();
-            assert_eq!(peer.events, [Event::FullCopy(Position { history: id(3), offset: Offset(5000) })]);
+            assert_eq!(peer.events, [Event::FullCopy(Position { history: id(3), offset: Offset(5000) }, None)]);
             peer.hear(transfer.as_bytes()).unwrap();
             assert_eq!(peer.snapshot(), snapshot.as_bytes(), "{step}");
             assert_eq!(peer.events.last(), Some(&Event::SnapshotEnd), "{step}");
@@ -146,7 +148,7 @@ fn a_replica_says_each_second_how_far_it_is_and_when_it_is_asked() {
     let mut peer = Peer::new(LinkOptions::default(), 7);
     peer.shake_hands();
     peer.hear(b"+CONTINUE\r\n").unwrap();
-    assert_eq!(peer.events, [Event::Continued(id(1))]);
+    assert_eq!(peer.events, [Event::Continued(id(1), None)]);
     peer.link.handle_progress(Offset(130), Offset(99), 10);
     peer.link.handle_time(999).unwrap();
     assert_eq!(peer.sent(), "");

@@ -41,7 +41,10 @@ use crate::{
     messages, opening,
 };
 
-use super::set_aside::{self, Saved};
+use super::{
+    histories::Begun,
+    set_aside::{self, Saved},
+};
 
 /// So many bytes of values are in memory before they are written to the tables.
 const PIECE_BYTES: usize = 64 << 20;
@@ -59,6 +62,8 @@ pub struct Copied {
     pub keys: u64,
     /// What the own data have that the master has not.
     pub parted: Parting,
+    /// All histories that the master's log tells, if it has said so.
+    pub histories: Vec<Begun>,
     folder: PathBuf,
 }
 
@@ -102,7 +107,7 @@ pub fn make(
     };
     let (keys, selected) = fill(&folder, &settings, snapshot)?;
     finish_making(&folder, &settings, position, selected)?;
-    Ok(Copied { position, keys, parted: Parting::Nowhere, folder })
+    Ok(Copied { position, keys, parted: Parting::Nowhere, histories: Vec::new(), folder })
 }
 
 /// Takes in all that a snapshot has. Returns how many keys that are, and the database that the stream behind it goes on with.

@@ -50,10 +50,18 @@ const REFUSED: &str = "a replica has gone without taking the copy that it got: i
 /// What a replica is given first.
 pub enum Start {
     /// The log from where it is.
-    Continue { history: ReplicationId, from: Offset, reader: Box<Reader<RealDisk>> },
+    Continue {
+        history: ReplicationId,
+        /// All histories that the log tells, as the answer has them behind the one: nothing for who does not expect it.
+        told: String,
+        from: Offset,
+        reader: Box<Reader<RealDisk>>,
+    },
     /// All keys.
     Full {
         position: Position,
+        /// The same.
+        told: String,
         why: WhyFull,
         tables: Arc<dyn Records>,
         options: RdbOptions,
@@ -239,13 +247,13 @@ struct Feed {
 impl Feed {
     fn run(&mut self, start: Start, root: &std::path::Path) -> Result<(), Ended> {
         let reader = match start {
-            Start::Continue { history, reader, .. } => {
-                self.send(format!("+CONTINUE {history}\r\n").as_bytes())?;
+            Start::Continue { history, told, reader, .. } => {
+                self.send(format!("+CONTINUE {history}{told}\r\n").as_bytes())?;
                 reader
             }
-            Start::Full { position, tables, options, reader, traits, is_old, .. } => {
+            Start::Full { position, told, tables, options, reader, traits, is_old, .. } => {
                 if !is_old {
-                    let line = format!("+FULLRESYNC {} {}\r\n", position.history, position.offset);
+                    let line = format!("+FULLRESYNC {} {}{told}\r\n", position.history, position.offset);
                     self.send(line.as_bytes())?;
                 }
                 self.set_state(ReplicaState::Copying);

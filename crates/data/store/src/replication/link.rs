@@ -36,6 +36,7 @@ use crate::{
 use super::{
     ask,
     copy::{self, Copied},
+    histories::Begun,
 };
 
 /// How long is waited at most for something to come.
@@ -47,8 +48,8 @@ const EVENTS_MAX: usize = 4;
 
 /// What the thread has for the loop.
 pub enum FromLink {
-    /// What is there is a part of the master's log, which has this history.
-    Continued(ReplicationId),
+    /// What is there is a part of the master's log, which has this history; and all that it tells, if it says so.
+    Continued(ReplicationId, Option<Vec<Begun>>),
     /// All keys are there.
     Copied(Box<Copied>),
     /// A part of the master's log.
@@ -273,9 +274,9 @@ impl Driver<'_> {
             while self.pending.is_none() {
                 match self.link.poll_event()? {
                     None => break,
-                    Some(Event::Continued(history)) => self.pending = Some(FromLink::Continued(history)),
+                    Some(Event::Continued(history, all)) => self.pending = Some(FromLink::Continued(history, all)),
                     Some(Event::Piece(piece)) => self.pending = Some(FromLink::Piece(piece)),
-                    Some(Event::FullCopy(position)) => self.copy(position)?,
+                    Some(Event::FullCopy(position, all)) => self.copy(position, all)?,
                     // They come while a copy is made, and there alone.
                     Some(Event::Snapshot(_) | Event::SnapshotEnd) => {}
                 }
@@ -286,7 +287,7 @@ impl Driver<'_> {
     }
 
     /// Makes a copy of what comes, has the loop take it over, and goes on with the log.
-    fn copy(&mut self, position: Position) -> Result<(), Ended> {
+    fn copy(&mut self, position: Position, histories: Option<Vec<Begun>>) -> Result<(), Ended> {
         let (root, settings) = (self.task.root.clone(), self.task.settings.clone());
         let parted = self.parted(position)?;
         let mut incoming = Incoming { driver: self, bytes: Vec::new(), at: 0, is_end: false, ended: None };
@@ -296,7 +297,7 @@ impl Driver<'_> {
         }
         let mut copied =
             copied.map_err(|error| Ended::because(format!("the copy cannot be made: {}", chain(&error))))?;
-        copied.parted = parted;
+        (copied.parted, copied.histories) = (parted, histories.unwrap_or_default());
         self.pending = Some(FromLink::Copied(Box::new(copied)));
         while !self.shared.is_installed.swap(false, Ordering::AcqRel) {
             self.give_pending()?;

@@ -15,6 +15,7 @@ mod ask;
 mod copy;
 mod failover;
 mod feed;
+mod histories;
 mod link;
 mod replicas;
 mod set_aside;
@@ -50,6 +51,7 @@ use crate::{
 
 use self::{
     copy::Copied,
+    histories::{Begun, KeptHistories},
     link::{FromLink, LinkThread},
     replicas::Replicas,
 };
@@ -75,6 +77,8 @@ pub struct Replicator {
     taking_over: Option<Attach>,
     /// The log tells a history that this process has begun.
     has_own_history: bool,
+    /// Where the next history begins that the master has told of.
+    next_history: Option<Offset>,
 }
 
 impl Replicator {
@@ -90,16 +94,19 @@ impl Replicator {
             promises: Promises::default(),
             taking_over: None,
             has_own_history: false,
+            next_history: None,
         }
     }
 
     /// Takes over the role that the folder or the settings say.
     pub fn begin(&mut self, shard: &mut Shard, folder: &StoreFolder) -> Result<(), StoreError> {
         let configured = shard.server.settings().replicaof.0.clone();
+        self.replicas.histories = KeptHistories::of(folder.root());
         let begun = role::begin(folder.root(), configured);
         if begun.may_have_lost && begun.master.is_none() {
             // What this machine lost in a crash, replicas may have: they have parted from here on.
             let history = new_history()?;
+            self.note_history(shard, history);
             shard.begin_history(history, clock::now())?;
             self.has_own_history = true;
         }
@@ -278,7 +285,9 @@ impl Replicator {
         self.link = None;
         self.conductor.handle_promoted();
         shard.server.set_master_client(None, now);
-        shard.promote(new_history()?, now).map_err(failed)?;
+        let history = new_history()?;
+        self.note_history(shard, history);
+        shard.promote(history, now).map_err(failed)?;
         self.has_own_history = true;
         // They are to learn of the new history.
         self.replicas.drop_all(shard);
@@ -295,18 +304,29 @@ impl Replicator {
             return Ok(());
         }
         self.has_own_history = true;
-        shard.begin_history(new_history()?, now)?;
+        let history = new_history()?;
+        self.note_history(shard, history);
+        shard.begin_history(history, now)?;
         // They go on where they are, if it is a part of this log.
         self.replicas.drop_all(shard);
         self.tell_histories(shard);
         Ok(())
     }
 
+    /// A history is about to begin at the log's end.
+    fn note_history(&mut self, shard: &Shard, history: ReplicationId) {
+        if let Some(persistence) = shard.persistence() {
+            self.replicas.histories.begin(history, (persistence.histories(), persistence.log().end()));
+        }
+    }
+
     /// Which history the log told before, for those who ask.
-    pub fn tell_histories(&self, shard: &mut Shard) {
+    pub fn tell_histories(&mut self, shard: &mut Shard) {
         let Some(persistence) = shard.persistence() else { return };
-        let histories = persistence.histories();
-        let all = Histories { begun: histories.clone(), end: persistence.log().end() };
+        let end = persistence.log().end();
+        let histories = self.replicas.histories.all(persistence.histories(), end);
+        self.next_history = self.replicas.histories.next_behind(end);
+        let all = Histories { begun: histories.clone(), end };
         let former = match histories.as_slice() {
             [.., (former, _), (_, from)] => Some((former.to_string(), from.0 + 1)),
             _ => None,
@@ -331,7 +351,7 @@ impl Replicator {
                         break;
                     }
                 }
-                FromLink::Continued(history) => self.continued(shard, folder, history, now)?,
+                FromLink::Continued(history, all) => self.continued(shard, folder, (history, all), now)?,
                 FromLink::Copied(copied) => self.install(shard, folder, *copied, now)?,
                 FromLink::Ended { reason, is_refusal, lost } => {
                     self.give_up(shard, &reason, now);
@@ -357,6 +377,10 @@ impl Replicator {
             }
         }
         self.tell_master_client(shard, now);
+        let end = shard.persistence().map(|persistence| persistence.log().end());
+        if self.next_history.zip(end).is_some_and(|(next, end)| next <= end) {
+            self.tell_histories(shard);
+        }
         Ok(applied >= APPLIED_MAX)
     }
 
@@ -396,7 +420,8 @@ impl Replicator {
         self.conductor.handle_linking();
         let address = (master.host.clone(), master.port);
         let position = Position { history: persistence.replication_id(), offset: persistence.log().end() };
-        let histories = Histories { begun: persistence.histories(), end: position.offset };
+        let begun = self.replicas.histories.all(persistence.histories(), position.offset);
+        let histories = Histories { begun, end: position.offset };
         let settings = server.settings();
         let is_bound = master.bond.as_ref().is_some_and(|bond| bond.is_bound);
         let mut options = options(settings);
@@ -446,10 +471,14 @@ impl Replicator {
         &mut self,
         shard: &mut Shard,
         folder: &StoreFolder,
-        history: ReplicationId,
+        (history, all): (ReplicationId, Option<Vec<Begun>>),
         now: Millis,
     ) -> Result<(), StoreError> {
         self.conductor.handle_success();
+        match all {
+            Some(all) => self.replicas.histories.take(all),
+            None => self.note_history(shard, history),
+        }
         if let Some(end) = shard.persistence().map(|persistence| persistence.log().end()) {
             if shard.server.history() != history.to_string() {
                 self.replicas.drop_all(shard);
@@ -485,12 +514,14 @@ impl Replicator {
         }
         let mut copied = copied;
         copied.parted = parted;
+        let histories = std::mem::take(&mut copied.histories);
         let old = shard.replace(now, |settings: &Settings| {
             copied.install(folder)?;
             let opened = opening::open(folder, ShardNumber::FIRST, settings, None, Arc::clone(waker))?;
             Ok::<_, StoreError>(opened)
         });
         old?;
+        self.replicas.histories.take(histories);
         // What was open of it has been closed by now.
         copy::give_up_later(folder.root());
         self.conductor.handle_replaced();

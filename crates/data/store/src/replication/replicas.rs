@@ -13,6 +13,7 @@ use mio::Waker;
 use oplog::Offset;
 use replication::{
     master::{Answer, LogView, Request, answer},
+    parting::field_of,
     promises::{Standing, acknowledged},
     replica::Position,
     retention::{self, Retention, WantedCopy, waits_for_tables},
@@ -20,7 +21,10 @@ use replication::{
 
 use crate::{export::RdbOptions, folder::StoreFolder, listener::Stream, messages, opening::Shard, sockets::Sockets};
 
-use super::feed::{FeedThread, Start};
+use super::{
+    feed::{FeedThread, Start},
+    histories::KeptHistories,
+};
 
 /// One who gets a copy when the tables have the log up to an offset.
 struct Behind {
@@ -52,12 +56,21 @@ pub struct Replicas {
     behind: Vec<Behind>,
     /// Where those are who follow the log by a name.
     followers: Vec<(String, Offset)>,
+    /// The histories of the log that they are given.
+    pub histories: KeptHistories,
     waker: Arc<Waker>,
 }
 
 impl Replicas {
     pub fn new(waker: Arc<Waker>) -> Self {
-        Self { feeds: Vec::new(), awaited: Vec::new(), behind: Vec::new(), followers: Vec::new(), waker }
+        Self {
+            feeds: Vec::new(),
+            awaited: Vec::new(),
+            behind: Vec::new(),
+            followers: Vec::new(),
+            histories: KeptHistories::default(),
+            waker,
+        }
     }
 
     /// Gives a connection the log.
@@ -154,7 +167,10 @@ impl Replicas {
     fn start(&self, shard: &Shard, attach: &Attach) -> Result<Start, StartError> {
         let Some(persistence) = shard.persistence() else { return Err(StartError::NoLog) };
         let log = persistence.log();
-        let view = LogView { histories: persistence.histories(), first: log.first(), end: log.written() };
+        let histories = self.histories.all(persistence.histories(), log.end());
+        // A Redis takes no more than it expects.
+        let told = if attach.traits.is_eager { format!(" {}", field_of(&histories)) } else { String::new() };
+        let view = LogView { histories, first: log.first(), end: log.written() };
         let request = match &attach.from {
             Some((history, next)) => Request::parse(history, next).unwrap_or(Request { history: None, next: 0 }),
             None => Request { history: None, next: 0 },
@@ -162,7 +178,7 @@ impl Replicas {
         let why = match answer(&request, &view) {
             Answer::Continue { history, from } => {
                 let reader = log.read(from)?;
-                return Ok(Start::Continue { history, from, reader: Box::new(reader) });
+                return Ok(Start::Continue { history, told, from, reader: Box::new(reader) });
             }
             Answer::Full(why) => why,
         };
@@ -186,7 +202,7 @@ impl Replicas {
         ];
         let traits = attach.traits.clone();
         let is_old = attach.from.is_none();
-        Ok(Start::Full { position, why, tables, options, reader: Box::new(reader), traits, is_old })
+        Ok(Start::Full { position, told, why, tables, options, reader: Box::new(reader), traits, is_old })
     }
 
     /// Takes over how far replicas are, and lets those go that have gone.

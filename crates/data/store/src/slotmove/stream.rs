@@ -106,8 +106,8 @@ pub(super) fn run(task: &Move, shared: &Arc<Shared>) -> Result<(), MoveError> {
             && let Some(event) = link.poll_event().map_err(of_link)?
         {
             match event {
-                Event::Continued(_) => return Err(MoveError::System("the source sends no copy".into())),
-                Event::FullCopy(position) => {
+                Event::Continued(..) => return Err(MoveError::System("the source sends no copy".into())),
+                Event::FullCopy(position, _) => {
                     shared.applied.store(position.offset.0, Ordering::Release);
                     let target = target.take().ok_or_else(|| MoveError::System("a second copy".into()))?;
                     loading = Some(Loading::start(target, task.clone(), Arc::clone(shared))?);

@@ -1,6 +1,6 @@
 //! Groups and their servers.
 
-use cluster::{Address, Group, GroupId, Refusal, Server, ServerKind};
+use cluster::{Address, Group, GroupId, Refusal, Server, ServerKind, keeper::LOSS};
 use serde_json::{Value, json};
 
 use super::{
@@ -76,6 +76,11 @@ pub(super) const ROUTES: &[Route] = &[
             GROUP,
             SERVER,
             Parameter::optional("ack", Kind::Integer, "How many replicas must have a write from now on."),
+            Parameter::optional(
+                "gone",
+                Kind::Flag,
+                "It is gone for good: a group that waits for it goes on with what the others have.",
+            ),
             PLAN,
         ]),
     Route::change("POST", "/api/groups/{group}/promote", Handler::Answer(promote))
@@ -197,7 +202,37 @@ pub(super) fn begin_server(
 
 fn remove_server(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
     let ack = input.maybe_integer("ack").map(|ack| u32::try_from(ack).unwrap_or(u32::MAX));
-    end_server(conductor, (group(input)?, &address_of(input, "server")?), ack, input.flag("plan"))
+    let (id, server) = (group(input)?, address_of(input, "server")?);
+    let in_sync = conductor.records.in_sync(id);
+    if status::group_serves(conductor, id) || !in_sync.members.contains(&server) {
+        return end_server(conductor, (id, &server), ack, input.flag("plan"));
+    }
+    if !input.flag("gone") {
+        return Err(Problem::Refused(format!(
+            "group {id} has no master that serves, and {server} may have what no other server of it has: start that server. If it is gone for \
+             good, `tidegate cluster server remove {id} {server} --gone` lets the group go on with what the others have"
+        )));
+    }
+    give_up(conductor, (id, &server), ack, input.flag("plan"))
+}
+
+/// Removes a replica in sync that a group waits for.
+fn give_up(
+    conductor: &mut Conductor,
+    (id, server): (GroupId, &Address),
+    ack: Option<u32>,
+    is_plan: bool,
+) -> Result<Value, Problem> {
+    let next = conductor.records.cluster.without_server(id, server, ack)?;
+    let mut in_sync = conductor.records.in_sync(id);
+    in_sync.members.retain(|member| member != server);
+    in_sync.serial += 1;
+    let what = format!("{server} is removed from group {id}, which waits for it no longer: what it alone had {LOSS}");
+    if !is_plan {
+        conductor.records.change_with(next, vec![(id, in_sync)], None, ("operator", &what))?;
+        conductor.note(&what);
+    }
+    Ok(json!({ "what": what, "group": id, "server": server.to_string(), "epoch": conductor.records.cluster.epoch }))
 }
 
 /// Removes a replica.
