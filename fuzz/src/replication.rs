@@ -30,8 +30,8 @@ pub fn master(data: &[u8]) {
         }
         while let Ok(Some(event)) = link.poll_event() {
             match event {
-                Event::Continued(_) => at = Some(Offset(10)),
-                Event::FullCopy(position) => at = Some(position.offset),
+                Event::Continued(..) => at = Some(Offset(10)),
+                Event::FullCopy(position, _) => at = Some(position.offset),
                 Event::Snapshot(bytes) => snapshot += bytes.len(),
                 Event::SnapshotEnd => {
                     assert_eq!(link.state(), LinkState::Sync);

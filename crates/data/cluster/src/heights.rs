@@ -37,6 +37,12 @@ impl AllHeights {
         self.0.get(&group)
     }
 
+    /// The latest epoch in which one of the masters became the master.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.0.values().map(|known| known.config_epoch).max().unwrap_or(0)
+    }
+
     /// Takes over what somebody else knows: of a later master all of it, of the same one what is higher. Says whether anything is news.
     pub fn take(&mut self, others: &Self) -> bool {
         let mut is_news = false;

@@ -285,8 +285,11 @@ pub fn rescue(
     let names = |on: &[Known]| on.iter().map(|one| one.of.to_owned()).collect::<Vec<_>>();
     let branches: Vec<Branch> = tips.iter().skip(1).map(|(tip, on)| branch(latest.copy, tip.copy, names(on))).collect();
     let mut cluster = readdressed(before, found);
-    // NOTE: later than all of them: servers that know another branch are told better, too.
-    cluster.epoch = copies.iter().map(|one| one.copy.cluster.epoch).max().unwrap_or(0) + EPOCHS_LATER;
+    // NOTE: later than all of them: servers that know another branch are told better, too, and what hosts remember of another time's master is no
+    // more about this one.
+    let remembered = found.iter().map(|host| host.heights.epoch());
+    let known = copies.iter().map(|one| one.copy.cluster.epoch).chain(remembered);
+    cluster.epoch = known.max().unwrap_or(0) + EPOCHS_LATER;
     cluster.settings.renew(cluster.epoch);
     cluster.hosts.retain(|host| is_here(host));
     let doubts = doubts(base, (&missing, has_majority), &branches, kept.is_some_and(|kept| kept == latest.copy));

@@ -128,6 +128,13 @@ fn what_was_set_back_is_known_by_what_hosts_remember() {
     // As long as each other, and less than both had.
     let both = of_group([20, 20], [50, 48]);
     assert!(both.contains("its folder was set back") && both.contains("Some("), "{both}");
+    // Of a record of before, which is brought back: the cluster begins later than what hosts remember of the lost one.
+    let mut later = [host("a", Some(copy()), &[("n1", 50)])];
+    later[0]
+        .heights
+        .take_group(1, &crate::heights::Heights { config_epoch: 2_000_000, of: [("n1".into(), 99)].into() });
+    let found = rescue(&later, None, None).unwrap();
+    assert_eq!((found.cluster.epoch, found.groups[0].servers[0].had), (3_000_000, None));
     // The replica has most, and had more.
     let both = of_group([20, 30], [50, 48]);
     assert_eq!(both, "b:2 Some(\"its folder was set back: its log went on to 48 at least\")");
