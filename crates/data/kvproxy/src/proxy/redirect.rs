@@ -94,6 +94,7 @@ impl Proxy {
             Refusal::Moved(slot, host, port) => match self.moved_to(link, host, port) {
                 // A new master that does not know yet that it is one sends everybody to the one before.
                 Some(server) if self.has_failed(pool, server) => self.park(pool, asker, kept, reply),
+                Some(server) if self.is_of_server(link, server) => self.park(pool, asker, kept, reply),
                 Some(server) => {
                     self.learn(pool, slot, server);
                     if self.has_only(asker) {
@@ -111,6 +112,18 @@ impl Proxy {
             Refusal::NotNow | Refusal::Unblocked => self.park(pool, asker, kept, reply),
         }
         true
+    }
+
+    fn is_of_server(&self, link: usize, server: usize) -> bool {
+        self.links.get(link).is_some_and(|link| link.server == server)
+    }
+
+    /// Whether a server sends to the address by which it was reached.
+    pub(super) fn is_sent_to_itself(&mut self, link: usize, reply: &[u8]) -> bool {
+        let Some(Refusal::Moved(_, host, port)) = refusal(reply) else { return false };
+        let is_own = self.links.get(link).is_some_and(|link| link.kind.reads_replica);
+        // A replica that is asked to be read from says where its master is.
+        !is_own && self.moved_to(link, host, port).is_some_and(|server| self.is_of_server(link, server))
     }
 
     /// Begins a walk over all keys again, server by server, as the server was asked for slots and is no store.

@@ -105,7 +105,9 @@ impl Proxy {
                         && let Some(kept) = &mut kept
                         && self.is_redirected(index, (client, id, request, part), kept, frame)
                     {
-                        return Ok(());
+                        // NOTE: it is another machine, as its name was led there when it was connected to. What waits is asked of a new connection.
+                        let elsewhere = || LinkFailure::Other("it says that it is not the one at its address".into());
+                        return if self.is_sent_to_itself(index, frame) { Err(elsewhere()) } else { Ok(()) };
                     }
                     if !self.parked.is_empty()
                         && let Some(kept) = kept

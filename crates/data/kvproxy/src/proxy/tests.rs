@@ -415,6 +415,18 @@ mod plain;
 const HALVES: &str =
     "n1 127.0.0.1:2@0 master - 0 0 1 connected 8192-16383\nn2 127.0.0.1:3@0 master - 0 0 1 connected 0-8191\n";
 
+/// A name was led to another machine when the connection was made: the store there sends to the one that is meant, by this name.
+#[test]
+fn a_connection_that_leads_to_another_machine_is_not_kept() {
+    let mut scene = clustered(ONE);
+    let client = scene.client();
+    scene.ask(client, "SET a 1");
+    assert!(scene.sent(0).ends_with("SET a 1"));
+    scene.reply(0, "+OK\r\n-MOVED 15495 127.0.0.1:2\r\n");
+    assert_eq!(scene.proxy.links[0].state, LinkState::Closed);
+    assert_eq!(scene.said(client), "", "it is asked again, of a new connection");
+}
+
 #[test]
 fn a_walk_over_all_keys_goes_from_slot_to_slot_wherever_they_are() {
     let view = |lines: &str| commands::cluster::Topology::parse(lines).unwrap();
