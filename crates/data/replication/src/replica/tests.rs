@@ -228,7 +228,7 @@ fn what_a_master_says_instead_is_told() {
     let error = peer.hear(b"-WRONGPASS invalid username-password pair or user is disabled.\r\n").unwrap_err();
     assert!(error.to_string().starts_with("Unable to AUTH to MASTER: WRONGPASS"), "{error}");
     let mut peer = Peer::new(LinkOptions::default(), 5000);
-    assert!(peer.hear(&[b'x'; 5000]).is_err());
+    assert!(peer.hear(&[b'x'; LINE_LEN_MAX + 1]).is_err());
     let mut peer = Peer::new(LinkOptions::default(), 5000);
     peer.shake_hands();
     peer.hear(format!("+FULLRESYNC {} 0\r\n", id(3)).as_bytes()).unwrap();
