@@ -1,13 +1,18 @@
 //! FastCGI and other programs; what is not here.
 
-use super::{Directive, says};
+use super::{Directive, says, sections};
 
 pub(super) const DIRECTIVES: &[Directive] = &[
-    says(
+    sections(
         "fastcgi_pass",
-        "an `fcgi-app` section as HAProxy has it, `use-fcgi-app` and a `server` line with `proto fcgi`.",
+        "an `fcgi-app` section as HAProxy has it, `use-fcgi-app` and a `server` line with `proto fcgi` ([Run PHP](run-php.md)).",
+        "fcgi-app php\n    docroot /srv/www\n    index index.php\n    path-info ^(/.+\\.php)(/.*)?$\n\nbackend php\n    use-fcgi-app php\n    server fpm /run/php/php-fpm.sock proto fcgi",
     ),
-    says("fastcgi_param", "`set-param` in the `fcgi-app` section; the usual ones are set without a line."),
+    sections(
+        "fastcgi_param",
+        "`set-param` in the `fcgi-app` section; the usual ones are set without a line.",
+        "fcgi-app php\n    docroot /srv/www\n    set-param APP_ENV str(production)\n\nbackend php\n    use-fcgi-app php\n    server fpm 127.0.0.1:9000 proto fcgi",
+    ),
     says("fastcgi_index", "`index` in the `fcgi-app` section."),
     says("fastcgi_split_path_info", "`path-info` in the `fcgi-app` section."),
     says("fastcgi_keep_conn", "`option keep-conn` in the `fcgi-app` section, as it is unless told otherwise."),
