@@ -71,7 +71,6 @@ H2O = """hosts:
         file.dir: {site}
 num-threads: 1
 max-connections: 20000
-pid-file: {folder}/h2o.pid
 """
 
 
