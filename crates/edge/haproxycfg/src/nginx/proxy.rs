@@ -63,7 +63,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     ),
     says(
         "proxy_ignore_headers",
-        "`X-Accel-...` is obeyed where a keyword says so; `http-response del-header` takes others away.",
+        "`X-Accel-...` is not here yet: such fields go to the client unless `http-response del-header` takes them away.",
     ),
     backend(
         "proxy_limit_rate limit_rate limit_rate_after",

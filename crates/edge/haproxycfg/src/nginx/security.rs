@@ -42,10 +42,7 @@ pub(super) const TLS: &[Directive] = &[
         "not here, or not needed.",
     ),
     says("ssl", "`ssl` on `bind`."),
-    says(
-        "http2 listen_http2",
-        "HTTP/2 is offered on `bind ... ssl` by itself; `alpn http/1.1` turns that off, `proto h2` speaks it without TLS.",
-    ),
+    says("http2 listen_http2", "`alpn h2,http/1.1` on `bind ... ssl`; `proto h2` speaks it without TLS."),
     says("http3 quic", "`bind quic4@:443 ssl crt FILE alpn h3` ([HTTP/3](http3.md))."),
     global("http2_max_concurrent_streams", "`tune.h2.max-concurrent-streams`.", "tune.h2.max-concurrent-streams 128"),
     says("http2_push http2_push_preload http2_max_concurrent_pushes", "not here: browsers have given it up."),

@@ -31,7 +31,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     ),
     says(
         "internal",
-        "not needed: `try-files` and `X-Accel-Redirect` name backends and files that no request reaches unless a line says so.",
+        "not needed for `try-files` and `index`, whose paths are asked of the lines again; a path that clients must not ask for is a condition. `X-Accel-Redirect` is not here yet.",
     ),
     says("include", "`-f FILE` several times, or `-f FOLDER` for all its `.cfg` files, in their order."),
     global("user group", "the same.", "user www-data\ngroup www-data"),
