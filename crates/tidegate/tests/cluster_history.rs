@@ -142,7 +142,8 @@ fn a_copied_folder_does_not_steer_the_stores_of_the_first_one() {
     let said = up(&place);
     refused(&said, "Nothing is started: two agents would give the same stores different orders");
     let first = cluster.folder.0.display().to_string();
-    assert!(text(&said).contains(&format!("of {first} has it already (process {}", cluster.agent.id())), "{said:?}");
+    assert!(text(&said).contains(&format!("the agent of {first} has ")), "{said:?}");
+    assert!(text(&said).contains(&format!(" already (process {})", cluster.agent.id())), "{said:?}");
     refused(
         &Command::new(env!("CARGO_BIN_EXE_tidegate"))
             .args(["cluster", "rescue", "--dir"])
@@ -155,7 +156,7 @@ fn a_copied_folder_does_not_steer_the_stores_of_the_first_one() {
     signal_process(cluster.agent.id(), Signal::KILL);
     wait_within(PATIENCE, "the agent is gone", || cluster.try_status().is_none());
     let said = up(&place);
-    refused(&said, &format!("of {first} has it already (process "));
+    refused(&said, &format!("the program of {first} has "));
     let mut cluster = cluster;
     cluster.agent.wait().unwrap();
     cluster.agent = Cluster::spawn(cluster.address, &cluster.folder, &[]);

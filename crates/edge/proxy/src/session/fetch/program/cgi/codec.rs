@@ -32,6 +32,9 @@ const READ_BYTES: usize = 16 * 1024;
 /// Bytes of a body that are put into the pipe's way before they are sent.
 const STEP_BYTES: usize = 64 * 1024;
 
+/// Bytes of complaints that are still taken at the end: what a pipe holds.
+const LAST_COMPLAINTS_BYTES_MAX: usize = 64 * 1024;
+
 /// How long the end of a program is waited for that has closed its output, to learn whether it had come to its end.
 const END_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -108,13 +111,7 @@ impl Cgi {
     fn poll_complaints(&mut self, context: &mut Context<'_>) {
         while let Some(stderr) = &self.stderr {
             match stderr.try_read(&mut self.buffer) {
-                Ok(count @ 1..) => {
-                    let (log, targets) = (&self.log, &self.log_targets);
-                    let say = |line: &str| {
-                        log.send(targets, &LogLine::new(LogLevel::Error, line.as_bytes()), SystemTime::now())
-                    };
-                    self.complaints.push(self.buffer.get(..count).unwrap_or_default(), say);
-                }
+                Ok(count @ 1..) => self.complain(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if stderr.poll_read_ready(context).is_pending() {
                         return;
@@ -122,6 +119,24 @@ impl Cgi {
                 }
                 Ok(_) | Err(_) => self.stderr = None,
             }
+        }
+    }
+
+    /// Logs so many bytes of complaints, which have been read.
+    fn complain(&mut self, count: usize) {
+        let (log, targets) = (&self.log, &self.log_targets);
+        let say = |line: &str| log.send(targets, &LogLine::new(LogLevel::Error, line.as_bytes()), SystemTime::now());
+        self.complaints.push(self.buffer.get(..count).unwrap_or_default(), say);
+    }
+
+    /// Takes the complaints that are in the pipe, of which the runtime may not know yet.
+    fn take_last_complaints(&mut self) {
+        let mut left = LAST_COMPLAINTS_BYTES_MAX;
+        while let Some(stderr) = self.stderr.as_ref().filter(|_| left > 0)
+            && let Ok(count @ 1..) = rustix::io::read(stderr.as_fd(), &mut *self.buffer)
+        {
+            self.complain(count);
+            left = left.saturating_sub(count);
         }
     }
 
@@ -247,6 +262,7 @@ impl Drop for Cgi {
         {
             let _ = leash.send(());
         }
+        self.take_last_complaints();
         let (log, targets) = (&self.log, &self.log_targets);
         self.complaints
             .finish(|line| log.send(targets, &LogLine::new(LogLevel::Error, line.as_bytes()), SystemTime::now()));
