@@ -253,6 +253,13 @@ fn files_stand_beside_a_front_controller() {
     let page = site.get("/no/such/page?x=1");
     assert_eq!((page.status(), page.text().as_str()), (404, "no page /no/such/page"));
     assert_eq!(site.get("/other.php?q").text(), "other /other.php /other.php?q");
+    // A script has one path, which conditions on it have seen.
+    for path in ["/%6fther.php?q", "/x/../other.php?q"] {
+        let answer = site.get(path);
+        assert_eq!((answer.status(), answer.field("location")), (301, Some("/other.php?q")), "{path}");
+    }
+    assert_eq!(site.post("/%6fther.php", "", b"").status(), 400);
+    assert!(!site.get("/other.php/").text().contains("<?php"));
     assert!(site.get("/").text().starts_with("<h1>Home</h1>"));
     assert!(site.get("/").field("cache-status").unwrap().contains("hit"));
     let form = site.post("/form?a=1", "content-type: application/x-www-form-urlencoded\r\n", b"b=2");

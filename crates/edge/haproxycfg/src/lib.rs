@@ -219,8 +219,10 @@ fn end(state: State, paths: &[String], options: &Options) -> Config {
     global.maxconn = options.maxconn.or(global.maxconn);
     global.memory_max_mb = options.memory_max_mb;
     global.node.get_or_insert_with(|| options.hostname.clone());
+    let is_origin = |proxy: &model::Proxy| !(proxy.files.folders.is_empty() && proxy.cgi.is_empty());
     Config {
         global,
+        has_origins: proxies.iter().any(is_origin),
         proxies: proxies.into_iter().map(Arc::new).collect(),
         resolvers: state.resolvers,
         userlists: state.userlists,

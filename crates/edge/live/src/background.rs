@@ -1,6 +1,6 @@
-//! A thread for what must not run on a worker: starting programs, and waiting for mail servers.
+//! Threads for what must not run on a worker: starting programs, and waiting for mail servers.
 //!
-//! It has a runtime of its own and is made when it is first asked for. Jobs are short; what takes time is spawned there.
+//! Each has a runtime of its own and is made when it is first asked for. Jobs are short; what takes time is spawned there.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -14,9 +14,9 @@ use tokio::sync::{
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The thread, once there is one.
-#[derive(Default)]
+/// A thread, once it is needed.
 pub struct Background {
+    name: &'static str,
     jobs: OnceLock<Option<UnboundedSender<Job>>>,
     programs: OnceLock<Arc<Semaphore>>,
 }
@@ -28,9 +28,15 @@ impl std::fmt::Debug for Background {
 }
 
 impl Background {
+    /// One with a name, under which the system shows it.
+    #[must_use]
+    pub fn named(name: &'static str) -> Self {
+        Self { name, jobs: OnceLock::new(), programs: OnceLock::new() }
+    }
+
     /// Runs `job` on the thread, within its runtime; false if there can be no such thread. Whoever asks bounds the jobs.
     pub fn run(&self, job: impl FnOnce() + Send + 'static) -> bool {
-        let jobs = self.jobs.get_or_init(start);
+        let jobs = self.jobs.get_or_init(|| start(self.name));
         jobs.as_ref().is_some_and(|jobs| jobs.send(Box::new(job)).is_ok())
     }
 
@@ -40,7 +46,7 @@ impl Background {
     }
 }
 
-fn start() -> Option<UnboundedSender<Job>> {
+fn start(name: &str) -> Option<UnboundedSender<Job>> {
     let (sender, mut jobs) = unbounded_channel::<Job>();
     let work = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default());
@@ -51,6 +57,6 @@ fn start() -> Option<UnboundedSender<Job>> {
             }
         });
     };
-    thread::Builder::new().name("background".into()).spawn(work).ok()?;
+    thread::Builder::new().name(name.into()).spawn(work).ok()?;
     Some(sender)
 }

@@ -138,6 +138,8 @@ pub struct Process {
     pub namespaces: Namespaces,
     /// The thread for what must not run on a worker.
     pub background: Background,
+    /// The thread that starts programs which answer requests, and sees them to their end: a slow disk beneath them holds up nothing else.
+    pub programs: Background,
     /// Threads that wait for disks.
     disk_threads: OnceLock<Arc<DiskThreads>>,
     /// Folders with files that backends answer with.
@@ -213,7 +215,8 @@ impl Process {
             resolutions_failed: AtomicU64::new(0),
             variables: Arc::default(),
             namespaces: Namespaces::default(),
-            background: Background::default(),
+            background: Background::named("background"),
+            programs: Background::named("programs"),
             disk_threads: OnceLock::new(),
             folders: Folders::default(),
             log_receivers: logs::Receivers::default(),

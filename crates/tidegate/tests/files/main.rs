@@ -85,8 +85,8 @@ fn curl(arguments: &[&str]) -> String {
 fn a_file_has_one_path() {
     let files = Files::new();
     let (_edge, front) = site(&format!(
-        " http-request deny if {{ path_beg /docs/ }} {{ req.hdr(x-stranger) -m found }}\n http-request replace-path /old/(.*) /\\1\n \
-         root {} unless {{ path_end .php }}",
+        " http-request deny if {{ path_beg /docs/ }} {{ req.hdr(x-stranger) -m found }}\n http-request set-path /docs%%2fa.txt if {{ \
+         path /old/a }}\n http-request set-path /app%%2ephp if {{ path /old/app }}\n root {} unless {{ path_end .php }}",
         files.top()
     ));
     let mut wire = Wire::connect(front);
@@ -116,11 +116,80 @@ fn a_file_has_one_path() {
     }
     // What a rule has made of a path is no client's business: the lines are asked with the usual spelling.
     for _ in 0..2 {
-        let answer = wire.get("/old/docs%2fa.txt");
+        let answer = wire.get("/old/a");
         assert_eq!((answer.status(), &*answer.text()), (200, "a\n"));
-        assert_ne!(wire.get("/old/app%2ephp").status(), 200);
+        assert_ne!(wire.get("/old/app").status(), 200);
     }
     assert_eq!(wire.get("/a%20b+%c3%bc.txt").status(), 200);
+}
+
+/// Whatever way leads to a file or to who runs scripts, conditions on its path have seen that path.
+#[test]
+fn no_spelling_goes_around_a_condition() {
+    let files = Files::new();
+    files.write("top/private/index.php", "<?php secret ?>");
+    files.write("top/docs/index.php", "<?php secret ?>");
+    let origin = Origin::answering(|request| {
+        let path = request.start_line().split(' ').nth(1).unwrap().to_owned();
+        support::ok(&format!("server {path}"))
+    });
+    let (top, server) = (files.top(), origin.address);
+    let [plain, shared, vcl] = [free_address(), free_address(), free_address()];
+    let lines = format!(
+        " index index.php index.html\n root {top} unless {{ path_end .php }}\n try-files $uri $uri/ /docs/?$args if {{ path_beg /app/ \
+         /docs/ /%64ocs/ /app.php }}\n server s1 {server}\n"
+    );
+    let rules = " http-request deny if { path_beg /private/ }\n http-request set-path /doc%%73/a.txt if { path /to-odd }\n \
+                 http-request set-path /app.ph%%70 if { path /to-script }\n";
+    let _edge = Edge::start(&format!(
+        "{DEFAULTS}listen plain\n bind {plain}\n{rules}{lines}listen shared\n bind {shared}\n shared-cache\n{rules}{lines}listen vcl\n \
+         bind {vcl}\n{rules} vcl builtin\n default_backend default\nbackend default\n{lines}"
+    ));
+    for front in [plain, shared, vcl] {
+        let mut wire = Wire::connect(front);
+        for turn in 0..3 {
+            // By a slash behind the name of a script, and by what stands in for what nothing is there for.
+            for path in ["/app.php/", "/docs/index.php/"] {
+                let answer = wire.get(path);
+                assert!(!answer.text().contains("secret"), "{path} of {front}: {answer:?}");
+            }
+            assert_eq!(wire.get("/app/route?x").text(), "server /docs/index.php?x", "turn {turn}");
+            assert_eq!(wire.get("/docs/").text(), "server /docs/index.php");
+            assert_eq!(wire.get("/private/").status(), 403);
+            for (path, location) in [
+                ("/%70rivate/", "/private/"),
+                ("/x/../private/?a=%62", "/private/?a=%62"),
+                ("/%64ocs/a.txt", "/docs/a.txt"),
+            ] {
+                let answer = wire.get(path);
+                assert_eq!((answer.status(), answer.field("location")), (301, Some(location)), "{path} of {front}");
+            }
+            // What may not be sent twice is not led.
+            let post = wire.ask("POST /%70rivate/ HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+            assert!(matches!(post.status(), 400 | 502 | 503), "{front}: {post:?}");
+            wire = Wire::connect(front);
+            // What a rule has made is no client's business.
+            let odd = wire.get("/to-odd");
+            assert_eq!((odd.status(), &*odd.text()), (200, "a\n"), "{front}: {odd:?}");
+            assert_eq!(wire.get("/to-script").text(), "server /app.php", "{front}");
+        }
+    }
+}
+
+/// One folder at two places is open for both, each with its conditions.
+#[test]
+fn two_lines_of_one_folder_are_two() {
+    let files = Files::new();
+    files.write("top/a/b.txt", "a/b\n");
+    files.write("top/b.txt", "b\n");
+    let top = files.top();
+    let (_edge, front) =
+        site(&format!(" alias /a/ {top} if {{ req.hdr(x-alias) -m found }}\n root {top}\n open-file-cache valid 1h"));
+    let mut wire = Wire::connect(front);
+    for _ in 0..3 {
+        assert_eq!(wire.get("/a/b.txt").text(), "a/b\n");
+        assert_eq!(wire.ask("GET /a/b.txt HTTP/1.1\r\nHost: a\r\nX-Alias: 1\r\n\r\n").text(), "b\n");
+    }
 }
 
 #[test]

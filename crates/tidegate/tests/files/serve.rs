@@ -31,6 +31,10 @@ fn what_is_wrong_is_said_when_it_is_checked() {
         (format!(" root {top}\n symlinks no"), "expects 'within', 'deny' or 'follow'"),
         (format!(" mode tcp\n root {top}"), "'root' needs 'mode http'"),
         (" autoindex on".to_owned(), "'autoindex' has no effect"),
+        (
+            format!(" root {top}\n use-fcgi-app php\n server s1 127.0.0.1:1 proto fcgi\nfcgi-app php\n docroot {top}"),
+            "scripts in its folder are sent to clients as they stand",
+        ),
         (format!(" rooot {top}"), "did you mean 'root'"),
     ] {
         let said = check(&lines);

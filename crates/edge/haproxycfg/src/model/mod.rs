@@ -144,6 +144,8 @@ pub struct Config {
     pub asks_request_body: bool,
     /// The same for responses.
     pub asks_response_body: bool,
+    /// Whether any section answers with files or by programs that are started: paths have one spelling there.
+    pub has_origins: bool,
     /// Lists of patterns: of files and of ACLs. They may change at run time.
     pub patterns: sample::PatternReferences,
     /// Files that lines about TLS name. They may be replaced at run time.

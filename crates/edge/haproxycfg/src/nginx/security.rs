@@ -88,8 +88,8 @@ pub(super) const ACCESS: &[Directive] = &[
 pub(super) const LOGS: &[Directive] = &[
     frontend(
         "access_log log_format",
-        "`log` and `log-format`: to syslog, to a file, to a descriptor. `option httplog` is HAProxy's format ([Logs](logs.md)).",
-        "log stdout format raw local0\nlog-format \"%ci - - [%trl] %{+Q}r %ST %B\"",
+        "`log file@/path` or `log stdout`, and `option httplog combined`, `common` or `json`; `option httplog` alone is HAProxy's format, `log-format` one of your own ([Logs](logs.md)).",
+        "log file@/var/log/tidegate/access.log local0\noption httplog combined",
     ),
     frontend(
         "error_log",

@@ -14,7 +14,7 @@ use crate::{
     args,
     diagnostics::Problem,
     line::Line,
-    model::{Charset, FileService, Folder, Location, Mode, Names, OpenFileCache, Rule, Symlinks},
+    model::{Charset, FileService, Filter, Folder, Location, Mode, Names, OpenFileCache, Rule, Symlinks},
     scope::Scope,
     table::{Group, Keyword, Sections},
     units::Unit,
@@ -401,5 +401,22 @@ pub(super) fn finish(scope: &mut Scope<'_>) {
     if !has_folders && let Some(line) = &files.first {
         let message = format!("'{}' has no effect: this section has no 'root' and no 'alias'.", line.word(0));
         scope.warn(line, wrong(message, 0).expected("root <folder>"));
+    }
+    warn_of_scripts(scope, &files.folders);
+}
+
+/// Files come before servers: without a condition, scripts that an application is to run are sent as they stand.
+fn warn_of_scripts(scope: &mut Scope<'_>, lines: &[Line]) {
+    let proxy = &scope.proxy().proxy;
+    let runs_scripts = proxy.filters.iter().any(|filter| matches!(filter, Filter::FcgiApp { .. }));
+    let is_open = |(_, folder): &(&Line, &Rule<Folder>)| folder.condition.is_none();
+    let open = lines.iter().zip(&proxy.files.folders).find(is_open).map(|(line, _)| line);
+    if let Some(line) = open.filter(|_| runs_scripts) {
+        let message = format!(
+            "'{}' has no condition: scripts in its folder are sent to clients as they stand, and 'use-fcgi-app' gets only what no file \
+             is there for.",
+            line.word(0)
+        );
+        scope.warn(line, wrong(message, 0).expected("'unless { path_end .php }' at the end of this line"));
     }
 }

@@ -22,6 +22,8 @@ use super::OpenFile;
 pub struct Key<'a> {
     /// Which version of which folder.
     pub folder: u64,
+    /// Which `root` or `alias` line counted.
+    pub line: u16,
     /// Which `try-files` line counted, from 1; 0 for none.
     pub tries: u16,
     /// The path as it came.
@@ -32,6 +34,7 @@ impl Key<'_> {
     fn write(&self, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&self.folder.to_ne_bytes());
+        out.extend_from_slice(&self.line.to_ne_bytes());
         out.extend_from_slice(&self.tries.to_ne_bytes());
         out.extend_from_slice(self.path);
     }

@@ -112,6 +112,8 @@ pub(super) struct Place {
     pub origin: Origin,
     /// The proxy whose cache it is.
     pub proxy: Arc<LiveProxy>,
+    /// What the client asked for as it is usually spelled, if it spelled it otherwise.
+    pub usual_location: Option<Arc<[u8]>>,
 }
 
 /// A fetch whose body broke off before anybody saw anything of it.
@@ -162,6 +164,8 @@ pub(super) struct Relayed {
     pub body: RelayedBytes,
     /// The server that it comes from.
     pub server: Option<Arc<LiveServer>>,
+    /// What answers in place of a server.
+    pub by: Option<&'static str>,
 }
 
 /// Who has ordered a fetch, and hears of it.
@@ -290,7 +294,8 @@ impl Place {
     async fn relay(&self, head: ResponseHead, answer: (Answer<'_>, &Transaction, &Arc<LiveProxy>), told: Told) {
         let (pieces, body) = mpsc::channel(RELAYED_PIECES_MAX);
         let server = answer.1.route.server.clone();
-        let relayed = Relayed { head, length: answer.0.length, part: Part::Whole, body, server };
+        let by = answer.1.answered.by;
+        let relayed = Relayed { head, length: answer.0.length, part: Part::Whole, body, server, by };
         let _ = told.send(Report::Relayed(Box::new(relayed)));
         let mut sink = Relaying { pieces, waiting: None };
         if self.pull_all(answer, &mut sink).await.is_ok() {

@@ -284,6 +284,8 @@ pub struct Asked {
     pub makes_key: bool,
     /// The target that it had before a backend went on with another one (`try-files`, an index file).
     pub original_target: Option<Box<[u8]>>,
+    /// Where its path is as it is usually spelled, if the client spelled it otherwise; empty if it names nothing.
+    pub usual_location: Option<Arc<[u8]>>,
     /// Whether nothing of it is left on the client's connection, though a body may have been.
     pub is_over: bool,
     /// Its body.

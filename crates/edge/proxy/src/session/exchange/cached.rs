@@ -72,6 +72,21 @@ struct Road<'r> {
     kept_body: Option<Vec<u8>>,
     /// Whether the client has not been told yet to send its body, for which it may wait.
     expects_continue: bool,
+    /// See [`Asked::usual_location`](crate::session::transaction::Asked::usual_location).
+    usual_location: Option<Arc<[u8]>>,
+}
+
+impl<'r> Road<'r> {
+    fn new(
+        transaction: &Transaction,
+        proxy: &'r Arc<LiveProxy>,
+        origin: Origin,
+        (body, up): (BodyLength, BodyPump),
+    ) -> Self {
+        let expects_continue = origin.pipe_timeout().is_some();
+        let usual_location = transaction.asked.usual_location.clone();
+        Self { proxy, origin, body, up, is_body_sent: false, kept_body: None, expects_continue, usual_location }
+    }
 }
 
 impl<'c, C: ClientStream> Exchange<'c, C> {
@@ -102,8 +117,7 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
         if let Some(client) = client.program() {
             varnish_log::begin(self.worker, transaction, client);
         }
-        let expects_continue = origin.pipe_timeout().is_some();
-        let mut road = Road { proxy, origin, body, up, is_body_sent: false, kept_body: None, expects_continue };
+        let mut road = Road::new(transaction, proxy, origin, (body, up));
         let mut step = client.begin();
         loop {
             // NOTE: what a hit does not need is boxed, here and below, so that it need not have room for it.
@@ -262,9 +276,9 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
 
     /// Delivers a response that is not stored, as it comes.
     async fn deliver_relayed(&mut self, transaction: &mut Transaction, relayed: Relayed, road: &mut Road<'_>) -> Next {
-        let Relayed { head, length, part, body, server } = relayed;
+        let Relayed { head, length, part, body, server, by } = relayed;
         // Cookies that bind to a server, the log and its numbers see where it comes from.
-        transaction.route.server = server;
+        (transaction.route.server, transaction.answered.by) = (server, by);
         transaction.timeline.response = Some(self.worker.now());
         transaction.response = head;
         self.begin_answer(transaction);
@@ -444,6 +458,7 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
             instance: Arc::clone(self.instance),
             origin: road.origin.clone(),
             proxy: Arc::clone(road.proxy),
+            usual_location: road.usual_location.clone(),
         }
     }
 }

@@ -35,7 +35,7 @@ pub use self::{decide::hash_key, requester::WaitingClient, stream::ClientStream}
 use super::{
     body::BodyPump,
     ending::{Ending, Stage},
-    fetch::{Fetch, Unfetched, Wanted},
+    fetch::{Fetch, Spelling, Unfetched, Wanted},
     filter,
     pinned::PinnedConnections,
     protocol::Protocol,
@@ -102,6 +102,9 @@ impl<'c, C: ClientStream> Exchange<'c, C> {
         transaction.asked.version = transaction.request.version();
         if self.side.protocol == Protocol::Http1 {
             transaction.note_line(transaction.request.version().as_bytes());
+        }
+        if self.instance.config.has_origins {
+            Spelling::note(transaction);
         }
         let Transaction { line, .. } = transaction;
         // The method stays: more than the log asks for it.

@@ -29,6 +29,7 @@ mod queue;
 mod requester;
 mod reuse;
 mod send;
+mod spelling;
 #[cfg(test)]
 mod tests;
 
@@ -57,6 +58,7 @@ pub use self::{
     requester::{HearInterim, HttpRequester, Nobody, Requester},
     reuse::give_back,
     send::{adjust_case, connection_mode},
+    spelling::Spelling,
 };
 use super::{body::Source as _, pinned::PinnedConnections, size, transaction::Transaction};
 use crate::{pool::ServerConnection, stick, worker::Worker};
@@ -65,6 +67,15 @@ use crate::{pool::ServerConnection, stick, worker::Worker};
 pub struct Fetch<'a, 'c> {
     attempts: Attempts<'a, 'c>,
     deadline: &'c mut Deadline,
+}
+
+/// Where a request is answered without a server.
+#[derive(Clone, Copy)]
+struct Site<'a> {
+    worker: &'a Rc<Worker>,
+    backend: &'a Arc<LiveProxy>,
+    /// What the log calls whoever answers there.
+    name: &'static str,
 }
 
 /// Why there is no response.
@@ -213,7 +224,7 @@ impl<'a, 'c> Fetch<'a, 'c> {
 }
 
 impl<'a> Fetch<'a, '_> {
-    /// Has a file answer; `None` where servers do.
+    /// Has a file answer; `None` where servers do. Their scripts lie beside files, and have one path too.
     #[inline]
     async fn fetch_file(
         &mut self,
@@ -222,19 +233,34 @@ impl<'a> Fetch<'a, '_> {
         requester: &mut impl HttpRequester,
     ) -> Result<Option<Answer<'a>>, Unfetched> {
         let here = origin::Here { worker: self.attempts.worker, backend: self.attempts.proxy, files };
-        match origin::at_once(here, transaction) {
-            origin::AtOnce::Answer(answer) => Ok(Some(answer)),
-            origin::AtOnce::Servers => Ok(None),
+        let answer = match origin::at_once(here, transaction) {
+            origin::AtOnce::Answer(answer) => Some(answer),
+            origin::AtOnce::Servers => None,
             origin::AtOnce::Look => {
                 let waiting = origin::Waiting { requester, deadline: &mut *self.deadline };
                 // NOTE: boxed, as all that is rare: most files are open already.
-                Box::pin(origin::look(here, transaction, waiting)).await
+                Box::pin(origin::look(here, transaction, waiting)).await?
             }
+        };
+        match answer {
+            None if here.backend.settings().fcgi_app.is_some() => self.lead_to_usual_path(transaction, origin::FILES),
+            answer => Ok(answer),
         }
     }
 }
 
 impl<'a> Fetch<'a, '_> {
+    /// Leads a client to the usual spelling of the path of a program, if it used another one.
+    fn lead_to_usual_path(
+        &self,
+        transaction: &mut Transaction,
+        name: &'static str,
+    ) -> Result<Option<Answer<'a>>, Unfetched> {
+        let Spelling::OfClient(location) = Spelling::of(transaction) else { return Ok(None) };
+        let site = Site { worker: self.attempts.worker, backend: self.attempts.proxy, name };
+        origin::usual(site, transaction, &location).map(Some)
+    }
+
     /// Has a program answer, which is started for this request.
     async fn run_program(
         &mut self,
@@ -243,6 +269,9 @@ impl<'a> Fetch<'a, '_> {
         requester: &mut impl HttpRequester,
     ) -> Result<Answer<'a>, Unfetched> {
         let (worker, backend) = (self.attempts.worker, self.attempts.proxy);
+        if let Some(answer) = self.lead_to_usual_path(transaction, program::cgi::NAME)? {
+            return Ok(answer);
+        }
         let method = transaction.request.method_kind();
         transaction.route.server = None;
         transaction.answered.by = Some(program::cgi::NAME);

@@ -91,6 +91,7 @@ impl ForCache {
         asked.by_rules.closes.server = accelerator::fields::closes(&asked.request.headers);
         asked.asked.stage = RequestStage::Complete;
         asked.asked.wants_keep_alive = true;
+        asked.asked.usual_location = place.usual_location.clone();
         asked.timeline.first_byte = Some(now);
         asked.timeline.request = Some(now);
         asked.route.backend = Some(Arc::clone(proxy));

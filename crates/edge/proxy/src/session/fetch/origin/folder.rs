@@ -56,5 +56,5 @@ pub(super) fn answer<'a>(here: Here<'a>, transaction: &mut Transaction, listed: 
     if listed.format == Format::Html {
         response.headers.add(b"content-security-policy", policy().as_bytes());
     }
-    made::stored(here, transaction, listed.bytes.into())
+    made::stored(here.site(), transaction, listed.bytes.into())
 }

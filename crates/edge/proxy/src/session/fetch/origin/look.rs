@@ -26,10 +26,9 @@ use super::{
     Here, folder, made,
     place::{Place, first},
     serve,
-    spelling::Spelling,
 };
 use crate::session::{
-    fetch::{Answer, HeadEnd, HttpRequester, Unfetched},
+    fetch::{Answer, HeadEnd, HttpRequester, Spelling, Unfetched},
     transaction::Transaction,
 };
 
@@ -79,9 +78,8 @@ pub(in crate::session::fetch) async fn look<'a>(
         if is_asked && is_served(&found, &path) {
             match Spelling::of(transaction) {
                 Spelling::Usual => {}
-                Spelling::OfClient => {
-                    let location = path.location(transaction.request.query());
-                    return Ok(Some(made::redirect(here, transaction, &location)));
+                Spelling::OfClient(location) => {
+                    return made::usual(here.site(), transaction, &location).map(Some);
                 }
                 Spelling::OfRule => {
                     go_on_with(transaction, &path);
@@ -92,8 +90,9 @@ pub(in crate::session::fetch) async fn look<'a>(
         match found {
             Way::File(file) => {
                 // It stands for what was asked for: somebody else may be asked for it.
-                if file.stands_in && is_asked && place.has_conditions() {
+                if file.stands_in && place.has_conditions() {
                     go_on_with(transaction, &file.path);
+                    // NOTE: what is asked for by its own name stands for nothing: this comes once.
                     let line = Place::of(transaction, here, false).map(|other| other.line);
                     if line != Some(place.line) {
                         is_asked = false;
@@ -111,7 +110,7 @@ pub(in crate::session::fetch) async fn look<'a>(
                 }
                 if !path.is_folder() && path.folder() == folder.folder() {
                     let location = path.location_of_folder(transaction.request.query());
-                    return Ok(Some(made::redirect(here, transaction, &location)));
+                    return Ok(Some(made::redirect(here.site(), transaction, &location)));
                 }
                 if first(&place.settings.autoindex, transaction).is_some_and(|(_, shows)| *shows) {
                     return list(here, transaction, &place, (&folder, &inside), &mut waiting).await.map(Some);

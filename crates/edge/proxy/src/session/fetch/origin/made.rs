@@ -7,7 +7,7 @@ use http::{BodyLength, HeaderId, Method, Version};
 use super::{FILES, Here};
 use crate::{
     session::{
-        fetch::{Answer, AnswerBody, StoredBody, Unfetched},
+        fetch::{Answer, AnswerBody, HeadEnd, Site, StoredBody, Unfetched},
         reply, size,
         transaction::Transaction,
     },
@@ -16,35 +16,35 @@ use crate::{
 
 /// What is done with what is answered at last.
 pub(super) fn accept<'a>(
-    here: Here<'a>,
+    site: Site<'a>,
     transaction: &mut Transaction,
     length: BodyLength,
     body: AnswerBody<'a>,
 ) -> Answer<'a> {
-    let now = Some(here.worker.now());
+    let now = Some(site.worker.now());
     let times = &mut transaction.timeline;
     times.dequeued = times.dequeued.or(now);
     times.connected = times.connected.or(now);
     times.response = now;
-    transaction.answered.by = Some(FILES);
+    transaction.answered.by = Some(site.name);
     transaction.answered.has_head = true;
     transaction.variables.get_mut().start_response();
-    transaction.response.headers.add_known(HeaderId::Date, &here.worker.http_date());
+    transaction.response.headers.add_known(HeaderId::Date, &site.worker.http_date());
     transaction.bytes_out += size::of_reply(&transaction.response);
     if transaction.has_tables {
         transaction.count_tracked_status(transaction.response.status());
-        stick::store(transaction, here.backend);
+        stick::store(transaction, site.backend);
     }
-    here.backend.last_session_ms.store(here.worker.now_ms(), std::sync::atomic::Ordering::Relaxed);
+    site.backend.last_session_ms.store(site.worker.now_ms(), std::sync::atomic::Ordering::Relaxed);
     let method = transaction.request.method_kind();
     Answer { method, length, body }
 }
 
 /// An answer with these bytes, whose head stands in the transaction.
-pub(super) fn stored<'a>(here: Here<'a>, transaction: &mut Transaction, bytes: Arc<[u8]>) -> Answer<'a> {
+pub(super) fn stored<'a>(site: Site<'a>, transaction: &mut Transaction, bytes: Arc<[u8]>) -> Answer<'a> {
     let is_bare = transaction.request.method_kind() == Method::Head || transaction.response.status() == 204;
     let length = if is_bare { BodyLength::None } else { BodyLength::Exact(bytes.len() as u64) };
-    accept(here, transaction, length, AnswerBody::Stored(StoredBody::new(bytes)))
+    accept(site, transaction, length, AnswerBody::Stored(StoredBody::new(bytes)))
 }
 
 /// The error page of a status.
@@ -65,20 +65,36 @@ pub(super) fn error<'a>(here: Here<'a>, transaction: &mut Transaction, status: u
             transaction.response.headers.add_known(HeaderId::Allow, allowed);
         }
     }
-    Ok(stored(here, transaction, page))
+    Ok(stored(here.site(), transaction, page))
 }
 
 /// What there is to ask of a file.
 pub(super) fn options<'a>(here: Here<'a>, transaction: &mut Transaction) -> Answer<'a> {
     web::respond::respond_options(&mut transaction.response);
-    stored(here, transaction, Arc::default())
+    stored(here.site(), transaction, Arc::default())
 }
 
-/// The same path with a slash at its end.
-pub(super) fn redirect<'a>(here: Here<'a>, transaction: &mut Transaction, location: &[u8]) -> Answer<'a> {
+/// Leads a client to the usual spelling of what it asked for.
+///
+/// # Errors
+/// A refusal where that names nothing, or where the request may not be sent twice.
+pub(in crate::session::fetch) fn usual<'a>(
+    site: Site<'a>,
+    transaction: &mut Transaction,
+    location: &[u8],
+) -> Result<Answer<'a>, Unfetched> {
+    if location.is_empty() || !matches!(transaction.request.method_kind(), Method::Get | Method::Head) {
+        transaction.answered.by = Some(site.name);
+        return Err(Unfetched::NoResponse { end: HeadEnd::Refused(400), reused: false });
+    }
+    Ok(redirect(site, transaction, location))
+}
+
+/// Leads a client elsewhere for good.
+pub(super) fn redirect<'a>(site: Site<'a>, transaction: &mut Transaction, location: &[u8]) -> Answer<'a> {
     let response = &mut transaction.response;
     response.start(Version::Http11, 301);
     response.headers.add_known(HeaderId::ContentLength, b"0");
     response.headers.add_known(HeaderId::Location, location);
-    stored(here, transaction, Arc::default())
+    stored(site, transaction, Arc::default())
 }

@@ -16,20 +16,22 @@ mod look;
 mod made;
 mod place;
 mod serve;
-mod spelling;
 
 use std::{rc::Rc, sync::Arc};
 
 use live::{LiveProxy, files::LiveFiles};
 
 use self::place::Place;
-use super::Answer;
+use super::{Answer, Site};
 use crate::{session::transaction::Transaction, worker::Worker};
 
-pub(super) use look::{Waiting, look};
+pub(super) use self::{
+    look::{Waiting, look},
+    made::usual,
+};
 
 /// What answers in the log.
-const FILES: &str = "<FILES>";
+pub(super) const FILES: &str = "<FILES>";
 
 /// Where a request is answered.
 #[derive(Clone, Copy)]
@@ -37,6 +39,12 @@ pub(super) struct Here<'a> {
     pub(super) worker: &'a Rc<Worker>,
     pub(super) backend: &'a Arc<LiveProxy>,
     pub(super) files: &'a LiveFiles,
+}
+
+impl<'a> Here<'a> {
+    fn site(&self) -> Site<'a> {
+        Site { worker: self.worker, backend: self.backend, name: FILES }
+    }
 }
 
 /// What comes of a request without waiting for anything.

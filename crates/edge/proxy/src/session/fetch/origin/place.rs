@@ -9,6 +9,7 @@ use web::{CleanPath, TryFiles};
 
 use super::Here;
 use crate::session::{
+    fetch::program,
     rules::{self, Phase},
     transaction::Transaction,
 };
@@ -34,9 +35,13 @@ pub(super) fn first<'r, A>(rules: &'r [Rule<A>], transaction: &Transaction) -> O
 }
 
 impl<'a> Place<'a> {
-    /// The lines that count for a request; `None` if no folder is for it. `try-files` counts only for what the client asked for.
+    /// The lines that count for a request; `None` if no folder is for it, or a line of programs is. `try-files` counts only for what the
+    /// client asked for.
     #[inline]
     pub(super) fn of(transaction: &Transaction, here: Here<'a>, is_asked: bool) -> Option<Self> {
+        if program::cgi::line_for(transaction, here.backend).is_some() {
+            return None;
+        }
         let settings = &here.backend.settings().files;
         let path = transaction.request.path();
         let is_for = |rule: &Rule<haproxycfg::model::Folder>| {
@@ -54,7 +59,8 @@ impl<'a> Place<'a> {
     /// What the file is known by, once it was found.
     #[inline]
     pub(super) fn key<'k>(&self, request: &'k RequestHead) -> Key<'k> {
-        Key { folder: self.folder.version(), tries: self.tries_line, path: request.path() }
+        let line = u16::try_from(self.line).unwrap_or(u16::MAX);
+        Key { folder: self.folder.version(), line, tries: self.tries_line, path: request.path() }
     }
 
     /// Whether another path may be for another folder, or for servers.
@@ -93,6 +99,10 @@ impl<'a> Place<'a> {
     }
 
     fn push(&self, path: CleanPath, kind: StepKind, steps: &mut Vec<Step>) {
+        // The slash at its end is no part of a file's name: a file is not found by it, which conditions would see another path of.
+        if kind == StepKind::File && path.is_folder() {
+            return;
+        }
         let inside = match self.prefix {
             Some(prefix) => match path.beneath(prefix) {
                 Some(inside) => Some(inside),

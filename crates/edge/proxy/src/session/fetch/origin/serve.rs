@@ -49,7 +49,7 @@ pub(super) fn serve<'a>(here: Here<'a>, transaction: &mut Transaction, found: &C
     let Transaction { request, response, .. } = transaction;
     let plan = respond(request, &representation, now, || here.worker.random(), response);
     let (length, body) = body(here, file, plan);
-    Some(made::accept(here, transaction, length, body))
+    Some(made::accept(here.site(), transaction, length, body))
 }
 
 /// The file itself, or the compressed one beside it that the client likes best.

@@ -35,6 +35,9 @@ const STEP_BYTES: usize = 64 * 1024;
 /// Bytes of complaints that are still taken at the end: what a pipe holds.
 const LAST_COMPLAINTS_BYTES_MAX: usize = 64 * 1024;
 
+/// Reads of complaints before the answer is looked at again: a program that complains without end holds up nobody.
+const COMPLAINT_READS_MAX: usize = 8;
+
 /// How long the end of a program is waited for that has closed its output, to learn whether it had come to its end.
 const END_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -109,7 +112,8 @@ impl Cgi {
 
     /// Takes what the program complains about.
     fn poll_complaints(&mut self, context: &mut Context<'_>) {
-        while let Some(stderr) = &self.stderr {
+        for _ in 0..COMPLAINT_READS_MAX {
+            let Some(stderr) = &self.stderr else { return };
             match stderr.try_read(&mut self.buffer) {
                 Ok(count @ 1..) => self.complain(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -120,6 +124,7 @@ impl Cgi {
                 Ok(_) | Err(_) => self.stderr = None,
             }
         }
+        context.waker().wake_by_ref();
     }
 
     /// Logs so many bytes of complaints, which have been read.

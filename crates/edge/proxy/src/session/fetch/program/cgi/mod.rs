@@ -1,7 +1,7 @@
 //! CGI: a program for each request, whose pipes are the source and the sink of the bodies.
 //!
 //! ```text
-//!  Fetch::run ─▶ line_for ─▶ fetch ─▶ background thread: finds and starts ─▶ Cgi, a codec as a server's connection has one
+//!  Fetch::run ─▶ line_for ─▶ fetch ─▶ thread of programs: finds and starts ─▶ Cgi, a codec as a server's connection has one
 //! ```
 
 mod codec;
@@ -81,8 +81,7 @@ pub async fn start(
     let place = take_place(places, requester, deadline).await?;
     let (answer, started) = oneshot::channel();
     let order = Order { line: line.clone(), path, variables: variables(transaction, line), place };
-    let background = &backend.process.background;
-    let is_running = background.run(move || {
+    let is_running = backend.process.programs.run(move || {
         tokio::task::spawn_local(process::run(order, answer));
     });
     let refusal = match if is_running { started.await.ok() } else { None } {

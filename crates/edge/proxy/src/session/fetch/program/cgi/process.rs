@@ -1,6 +1,6 @@
 //! A program that answers one request, as a process.
 //!
-//! The background thread looks for it, starts it and sees it to its end, so that no worker waits for a disk or for a child. A program is
+//! A thread of its own looks for it, starts it and sees it to its end, so that no worker waits for a disk or for a child. A program is
 //! ended when its time is over, or when nobody wants its answer any more: its whole process group, by SIGTERM and then by SIGKILL. What
 //! it has started and left behind keeps nobody waiting: pipes that only these hold count as closed.
 
@@ -83,7 +83,7 @@ pub struct Started {
     pub leash: oneshot::Sender<()>,
 }
 
-/// Starts a program and sees it to its end. For the background thread.
+/// Starts a program and sees it to its end. For the thread of programs.
 pub async fn run(order: Order, answer: oneshot::Sender<Result<Started, Refusal>>) {
     let Order { line, path, variables, place } = order;
     let mut child = match start(&line, &path, variables) {
