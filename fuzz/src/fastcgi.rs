@@ -7,8 +7,11 @@ use http::{Limits, Parsed, ResponseHead, ResponseParser};
 type Said = (u8, usize, Vec<u8>);
 
 /// What a client says of `input`, given in pieces of so many bytes: its events with their bytes, and whether it can go on.
-fn read(input: &[u8], piece: usize, settings: Settings) -> (Vec<Said>, bool) {
-    let mut client = Client::new(settings, &mut Vec::new());
+fn read(input: &[u8], piece: usize, asks_values: bool) -> (Vec<Said>, bool) {
+    let mut client = Client::new(Settings { keeps_connection: true, requests_max: 3 });
+    if asks_values {
+        client.ask_values(&mut Vec::new());
+    }
     let keys: Vec<_> = (0..3).filter_map(|_| client.begin(b"", &mut Vec::new())).collect();
     if let Some(key) = keys.get(1) {
         client.abort(*key, &mut Vec::new());
@@ -28,7 +31,7 @@ fn read(input: &[u8], piece: usize, settings: Settings) -> (Vec<Said>, bool) {
                 Event::Stderr { key, from, to } => (1, key.slot(), held[from..to].to_vec()),
                 Event::StdoutEnd(key) => (2, key.slot(), Vec::new()),
                 Event::End { key, .. } => (3, key.slot(), Vec::new()),
-                Event::Values => (4, client.requests_max(), Vec::new()),
+                Event::Values(values) => (4, values.requests_at_a_time((true, 3)), Vec::new()),
             };
             assert!(kind == 4 || slot < 3 && slot != 1, "nothing is told of a request that nobody wants");
             match found.last_mut() {
@@ -45,10 +48,9 @@ fn read(input: &[u8], piece: usize, settings: Settings) -> (Vec<Said>, bool) {
 /// What comes of records is the same however their bytes arrive, and no more of them is kept than a header.
 pub fn records(data: &[u8]) {
     let Some((first, input)) = data.split_first() else { return };
-    let settings =
-        Settings { keeps_connection: true, is_multiplexed: true, requests_max: 3, asks_values: first & 1 == 1 };
-    let (whole, goes_on) = read(input, usize::MAX, settings);
-    let (parts, parts_go_on) = read(input, usize::from(first >> 1) % 11 + 1, settings);
+    let asks_values = first & 1 == 1;
+    let (whole, goes_on) = read(input, usize::MAX, asks_values);
+    let (parts, parts_go_on) = read(input, usize::from(first >> 1) % 11 + 1, asks_values);
     assert_eq!(goes_on, parts_go_on);
     if goes_on {
         assert_eq!(whole, parts);

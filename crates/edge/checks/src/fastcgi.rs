@@ -36,10 +36,10 @@ fn wrong(why: &'static str) -> io::Error {
 impl FastCgi {
     /// One whose heads are no larger than a buffer, on a connection from one address to another.
     pub(super) fn new(app: Arc<FcgiApp>, bytes_max: usize, ends: (Option<SocketAddr>, Option<SocketAddr>)) -> Self {
-        let settings = Settings { keeps_connection: false, is_multiplexed: false, requests_max: 1, asks_values: false };
+        let settings = Settings { keeps_connection: false, requests_max: 1 };
         Self {
             app,
-            client: Client::new(settings, &mut Vec::new()),
+            client: Client::new(settings),
             ends,
             limits: Limits { head_bytes_max: bytes_max, trailer_bytes_max: bytes_max, ..Limits::default() },
             received: Vec::new(),
@@ -105,7 +105,7 @@ impl FastCgi {
                         return Err(wrong("program that has ended without a head"));
                     }
                 }
-                Ok(Some(Event::Stderr { .. } | Event::Values)) => {}
+                Ok(Some(Event::Stderr { .. } | Event::Values(_))) => {}
                 Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
             }
         }

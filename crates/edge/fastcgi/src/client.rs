@@ -21,19 +21,49 @@ const KEEP_CONNECTION: u8 = 1;
 /// Bytes of END_REQUEST's content.
 const END_BYTES: usize = 8;
 /// Requests at a time that a client takes, whatever the application says.
-const REQUESTS_MAX: usize = 1024;
+pub const REQUESTS_MAX: usize = 1024;
 
 /// How an application is spoken with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Whether the application is asked to leave the connection open (HAProxy's `option keep-conn`).
     pub keeps_connection: bool,
-    /// Whether it takes several requests at a time (`option mpxs-conns`).
-    pub is_multiplexed: bool,
-    /// How many (`option max-reqs`).
+    /// How many requests a connection carries at a time; more than one only where the application multiplexes.
     pub requests_max: usize,
-    /// Whether it is asked for both (`option get-values`).
-    pub asks_values: bool,
+}
+
+/// What an application says of itself (its specification, section 4.1). Nothing of it if it knows no such question.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Values {
+    /// FCGI_MPXS_CONNS: whether a connection may carry several requests at a time.
+    pub multiplexes: Option<bool>,
+    /// FCGI_MAX_REQS: requests at a time.
+    pub requests_max: Option<usize>,
+}
+
+impl Values {
+    fn read(content: &[u8]) -> Result<Self, RecordError> {
+        let mut found = Self::default();
+        for pair in Pairs::new(content) {
+            let (name, value) = pair.map_err(|()| RecordError::Values)?;
+            if name.eq_ignore_ascii_case(b"FCGI_MPXS_CONNS") {
+                found.multiplexes = Some(value == b"1");
+            } else if name.eq_ignore_ascii_case(b"FCGI_MAX_REQS") {
+                found.requests_max = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+            }
+        }
+        Ok(found)
+    }
+
+    /// How many requests a connection carries at a time; of what the application has not said the configuration is right:
+    /// whether it multiplexes, and how many requests it takes.
+    #[must_use]
+    pub fn requests_at_a_time(self, (multiplexes, requests_max): (bool, usize)) -> usize {
+        match self.multiplexes.unwrap_or(multiplexes) {
+            true => self.requests_max.unwrap_or(requests_max).clamp(1, REQUESTS_MAX),
+            false => 1,
+        }
+    }
 }
 
 /// Names a request of a connection.
@@ -94,8 +124,8 @@ pub enum Event {
         /// How.
         status: EndStatus,
     },
-    /// The application has said how many requests it takes.
-    Values,
+    /// The application has said what it is.
+    Values(Values),
 }
 
 /// A request.
@@ -122,17 +152,21 @@ pub struct Client {
 }
 
 impl Client {
-    /// One on a connection that has just come to stand. Its first words go behind `out`.
-    pub fn new(settings: Settings, out: &mut Vec<u8>) -> Self {
-        if settings.asks_values {
-            let mut names = Vec::new();
-            write_pair(b"FCGI_MAX_REQS", b"", &mut names);
-            write_pair(b"FCGI_MPXS_CONNS", b"", &mut names);
-            write_header(Kind::GetValues, 0, names.len(), out);
-            out.extend_from_slice(&names);
-        }
+    /// One on a connection on which nothing is being asked.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
         let (reader, slots) = (Reader::default(), Vec::new());
-        Self { settings, reader, slots, serial: 0, active: 0, awaits_values: settings.asks_values }
+        Self { settings, reader, slots, serial: 0, active: 0, awaits_values: false }
+    }
+
+    /// Asks the application what it is.
+    pub fn ask_values(&mut self, out: &mut Vec<u8>) {
+        let mut names = Vec::new();
+        write_pair(b"FCGI_MAX_REQS", b"", &mut names);
+        write_pair(b"FCGI_MPXS_CONNS", b"", &mut names);
+        write_header(Kind::GetValues, 0, names.len(), out);
+        out.extend_from_slice(&names);
+        self.awaits_values = true;
     }
 
     /// Whether the application leaves the connection open behind a request, as far as it was asked to.
@@ -141,19 +175,10 @@ impl Client {
         self.settings.keeps_connection
     }
 
-    /// Whether it is still to be learnt how many requests the application takes.
-    #[must_use]
-    pub fn awaits_values(&self) -> bool {
-        self.awaits_values
-    }
-
-    /// How many requests it takes at a time; one until the application has said so, if it was asked.
+    /// How many requests a connection carries at a time.
     #[must_use]
     pub fn requests_max(&self) -> usize {
-        match self.settings.is_multiplexed && !self.awaits_values {
-            true => self.settings.requests_max.clamp(1, REQUESTS_MAX),
-            false => 1,
-        }
+        self.settings.requests_max.clamp(1, REQUESTS_MAX)
     }
 
     /// How many requests the application has not ended, those among them that nobody wants any more.
@@ -258,7 +283,7 @@ impl Client {
     fn bytes(&mut self, kind: Kind, id: u16, (from, to): (usize, usize), ends: bool) -> Option<Event> {
         if kind == Kind::UnknownType {
             // The application knows no questions.
-            return std::mem::take(&mut self.awaits_values).then_some(Event::Values);
+            return std::mem::take(&mut self.awaits_values).then(|| Event::Values(Values::default()));
         }
         // What is of no request, or of one that is over, is left out, as is whatever a web server writes.
         let key = self.key(id)?;
@@ -295,16 +320,7 @@ impl Client {
 
     fn values(&mut self) -> Result<Event, RecordError> {
         self.awaits_values = false;
-        for pair in Pairs::new(self.reader.whole()) {
-            let (name, value) = pair.map_err(|()| RecordError::Values)?;
-            if name.eq_ignore_ascii_case(b"FCGI_MPXS_CONNS") {
-                self.settings.is_multiplexed = value == b"1";
-            } else if name.eq_ignore_ascii_case(b"FCGI_MAX_REQS") {
-                let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-                self.settings.requests_max = number.unwrap_or(self.settings.requests_max);
-            }
-        }
-        Ok(Event::Values)
+        Values::read(self.reader.whole()).map(Event::Values)
     }
 
     fn key(&self, id: u16) -> Option<RequestKey> {

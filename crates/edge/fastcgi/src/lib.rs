@@ -23,7 +23,7 @@ mod script;
 mod variables;
 
 pub use answer::{AnswerHead, HeadError, head_end};
-pub use client::{Client, EndStatus, Event, RequestKey, Settings};
+pub use client::{Client, EndStatus, Event, RequestKey, Settings, Values};
 pub use error_lines::ErrorLines;
 pub use pairs::{PAIRS_BYTES_MAX, PairError, Pairs, write_pair, write_scgi, write_uwsgi};
 pub use record::{CONTENT_BYTES_MAX, Kind, RecordError};

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::record::{write_header, write_stream};
 
-const ALONE: Settings = Settings { keeps_connection: true, is_multiplexed: false, requests_max: 1, asks_values: false };
-const SEVERAL: Settings = Settings { is_multiplexed: true, requests_max: 3, ..ALONE };
+const ALONE: Settings = Settings { keeps_connection: true, requests_max: 1 };
+const SEVERAL: Settings = Settings { requests_max: 3, ..ALONE };
 
 fn end(id: u16, status: u8) -> Vec<u8> {
     let mut out = Vec::new();
@@ -47,7 +47,7 @@ fn events(client: &mut Client, input: &[u8], piece: usize) -> Result<Vec<String>
                 Event::Stderr { key, from, to } => (format!("err {}", key.slot()), held[from..to].to_vec()),
                 Event::StdoutEnd(key) => (format!("closed {}", key.slot()), Vec::new()),
                 Event::End { key, status } => (format!("end {} {status:?}", key.slot()), Vec::new()),
-                Event::Values => (format!("values {}", client.requests_max()), Vec::new()),
+                Event::Values(values) => (format!("{values:?}"), Vec::new()),
             };
             match found.last_mut() {
                 Some((last, all)) if *last == name => all.extend_from_slice(&content),
@@ -66,7 +66,7 @@ fn events(client: &mut Client, input: &[u8], piece: usize) -> Result<Vec<String>
 #[test]
 fn a_request_is_written() {
     let mut out = Vec::new();
-    let mut client = Client::new(ALONE, &mut out);
+    let mut client = Client::new(ALONE);
     assert!(out.is_empty());
     let key = client.begin(b"ab", &mut out).unwrap();
     client.write_stdin(key, b"body", &mut out);
@@ -120,7 +120,7 @@ fn an_answer_is_read_however_it_arrives() {
     .concat();
     let expected = ["out 0: Status: 200\r\n", "err 0: a complaint\n", "out 0: \r\nbody", "closed 0", "end 0 Complete"];
     for piece in [1, 2, 3, 7, 8, 9, 64, 10_000] {
-        let mut client = Client::new(ALONE, &mut Vec::new());
+        let mut client = Client::new(ALONE);
         let key = client.begin(b"", &mut Vec::new()).unwrap();
         assert!(client.is_open(key) && !client.is_idle());
         assert_eq!(events(&mut client, &input, piece).unwrap(), expected, "{piece}");
@@ -131,10 +131,10 @@ fn an_answer_is_read_however_it_arrives() {
 #[test]
 fn what_makes_no_sense_ends_the_connection() {
     let fails = |input: &[u8]| {
-        let mut client = Client::new(SEVERAL, &mut Vec::new());
+        let mut client = Client::new(SEVERAL);
         client.begin(b"", &mut Vec::new()).unwrap();
         let errors = [1, 5, 100].map(|piece| {
-            let mut client = Client::new(SEVERAL, &mut Vec::new());
+            let mut client = Client::new(SEVERAL);
             client.begin(b"", &mut Vec::new()).unwrap();
             events(&mut client, input, piece).unwrap_err()
         });
@@ -160,7 +160,7 @@ fn statuses() {
     for (code, expected) in
         [(0, "Complete"), (1, "CannotMultiplex"), (2, "Overloaded"), (3, "UnknownRole"), (9, "UnknownRole")]
     {
-        let mut client = Client::new(ALONE, &mut Vec::new());
+        let mut client = Client::new(ALONE);
         client.begin(b"", &mut Vec::new()).unwrap();
         assert_eq!(events(&mut client, &end(1, code), 100).unwrap(), [format!("end 0 {expected}")]);
     }
@@ -169,7 +169,7 @@ fn statuses() {
 #[test]
 fn several_requests_at_a_time() {
     let mut out = Vec::new();
-    let mut client = Client::new(SEVERAL, &mut out);
+    let mut client = Client::new(SEVERAL);
     let keys = [(); 3].map(|()| client.begin(b"", &mut out).unwrap());
     assert_eq!(keys.map(RequestKey::slot), [0, 1, 2]);
     assert_eq!(client.begin(b"", &mut out), None);
@@ -195,7 +195,6 @@ fn several_requests_at_a_time() {
 
 #[test]
 fn values() {
-    let asks = Settings { asks_values: true, ..ALONE };
     let answer = |pairs: &[(&str, &str)]| {
         let mut content = Vec::new();
         pairs.iter().for_each(|(name, value)| write_pair(name.as_bytes(), value.as_bytes(), &mut content));
@@ -203,20 +202,21 @@ fn values() {
     };
     let learns = |input: &[u8]| {
         let mut out = Vec::new();
-        let mut client = Client::new(asks, &mut out);
+        let mut client = Client::new(ALONE);
+        client.ask_values(&mut out);
         assert_eq!(out[..8], [1, 9, 0, 0, 0, 32, 0, 0]);
-        assert!(client.awaits_values() && client.requests_max() == 1);
-        let found = events(&mut client, input, 3).unwrap();
-        assert_eq!(found.len(), 1);
-        assert!(!client.awaits_values());
-        client.requests_max()
+        let mut used = 0;
+        let Some(Event::Values(values)) = client.next(input, &mut used).unwrap() else { panic!("no values") };
+        assert_eq!(client.next(input, &mut used), Ok(None));
+        (values.requests_at_a_time((false, 1)), values.requests_at_a_time((true, 5)))
     };
-    assert_eq!(learns(&answer(&[("FCGI_MAX_REQS", "7"), ("FCGI_MPXS_CONNS", "1"), ("FCGI_OTHER", "")])), 7);
-    assert_eq!(learns(&answer(&[("FCGI_MAX_REQS", "7"), ("FCGI_MPXS_CONNS", "0")])), 1);
-    assert_eq!(learns(&answer(&[("FCGI_MPXS_CONNS", "1"), ("FCGI_MAX_REQS", "many")])), 1);
-    assert_eq!(learns(&answer(&[("FCGI_MPXS_CONNS", "1"), ("FCGI_MAX_REQS", "99999999")])), 1024);
-    assert_eq!(learns(&answer(&[("FCGI_MPXS_CONNS", "1"), ("FCGI_MAX_REQS", "0")])), 1);
-    assert_eq!(learns(&record(Kind::UnknownType, 0, &[9, 0, 0, 0, 0, 0, 0, 0])), 1);
+    assert_eq!(learns(&answer(&[("FCGI_MAX_REQS", "7"), ("FCGI_MPXS_CONNS", "1"), ("FCGI_OTHER", "")])), (7, 7));
+    assert_eq!(learns(&answer(&[("FCGI_MAX_REQS", "7"), ("FCGI_MPXS_CONNS", "0")])), (1, 1));
+    assert_eq!(learns(&answer(&[("FCGI_MPXS_CONNS", "1"), ("FCGI_MAX_REQS", "many")])), (1, 5));
+    assert_eq!(learns(&answer(&[("FCGI_MPXS_CONNS", "1"), ("FCGI_MAX_REQS", "99999999")])), (1024, 1024));
+    assert_eq!(learns(&answer(&[("FCGI_MPXS_CONNS", "1"), ("FCGI_MAX_REQS", "0")])), (1, 1));
+    assert_eq!(learns(&answer(&[])), (1, 5));
+    assert_eq!(learns(&record(Kind::UnknownType, 0, &[9, 0, 0, 0, 0, 0, 0, 0])), (1, 5));
 }
 
 #[test]
@@ -450,7 +450,10 @@ proptest! {
     #[test]
     fn any_input_is_read_the_same_in_any_pieces(input: Vec<u8>, piece in 1usize..20, asks_values: bool) {
         let read = |piece| {
-            let mut client = Client::new(Settings { asks_values, ..SEVERAL }, &mut Vec::new());
+            let mut client = Client::new(SEVERAL);
+            if asks_values {
+                client.ask_values(&mut Vec::new());
+            }
             client.begin(b"", &mut Vec::new());
             events(&mut client, &input, piece)
         };

@@ -286,6 +286,9 @@ impl<'a> Assembly<'a> {
             connections: same_connections.map_or_else(Arc::default, |before| Arc::clone(&before.connections)),
             idle: same_connections.map_or_else(Arc::default, |before| Arc::clone(&before.idle)),
             unanswered: same_connections.map_or_else(Arc::default, |before| Arc::clone(&before.unanswered)),
+            // An application that is configured anew is asked anew.
+            fcgi_requests_max: AtomicU32::new(0),
+            is_asked_values: AtomicBool::new(false),
             last_session_ms: AtomicU64::new(before.map_or(0, |before| before.last_session_ms.load(Relaxed))),
             shutdown_epoch: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.shutdown_epoch)),
             is_gone: AtomicBool::new(false),

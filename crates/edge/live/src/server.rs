@@ -4,7 +4,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicI32, AtomicU16, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -51,6 +51,10 @@ pub struct LiveServer {
     pub idle: Arc<Gauge>,
     /// Connections with a first request of which nothing has been heard: FastCGI's alone are counted.
     pub unanswered: Arc<Gauge>,
+    /// How many requests its application takes on a connection of FastCGI, as that has said; 0 if it has not.
+    pub fcgi_requests_max: AtomicU32,
+    /// Its application is being asked that.
+    pub is_asked_values: AtomicBool,
     /// `lastsess`: milliseconds since the process started, 0 for never.
     pub last_session_ms: AtomicU64,
     /// Counts the times its sessions were ordered to shut down, with the last cause in the lowest byte; sessions
@@ -142,6 +146,8 @@ impl LiveServer {
             connections: Arc::default(),
             idle: Arc::default(),
             unanswered: Arc::default(),
+            fcgi_requests_max: AtomicU32::new(0),
+            is_asked_values: AtomicBool::new(false),
             last_session_ms: AtomicU64::new(0),
             shutdown_epoch: Arc::default(),
             is_gone: AtomicBool::new(false),

@@ -22,10 +22,7 @@ use live::{LiveServer, Process};
 use net::{Socket, Target};
 
 use crate::session::{
-    fetch::{
-        Codec, ServerCodec as _,
-        multiplexed::{self, Shared},
-    },
+    fetch::{Codec, ServerCodec as _, multiplexed::SharedConnection},
     pinned::PinnedConnections,
 };
 
@@ -116,14 +113,14 @@ pub struct ConnectionFacts {
 impl ServerConnection {
     /// One exchange's part of a connection that carries several.
     #[must_use]
-    pub fn of_shared(shared: &Rc<Shared>) -> Box<Self> {
-        let facts = &shared.facts;
+    pub fn of_shared(shared: &Rc<dyn SharedConnection>) -> Box<Self> {
+        let (facts, requests) = (&shared.carrier().facts, shared.carrier().requests());
         facts.counted.is_taken();
         Box::new(Self {
-            codec: Codec::Http2(multiplexed::Stream::new(shared)),
+            codec: Rc::clone(shared).part(),
             server: Arc::clone(&facts.server),
             epoch: facts.epoch,
-            requests: shared.requests(),
+            requests,
             is_request_sent: true,
             private: facts.private,
             greeting: facts.greeting,
@@ -239,7 +236,7 @@ pub struct ServerPool {
 struct Idle {
     connections: VecDeque<Box<ServerConnection>>,
     /// Connections that carry several exchanges, idle or not.
-    shared: Vec<Rc<Shared>>,
+    shared: Vec<Rc<dyn SharedConnection>>,
     /// One that is being opened.
     opening: Option<Rc<Opening>>,
     need: Rc<Need>,
@@ -395,7 +392,7 @@ impl ServerPool {
 
     /// Drops every connection; those that carry exchanges end with these.
     pub fn clear(&mut self) {
-        self.by_server.values().flat_map(|idle| &idle.shared).for_each(|shared| shared.leave());
+        self.by_server.values().flat_map(|idle| &idle.shared).for_each(|shared| shared.carrier().leave());
         self.by_server.clear();
     }
 

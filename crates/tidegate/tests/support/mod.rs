@@ -9,6 +9,7 @@ mod beside;
 pub mod cluster;
 mod dns;
 mod edge;
+mod fastcgi_app;
 mod fpm;
 pub mod hosts;
 pub mod http3;
@@ -43,6 +44,7 @@ pub use self::{
     beside::{Case, differences},
     dns::{NameServer, Oracle, answer as dns_answer},
     edge::{Edge, descendants, resident_kilobytes, signal_process},
+    fastcgi_app::{FastCgiApp, OnQuestion},
     fpm::Fpm,
     line::Line,
     log::LogServer,

@@ -1,6 +1,6 @@
 //! `fcgi-app` sections.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use sample::{LogFormat, LogFormatOptions, Place, Places};
 
@@ -13,10 +13,20 @@ use crate::{
     rules,
     scope::{ProxyDraft, Scope, Section},
     table::Group,
+    units::Unit,
 };
 
 /// Options of a section.
-const OPTIONS: [&str; 4] = ["get-values", "keep-conn", "max-reqs", "mpxs-conns"];
+const OPTIONS: [&str; 6] = ["get-values", "keep-conn", "max-reqs", "mpxs-buffer", "mpxs-conns", "mpxs-wait"];
+
+/// Bytes of an answer that wait where nothing is said.
+const ANSWER_BYTES: usize = 256 << 10;
+
+/// Fewer of them would hold up a connection for each record.
+const ANSWER_BYTES_MIN: usize = 16 << 10;
+
+/// How long an answer keeps others waiting where nothing is said.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Variables that are set unless a section says otherwise.
 const IMPLIED: [(&str, &str); 2] = [("REMOTE_USER", "%[http_auth_user]"), ("AUTH_TYPE", "%[http_auth_type]")];
@@ -64,6 +74,8 @@ pub fn section(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         asks_values: false,
         is_multiplexed: false,
         requests_max: 1,
+        answer_bytes_max: ANSWER_BYTES,
+        answer_patience: ANSWER_PATIENCE,
         logs: Vec::new(),
         params,
         passed: Vec::new(),
@@ -173,13 +185,16 @@ pub fn option(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
             };
             change(scope, |app| app.requests_max = number);
         }
+        "mpxs-buffer" | "mpxs-wait" => {
+            if modifier != Modifier::Set {
+                return Err(Problem::new(format!("negation/default is not supported for option '{name}'.")).at(1));
+            }
+            args::no_more_after(line, 1, 1)?;
+            bound(scope, line, name)?;
+        }
         "keep-conn" | "get-values" | "mpxs-conns" => {
             args::no_more_after(line, 0, 1)?;
             let is_on = modifier == Modifier::Set;
-            if is_on && name != "keep-conn" {
-                let message = format!("option '{name}' is not supported yet: connections carry one request at a time.");
-                return Err(Problem::new(message).at(1));
-            }
             change(scope, |app| {
                 let option = match name {
                     "keep-conn" => &mut app.keeps_connection,
@@ -195,6 +210,22 @@ pub fn option(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
             return Err(Problem::new(format!("unknown option '{name}'.")).at(1).nearest(name, OPTIONS));
         }
     }
+    Ok(())
+}
+
+/// `option mpxs-buffer`, `option mpxs-wait`: what one answer may cost the others on its connection.
+fn bound(scope: &mut Scope<'_>, line: &Line, name: &str) -> Result<(), Problem> {
+    if name == "mpxs-wait" {
+        let patience = args::time(scope, line, 2, Unit::Millisecond)?;
+        change(scope, |app| app.answer_patience = patience);
+        return Ok(());
+    }
+    let bytes = usize::try_from(args::size(line, 2)?).unwrap_or(usize::MAX);
+    if bytes < ANSWER_BYTES_MIN {
+        let message = "option 'mpxs-buffer' : a connection would wait for each record.";
+        return Err(Problem::new(message).at(2).expected("16k or more"));
+    }
+    change(scope, |app| app.answer_bytes_max = bytes);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! `fcgi-app` sections: applications that speak FastCGI.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use sample::{Condition, LogFormat, Regex};
 
@@ -27,6 +27,11 @@ pub struct FcgiApp {
     pub is_multiplexed: bool,
     /// `option max-reqs`.
     pub requests_max: usize,
+    /// `option mpxs-buffer`: bytes of an answer that have come and were not taken, before nothing more is read on a connection of several
+    /// requests.
+    pub answer_bytes_max: usize,
+    /// `option mpxs-wait`: how long such an answer may keep the others waiting.
+    pub answer_patience: Duration,
     /// `log-stderr`.
     pub logs: Vec<LogTarget>,
     /// `set-param` in order; for one name the last one counts whose condition holds.

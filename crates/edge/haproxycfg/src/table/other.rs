@@ -48,10 +48,10 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("The script that a path means which ends in a slash.", "index index.php"),
     fcgi("log-stderr", "{ global | <address> [len <length>] [format <format>] [sample <ranges>:<sample_size>] <facility> [<level> [<minlevel>]] }", fcgi_app::log_stderr)
         .doc("Where the application's complaints go.", "log-stderr global"),
-    fcgi("option", "{ get-values | keep-conn | max-reqs <reqs> | mpxs-conns }", fcgi_app::option)
+    fcgi("option", "{ get-values | keep-conn | max-reqs <reqs> | mpxs-buffer <size> | mpxs-conns | mpxs-wait <time> }", fcgi_app::option)
         .doc(
-            "How connections are used: whether they stay open, carry several requests, how many, and whether the \
-             application is asked for that.",
+            "How connections are used: whether they stay open, carry several requests, how many, whether the \
+             application is asked for that, and what an answer that is not taken may cost the others.",
             "option max-reqs 10",
         )
         .negatable(),

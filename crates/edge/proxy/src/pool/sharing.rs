@@ -13,7 +13,7 @@ use live::LiveServer;
 use net::Target;
 
 use super::{ConnectionFacts, Idle, Need, Reuse, ServerConnection, ServerPool, idle_limit};
-use crate::session::fetch::multiplexed::Shared;
+use crate::session::fetch::multiplexed::SharedConnection;
 
 /// Exchanges that wait for one connection to come to stand.
 const JOINED_MAX: usize = 100;
@@ -59,7 +59,8 @@ impl ServerPool {
     /// A connection to `server` is to be opened that others will be able to use, as far as is known.
     pub fn begin_opening(&mut self, server: &LiveServer, greeting: u64) -> Option<OpeningGuard> {
         let idle = self.by_server.entry(server.key).or_default();
-        if server.config.protocol != Some(ServerProtocol::Http2) && !idle.need.carries_several.get() {
+        let is_said = matches!(server.config.protocol, Some(ServerProtocol::Http2 | ServerProtocol::Fcgi));
+        if !is_said && !idle.need.carries_several.get() {
             return None;
         }
         let opening =
@@ -95,10 +96,11 @@ impl ServerPool {
     }
 
     /// Lets others use a connection, unless it is private.
-    pub fn offer(&mut self, shared: &Rc<Shared>) {
-        shared.facts.counted.need.carries_several.set(true);
-        if !shared.facts.private {
-            self.by_server.entry(shared.facts.server.key).or_default().shared.push(Rc::clone(shared));
+    pub fn offer(&mut self, shared: &Rc<dyn SharedConnection>) {
+        let facts = &shared.carrier().facts;
+        facts.counted.need.carries_several.set(true);
+        if !facts.private {
+            self.by_server.entry(facts.server.key).or_default().shared.push(Rc::clone(shared));
         }
     }
 
@@ -111,16 +113,16 @@ impl ServerPool {
         (place, greeting): (Option<&Target>, u64),
     ) -> Option<Box<ServerConnection>> {
         let idle = self.by_server.get(&server.key)?;
-        let is_allowed = |shared: &Shared| match reuse {
+        let is_allowed = |shared: &dyn SharedConnection| match reuse {
             Some(Reuse::Any) => true,
-            Some(Reuse::Proven) => shared.is_proven(),
-            None => shared.is_proven() && shared.exchanges() > 0,
+            Some(Reuse::Proven) => shared.carrier().is_proven(),
+            None => shared.carrier().is_proven() && shared.carrier().exchanges() > 0,
         };
-        let is_suitable = |shared: &&Rc<Shared>| {
-            let facts = &shared.facts;
+        let is_suitable = |shared: &&Rc<dyn SharedConnection>| {
+            let facts = &shared.carrier().facts;
             facts.greeting == greeting
                 && shared.has_room()
-                && is_allowed(shared)
+                && is_allowed(&***shared)
                 && facts.is_current()
                 && place.is_none_or(|place| facts.leads_to(place))
         };
@@ -129,8 +131,8 @@ impl ServerPool {
     }
 
     /// A connection carries no exchange any more; whether it is kept.
-    pub fn rests(&mut self, shared: &Rc<Shared>) -> bool {
-        let facts = &shared.facts;
+    pub fn rests(&mut self, shared: &dyn SharedConnection) -> bool {
+        let facts = &shared.carrier().facts;
         if facts.private {
             return false;
         }
@@ -151,9 +153,10 @@ impl ServerPool {
     }
 
     /// A connection has ended.
-    pub fn forget(&mut self, ended: &Rc<Shared>) {
+    pub fn forget(&mut self, ended: &dyn SharedConnection) {
+        let ended = ended.carrier();
         if let Some(idle) = self.by_server.get_mut(&ended.facts.server.key) {
-            idle.shared.retain(|shared| !Rc::ptr_eq(shared, ended));
+            idle.shared.retain(|shared| !std::ptr::eq(shared.carrier(), ended));
         }
     }
 }
@@ -195,7 +198,8 @@ impl Need {
 impl Idle {
     /// How many idle connections there are.
     pub(super) fn count(&self) -> usize {
-        self.connections.len() + self.shared.iter().filter(|shared| shared.facts.counted.is_idle.get()).count()
+        self.connections.len()
+            + self.shared.iter().filter(|shared| shared.carrier().facts.counted.is_idle.get()).count()
     }
 
     /// Closes the oldest idle connection; whether there was one.
@@ -203,17 +207,19 @@ impl Idle {
         if self.connections.pop_front().is_some() {
             return true;
         }
-        let Some(at) = self.shared.iter().position(|shared| shared.facts.counted.is_idle.get()) else { return false };
-        self.shared.remove(at).leave();
+        let Some(at) = self.shared.iter().position(|shared| shared.carrier().facts.counted.is_idle.get()) else {
+            return false;
+        };
+        self.shared.remove(at).carrier().leave();
         true
     }
 
     /// Lets go of connections to where the server is not any more.
     pub(super) fn drop_stale_shared(&mut self) {
         self.shared.retain(|shared| {
-            let is_current = shared.facts.is_current();
+            let is_current = shared.carrier().facts.is_current();
             if !is_current {
-                shared.leave();
+                shared.carrier().leave();
             }
             is_current
         });
@@ -222,6 +228,6 @@ impl Idle {
     /// The server, as far as there are connections.
     pub(super) fn server(&self) -> Option<Arc<LiveServer>> {
         let of_one = self.connections.front().map(|connection| &connection.server);
-        of_one.or_else(|| self.shared.first().map(|shared| &shared.facts.server)).map(Arc::clone)
+        of_one.or_else(|| self.shared.first().map(|shared| &shared.carrier().facts.server)).map(Arc::clone)
     }
 }

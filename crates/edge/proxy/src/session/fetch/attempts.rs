@@ -16,8 +16,9 @@ use net::{Deadline, Stream};
 use super::{
     Codec, Requester, Slot, Unreachable, Upstream, Wanted, multiplexed, observe,
     open::{destination, greeting, open, proxy_header},
+    program::fastcgi,
     queue::{ask, queue, take},
-    reuse::{allowed_reuse, borrow_connection, goes_by_http1, idle_connection},
+    reuse::{allowed_reuse, borrow_connection, carries_several, goes_by_http1, idle_connection},
 };
 use crate::{
     pool::{OpeningGuard, Reuse, ServerConnection},
@@ -123,7 +124,7 @@ impl<'a, 'c> Attempts<'a, 'c> {
             if let Some(connection) = idle {
                 return Ok(self.reused(transaction, &server, connection, slot));
             }
-            let opening = match self.is_http && server.config.may_speak_http2() {
+            let opening = match self.is_http && carries_several(proxy, &server) {
                 true => match Box::pin(self.join(transaction, &server, reuse, requester)).await? {
                     Joined::Connection(connection) => {
                         return Ok(self.reused(transaction, &server, connection, slot));
@@ -315,12 +316,21 @@ impl<'a, 'c> Attempts<'a, 'c> {
         let ends = (transaction.route.source, transaction.route.destination);
         transaction.route.tls = wire.stream.secure().and_then(net::SecureStream::handshaken);
         let by_http1 = goes_by_http1(transaction, &server);
-        let connection = if self.is_http && !by_http1 && speaks_http2(&server, &wire) {
+        let app = proxy.settings().fcgi_app.as_deref().filter(|_| self.is_http && server.speaks_fastcgi());
+        if let Some(app) = app {
+            fastcgi::ask(worker, proxy, app, &server);
+        }
+        let several =
+            app.map(|app| (app, fastcgi::requests_at_a_time(proxy, app, &server))).filter(|(_, most)| *most > 1);
+        let connection = if let Some(several) = several {
+            let facts = worker.servers.borrow_mut().facts(server, (private, greeting), ends);
+            fastcgi::begin(worker, wire, several, facts)
+        } else if self.is_http && !by_http1 && speaks_http2(&server, &wire) {
             let limits = transaction.head_limits(proxy.settings(), &server);
             let facts = worker.servers.borrow_mut().facts(server, (private, greeting), ends);
             multiplexed::begin(worker, wire, limits, facts)
         } else {
-            let codec = match proxy.settings().fcgi_app.as_deref().filter(|_| self.is_http && server.speaks_fastcgi()) {
+            let codec = match app {
                 Some(app) => Codec::fastcgi(wire, app.keeps_connection, &server, (true, &worker.log)),
                 None => Codec::of(wire, self.is_http),
             };

@@ -14,7 +14,7 @@ use net::{PlainSocket, Stream};
 
 use super::{
     HeadEnd, multiplexed,
-    program::{ProgramRequest, cgi::Cgi, fastcgi::FastCgi},
+    program::{ProgramRequest, cgi::Cgi, fastcgi, fastcgi::FastCgi},
 };
 use crate::session::{
     body::{Duplex, Failed, Sink, Source},
@@ -133,6 +133,8 @@ pub enum Codec {
     Http2(multiplexed::Stream),
     /// FastCGI, one request at a time.
     FastCgi(Box<FastCgi>),
+    /// FastCGI: a part of a connection.
+    FastCgiShared(Box<fastcgi::Stream>),
     /// The pipes of a program that answers one request.
     Cgi(Box<Cgi>),
     /// What servers of tests speak.
@@ -146,6 +148,10 @@ macro_rules! each {
             Codec::Http1($codec) => $body,
             Codec::Http2($codec) => $body,
             Codec::FastCgi(boxed) => {
+                let $codec = &mut **boxed;
+                $body
+            }
+            Codec::FastCgiShared(boxed) => {
                 let $codec = &mut **boxed;
                 $body
             }
@@ -165,6 +171,10 @@ macro_rules! each_ref {
             Codec::Http1($codec) => $body,
             Codec::Http2($codec) => $body,
             Codec::FastCgi(boxed) => {
+                let $codec = &**boxed;
+                $body
+            }
+            Codec::FastCgiShared(boxed) => {
                 let $codec = &**boxed;
                 $body
             }
@@ -198,8 +208,7 @@ impl Codec {
         server: &Arc<LiveServer>,
         (is_fresh, log): (bool, &WorkerLog),
     ) -> Self {
-        let settings =
-            fastcgi::Settings { keeps_connection, is_multiplexed: false, requests_max: 1, asks_values: false };
+        let settings = ::fastcgi::Settings { keeps_connection, requests_max: 1 };
         Self::FastCgi(Box::new(FastCgi::new(wire, settings, server, is_fresh, log)))
     }
 
@@ -207,11 +216,23 @@ impl Codec {
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         match self {
-            Self::Http1(_) | Self::FastCgi(_) | Self::Cgi(_) => Protocol::Http1,
+            Self::Http1(_) | Self::FastCgi(_) | Self::FastCgiShared(_) | Self::Cgi(_) => Protocol::Http1,
             Self::Http2(_) => Protocol::Http2,
             #[cfg(test)]
             Self::Framed(_) => Protocol::Http1,
         }
+    }
+
+    /// Whether it is a part of a connection that carries several exchanges.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Self::Http2(_) | Self::FastCgiShared(_))
+    }
+
+    /// Whether it knows by itself where an answer ends.
+    #[must_use]
+    pub fn ends_answers(&self) -> bool {
+        matches!(self, Self::FastCgi(_) | Self::FastCgiShared(_) | Self::Cgi(_))
     }
 
     /// The stream on which it comes; none where it is no stream.
@@ -219,7 +240,8 @@ impl Codec {
     pub fn stream(&self) -> Option<&Rc<Stream>> {
         match self {
             Self::Http1(wire) => Some(&wire.stream),
-            Self::Http2(stream) => Some(&stream.connection().stream),
+            Self::Http2(stream) => Some(&stream.connection().carrier.stream),
+            Self::FastCgiShared(stream) => Some(&stream.connection().carrier.stream),
             Self::FastCgi(connection) => Some(connection.stream()),
             Self::Cgi(_) => None,
             #[cfg(test)]

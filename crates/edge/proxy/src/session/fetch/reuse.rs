@@ -8,6 +8,7 @@ use live::{LiveProxy, LiveServer};
 use super::{
     Attempts, Codec, ServerCodec as _, Upstream,
     open::{address_in_header, destination, greeting, proxy_header},
+    program::fastcgi,
 };
 use crate::{
     pool::{Reuse, ServerConnection},
@@ -59,7 +60,7 @@ pub(super) fn idle_connection(
         return None;
     }
     let way = (place.as_ref(), greeting);
-    if server.config.may_speak_http2() && !by_http1 && proxy.settings().http_reuse != HttpReuse::Never {
+    if carries_several(proxy, server) && !by_http1 && proxy.settings().http_reuse != HttpReuse::Never {
         let shared = worker.servers.borrow_mut().share(server, reuse, way);
         if shared.is_some() {
             return shared;
@@ -75,6 +76,14 @@ pub(super) fn goes_by_http1(transaction: &Transaction, server: &LiveServer) -> b
         && server.config.has_websockets_by_http1()
         && server.config.may_speak_http2()
         && http::is_websocket(&transaction.request.headers)
+}
+
+/// Whether a connection to a server may carry several exchanges.
+pub(super) fn carries_several(proxy: &LiveProxy, server: &LiveServer) -> bool {
+    match proxy.settings().fcgi_app.as_deref().filter(|_| server.speaks_fastcgi()) {
+        Some(app) => fastcgi::requests_at_a_time(proxy, app, server) > 1,
+        None => server.config.may_speak_http2(),
+    }
 }
 
 /// Which connections of others `http-reuse` allows for this request; `can_repeat` if it can be sent again whatever becomes of it.
@@ -141,7 +150,7 @@ pub fn give_back(worker: &Worker, upstream: Upstream<'_>, backend: &LiveProxy) -
     let Upstream { mut connection, slot, .. } = upstream;
     drop(slot);
     // A connection that carries several is kept by the pool already.
-    let is_shared = matches!(connection.codec, Codec::Http2(_)) && !connection.private;
+    let is_shared = connection.codec.is_shared() && !connection.private;
     if is_shared || !connection.is_clean() {
         return None;
     }

@@ -10,6 +10,7 @@
 //! come for, and sends what all of them have put there since its last turn, in one call. A worker's connection is used by this worker
 //! alone. The pool has it as long as it takes more exchanges; it is idle when it carries none.
 
+mod carrier;
 mod shared;
 mod stream;
 mod task;
@@ -22,7 +23,11 @@ use h2::Settings;
 use haproxycfg::model::Tune;
 use http::Limits;
 
-pub use self::{shared::Shared, stream::Stream};
+pub use self::{
+    carrier::{Carrier, SharedConnection},
+    shared::Shared,
+    stream::Stream,
+};
 use crate::{
     pool::{ConnectionFacts, ServerConnection},
     session::wire::Wire,
@@ -48,8 +53,9 @@ fn settings(tune: &Tune) -> Settings {
 pub fn begin(worker: &Rc<Worker>, wire: Wire, limits: Limits, facts: ConnectionFacts) -> Box<ServerConnection> {
     let settings = settings(&worker.instance().config.global.tune);
     let shared = Rc::new(Shared::new(worker.buffers.size(), &wire, (settings, limits), facts));
-    let connection = ServerConnection::of_shared(&shared);
-    worker.servers.borrow_mut().offer(&shared);
+    let offered: Rc<dyn SharedConnection> = shared.clone();
+    let connection = ServerConnection::of_shared(&offered);
+    worker.servers.borrow_mut().offer(&offered);
     tokio::task::spawn_local(worker.clocked(task::serve(Rc::clone(worker), shared, wire)));
     connection
 }

@@ -9,11 +9,11 @@ use std::{
 
 use h2::{ClientConnection, ErrorCode, RequestOptions, Settings, StreamKey};
 use http::{BodyLength, Limits, Method, RequestHead, ResponseHead, response_body_length};
-use net::Stream;
 
+use super::{Carrier, SharedConnection, stream::Stream};
 use crate::{
     pool::ConnectionFacts,
-    session::{incoming::Incoming, wire::Wire},
+    session::{fetch::Codec, incoming::Incoming, wire::Wire},
 };
 
 /// Interim responses of one exchange that nobody has taken.
@@ -55,27 +55,16 @@ pub enum Broken {
 
 /// A connection to a server that carries several exchanges.
 pub struct Shared {
-    /// What decides who may use it.
-    pub facts: ConnectionFacts,
-    /// Its socket.
-    pub stream: Rc<Stream>,
+    /// What it has in common with those that speak something else.
+    pub carrier: Carrier,
     /// How much of a body is received before something of it is consumed.
     pub buffer_bytes: usize,
     machine: RefCell<ClientConnection>,
     /// By the place of a stream.
     parts: RefCell<Vec<Part>>,
     spare_heads: RefCell<Vec<ResponseHead>>,
-    task: RefCell<Option<Waker>>,
     /// Those that wait to be told what the server is.
     strangers: RefCell<Vec<Waker>>,
-    exchanges: Cell<usize>,
-    requests: Cell<u32>,
-    /// A response has come on it.
-    is_proven: Cell<bool>,
-    /// It takes no more exchanges, and ends when it carries none.
-    is_leaving: Cell<bool>,
-    /// Nothing goes any more.
-    is_over: Cell<bool>,
     /// A request got no answer.
     is_unanswered: Cell<bool>,
     /// Nothing has come for a while, and a request got no answer: it may lead nowhere.
@@ -84,7 +73,33 @@ pub struct Shared {
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Shared").field("exchanges", &self.exchanges).finish_non_exhaustive()
+        formatter.debug_struct("Shared").field("carrier", &self.carrier).finish_non_exhaustive()
+    }
+}
+
+impl SharedConnection for Shared {
+    fn carrier(&self) -> &Carrier {
+        &self.carrier
+    }
+
+    fn has_room(&self) -> bool {
+        // NOTE: what the task has not looked at may turn out to lead nowhere.
+        if self.is_suspect.get() || self.is_unanswered.get() || !self.carrier.goes_on() {
+            return false;
+        }
+        // Heads know no windows: a server that reads nothing gets no more of them.
+        let machine = self.machine.borrow();
+        self.carrier.exchanges() < machine.streams_max() && machine.may_receive()
+    }
+
+    fn rest(&self) {
+        self.parts.take();
+        self.spare_heads.take();
+        self.machine.borrow_mut().rest();
+    }
+
+    fn part(self: Rc<Self>) -> Codec {
+        Codec::Http2(Stream::new(&self))
     }
 }
 
@@ -97,19 +112,12 @@ impl Shared {
         facts: ConnectionFacts,
     ) -> Self {
         Self {
-            facts,
-            stream: Rc::clone(&wire.stream),
+            carrier: Carrier::new(facts, Rc::clone(&wire.stream)),
             buffer_bytes,
             machine: RefCell::new(ClientConnection::new(settings, limits)),
             parts: RefCell::default(),
             spare_heads: RefCell::default(),
-            task: RefCell::default(),
             strangers: RefCell::default(),
-            exchanges: Cell::new(0),
-            requests: Cell::new(0),
-            is_proven: Cell::new(false),
-            is_leaving: Cell::new(false),
-            is_over: Cell::new(false),
             is_unanswered: Cell::new(false),
             is_suspect: Cell::new(false),
         }
@@ -125,30 +133,15 @@ impl Shared {
         let mut machine = self.machine.borrow_mut();
         let done = work(&mut machine);
         if machine.output_len() > 0 {
-            self.wake_task();
+            self.carrier.wake_task();
         }
         done
-    }
-
-    /// Notes who serves the socket.
-    pub fn is_served_by(&self, context: &Context<'_>) {
-        let mut task = self.task.borrow_mut();
-        if !task.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
-            *task = Some(context.waker().clone());
-        }
-    }
-
-    /// Has the task look.
-    pub fn wake_task(&self) {
-        if let Some(task) = &*self.task.borrow() {
-            task.wake_by_ref();
-        }
     }
 
     /// Whether the server understands CONNECT with a protocol (RFC 8441), once it has said what it is.
     pub fn poll_understands_protocols(&self, context: &Context<'_>) -> Poll<bool> {
         let machine = self.machine.borrow();
-        if machine.has_settings() || self.is_over.get() {
+        if machine.has_settings() || self.carrier.is_over() {
             return Poll::Ready(machine.understands_protocols());
         }
         self.strangers.borrow_mut().push(context.waker().clone());
@@ -157,66 +150,20 @@ impl Shared {
 
     /// Wakes those that wait to be told what the server is, if it has said so.
     pub fn introduce(&self) {
-        if self.machine.borrow().has_settings() || self.is_over.get() {
+        if self.machine.borrow().has_settings() || self.carrier.is_over() {
             self.strangers.take().into_iter().for_each(Waker::wake);
         }
     }
 
-    /// How many exchanges it carries.
-    pub fn exchanges(&self) -> usize {
-        self.exchanges.get()
-    }
-
-    /// How many requests it has carried.
-    pub fn requests(&self) -> u32 {
-        self.requests.get()
-    }
-
-    /// Whether a response has come on it.
-    pub fn is_proven(&self) -> bool {
-        self.is_proven.get()
-    }
-
     /// Whether it takes no more exchanges.
     pub fn is_leaving(&self) -> bool {
-        self.is_leaving.get() || self.is_over.get() || self.machine.borrow().has_server_left()
-    }
-
-    /// It takes no more exchanges, and ends when it carries none.
-    pub fn leave(&self) {
-        if !self.is_leaving.replace(true) {
-            self.wake_task();
-        }
-    }
-
-    /// Whether nothing goes any more.
-    pub fn is_over(&self) -> bool {
-        self.is_over.get()
-    }
-
-    /// Whether it takes one more exchange.
-    pub fn has_room(&self) -> bool {
-        // NOTE: what the task has not looked at may turn out to lead nowhere.
-        let is_in_doubt = self.is_suspect.get() || self.is_unanswered.get();
-        if self.is_leaving.get() || self.is_over.get() || is_in_doubt {
-            return false;
-        }
-        if self.facts.requests_max().is_some_and(|most| self.requests.get() >= most) {
-            return false;
-        }
-        let reuse_max = self.facts.server.config.max_reuse;
-        if u32::try_from(reuse_max).is_ok_and(|most| self.requests.get() > most) {
-            return false;
-        }
-        // Heads know no windows: a server that reads nothing gets no more of them.
-        let machine = self.machine.borrow();
-        self.exchanges.get() < machine.streams_max() && machine.may_receive()
+        self.carrier.is_leaving() || self.machine.borrow().has_server_left()
     }
 
     /// A request got no answer.
     pub fn is_unanswered(&self) {
         self.is_unanswered.set(true);
-        self.wake_task();
+        self.carrier.wake_task();
     }
 
     /// Whether a request got no answer; that is said once.
@@ -234,25 +181,12 @@ impl Shared {
         self.is_suspect.get()
     }
 
-    /// One more exchange is to be carried.
-    pub fn enter(&self) {
-        self.exchanges.set(self.exchanges.get() + 1);
-    }
-
-    /// An exchange is over.
-    pub fn exit(&self) {
-        self.exchanges.set(self.exchanges.get().saturating_sub(1));
-        if self.exchanges.get() == 0 {
-            self.wake_task();
-        }
-    }
-
     /// Sends a request; `None` when the server takes none.
     pub fn send_request(&self, head: &RequestHead, options: &RequestOptions<'_>) -> Option<StreamKey> {
-        if self.is_over.get() {
+        if self.carrier.is_over() {
             return None;
         }
-        self.requests.set(self.requests.get().saturating_add(1));
+        self.carrier.note_request();
         let key = self.with_machine(|machine| machine.send_request(head, options))?;
         let mut parts = self.parts.borrow_mut();
         if parts.len() <= key.slot() {
@@ -285,7 +219,7 @@ impl Shared {
     pub fn answers(&self, key: StreamKey, head: ResponseHead, ends: bool) {
         let is_final = head.status() >= 200;
         if is_final {
-            self.is_proven.set(true);
+            self.carrier.note_answer();
         }
         let mut head = Some(head);
         self.with_part(key, |part| {
@@ -335,7 +269,7 @@ impl Shared {
 
     /// Nothing goes any more.
     pub fn ends(&self) {
-        self.is_over.set(true);
+        self.carrier.note_end();
         self.introduce();
         self.parts.borrow_mut().iter_mut().for_each(Part::wake);
     }
@@ -343,7 +277,7 @@ impl Shared {
     /// Why nothing more comes on a stream, if that is so.
     pub fn broken(&self, key: StreamKey) -> Option<Broken> {
         let broken = self.with_part(key, |part| part.broken).unwrap_or(Some(Broken::Closed));
-        broken.or_else(|| self.is_over.get().then_some(Broken::Closed))
+        broken.or_else(|| self.carrier.is_over().then_some(Broken::Closed))
     }
 
     /// The next head of a stream, in exchange for memory of another one.
@@ -393,12 +327,5 @@ impl Shared {
             (part.broken, part.waker) = (None, None);
         });
         self.with_machine(|machine| machine.release(key, ErrorCode::CANCEL));
-    }
-
-    /// Gives memory back that a connection without exchanges does not need.
-    pub fn rest(&self) {
-        self.parts.take();
-        self.spare_heads.take();
-        self.machine.borrow_mut().rest();
     }
 }

@@ -51,7 +51,7 @@ pub struct Stream {
 impl Stream {
     /// A place on a connection, where nothing has been asked yet.
     pub fn new(connection: &Rc<Shared>) -> Self {
-        connection.enter();
+        connection.carrier.enter();
         Self {
             connection: Rc::clone(connection),
             key: None,
@@ -120,7 +120,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         self.forget();
-        self.connection.exit();
+        self.connection.carrier.exit();
     }
 }
 

@@ -38,7 +38,7 @@ pub async fn serve(worker: Rc<Worker>, shared: Rc<Shared>, wire: Wire) {
     };
     poll_fn(|context| task.poll(context)).await;
     task.shared.ends();
-    task.worker.servers.borrow_mut().forget(&task.shared);
+    task.worker.servers.borrow_mut().forget(&*task.shared);
 }
 
 struct Task {
@@ -59,7 +59,7 @@ struct Task {
 
 impl Task {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.shared.is_served_by(context);
+        self.shared.carrier.is_served_by(context);
         self.shared.machine().look_at_clock(self.worker.now_ms());
         loop {
             let received = self.receive(context);
@@ -73,7 +73,7 @@ impl Task {
             }
             if self.flush(context).is_err() {
                 self.takes_nothing = true;
-                self.shared.leave();
+                self.shared.carrier.leave();
                 continue;
             }
             if !received.unwrap_or(false) {
@@ -87,10 +87,10 @@ impl Task {
         if self.poll_doubts(context).is_ready() {
             return Poll::Ready(());
         }
-        if self.shared.exchanges() > 0 {
+        if self.shared.carrier.exchanges() > 0 {
             return Poll::Pending;
         }
-        if !self.shared.is_leaving() && self.worker.servers.borrow_mut().rests(&self.shared) {
+        if !self.shared.is_leaving() && self.worker.servers.borrow_mut().rests(&*self.shared) {
             return Poll::Pending;
         }
         self.shared.machine().leave();
@@ -124,7 +124,7 @@ impl Task {
             && let Some(count) = self.shared.machine().requests_served()
         {
             self.has_told_end = true;
-            self.shared.facts.server_left_after(count);
+            self.shared.carrier.facts.server_left_after(count);
         }
     }
 

@@ -3,11 +3,13 @@
 mod answer;
 mod body;
 pub mod cgi;
+mod complaints;
 pub mod fastcgi;
 mod request;
 
 pub use self::{
     answer::ProgramAnswer,
     body::RequestBody,
+    complaints::Complaints,
     request::{ProgramRequest, describe},
 };
