@@ -35,6 +35,13 @@ pub fn explain(word: &str) -> String {
     explain_samples(&mut text, last);
     explain_acls_and_logs(&mut text, last);
     explain_values(&mut text, &words);
+    if text.is_empty() && last.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        // Headers that have keywords (`X-Accel-Redirect`).
+        let lower = explain(&word.to_ascii_lowercase());
+        if is_explained(&lower) {
+            return lower;
+        }
+    }
     if text.is_empty() {
         suggest(&mut text, word, last);
     }

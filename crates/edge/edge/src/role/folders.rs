@@ -4,7 +4,7 @@ use std::{error::Error as _, fmt, io::ErrorKind, sync::Arc};
 
 use haproxycfg::{
     diagnostics::{Diagnostic, Prefix, Severity},
-    model::Config,
+    model::{Config, Location},
 };
 use live::{
     Process,
@@ -36,23 +36,24 @@ impl fmt::Display for Unusable {
     }
 }
 
-/// Folders that a configuration names, and what says so.
-fn named(config: &Config) -> impl Iterator<Item = (FolderSpec, &haproxycfg::model::Rule<haproxycfg::model::Folder>)> {
+/// Folders that a configuration names, and the keyword and the place of the line that does.
+fn named(config: &Config) -> impl Iterator<Item = (FolderSpec, &'static str, &Location)> {
     config.proxies.iter().filter(|proxy| !proxy.disabled).flat_map(|proxy| {
         let symlinks = proxy.files.symlinks;
-        proxy.files.folders.iter().map(move |rule| (FolderSpec { path: rule.action.path.clone(), symlinks }, rule))
+        proxy.files.all_folders().map(move |(path, keyword, location)| {
+            (FolderSpec { path: path.to_path_buf(), symlinks }, keyword, location)
+        })
     })
 }
 
 /// Folders that cannot be used by whoever checks the configuration.
 pub fn missing(config: &Config) -> Vec<Diagnostic> {
     let folders = Folders::default();
-    let problem = |(spec, rule): (FolderSpec, &haproxycfg::model::Rule<haproxycfg::model::Folder>)| {
+    let problem = |(spec, keyword, location): (FolderSpec, &'static str, &Location)| {
         let error = folders.open([spec]).err()?;
-        let keyword = if rule.action.prefix.is_some() { "alias" } else { "root" };
         Some(Diagnostic {
             prefix: Prefix::Parsing,
-            location: Some(rule.location.clone()),
+            location: Some(location.clone()),
             ..Diagnostic::whole(Severity::Alert, format!("'{keyword}' : {}.", Unusable(error)))
         })
     };
@@ -64,7 +65,7 @@ pub fn missing(config: &Config) -> Vec<Diagnostic> {
 /// # Errors
 /// Which folder cannot be used, and what to do.
 pub fn open(process: &Process, config: &Config) -> Result<Vec<Arc<LiveFolder>>, Unusable> {
-    process.folders.open(named(config).map(|(spec, _)| spec)).map_err(Unusable)
+    process.folders.open(named(config).map(|(spec, _, _)| spec)).map_err(Unusable)
 }
 
 #[cfg(test)]

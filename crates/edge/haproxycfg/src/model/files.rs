@@ -1,20 +1,22 @@
 //! Files that a backend answers with: `root`, `alias` and what goes with them.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use web::{CleanPath, Expires, MimeTypes, Offer, PathRules, TryFiles};
 
-use super::Rule;
+use super::{Location, Rule, SendFile};
 
 /// What a backend says of files. It has some if it has a folder.
 #[derive(Clone, Debug, Default)]
 pub struct FileService {
     /// `root` and `alias` lines in order: the first whose condition holds counts.
     pub folders: Vec<Rule<Folder>>,
+    /// `x-accel-redirect` and `x-sendfile` lines: where files are that responses name.
+    pub sent: Vec<Rule<SendFile>>,
     /// `index`: what stands for a folder, in this order.
     pub index: Names,
     /// `autoindex` lines in order: the first whose condition holds counts.
@@ -38,6 +40,17 @@ pub struct FileService {
 }
 
 impl FileService {
+    /// Its folders, and the keyword and the place of the line that names each: those whose files clients ask for, then those whose
+    /// files responses name.
+    pub fn all_folders(&self) -> impl Iterator<Item = (&Path, &'static str, &Location)> {
+        let asked = self.folders.iter().map(|rule| {
+            let keyword = if rule.action.prefix.is_some() { "alias" } else { "root" };
+            (&*rule.action.path, keyword, &rule.location)
+        });
+        let sent = self.sent.iter().map(|rule| (&*rule.action.folder, rule.action.named_by.keyword(), &rule.location));
+        asked.chain(sent)
+    }
+
     /// Types of files.
     #[must_use]
     pub fn types(&self) -> &MimeTypes {

@@ -29,6 +29,7 @@ mod reply;
 mod resolvers;
 mod ring;
 mod rule;
+mod send_file;
 mod server;
 mod shared_cache;
 mod source;
@@ -73,6 +74,7 @@ pub use self::{
     resolvers::{NameServer, Resolve, ResolveOptions, Resolvers, ResolversIndex},
     ring::{LogForward, Ring},
     rule::{AddressPart, Rule},
+    send_file::{NamedBy, SendFile},
     server::{
         InitAddr, Namespace, ProxyOptions, SendProxy, Server, ServerAddress, ServerPort, ServerProtocol,
         WebSocketProtocol,

@@ -63,7 +63,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     ),
     says(
         "proxy_ignore_headers",
-        "`X-Accel-...` is not here yet: such fields go to the client unless `http-response del-header` takes them away.",
+        "`http-response del-header` takes fields away before they do something. Of nginx' own, `X-Accel-Redirect` does something where an `x-accel-redirect` line says so, and then no `X-Accel-...` field reaches clients.",
     ),
     backend(
         "proxy_limit_rate limit_rate limit_rate_after",

@@ -1,6 +1,6 @@
 //! `http`, `server`, `location` and the processes.
 
-use super::{Directive, frontend, global, says, sections};
+use super::{Directive, backend, frontend, global, says, sections};
 
 pub(super) const DIRECTIVES: &[Directive] = &[
     says(
@@ -29,9 +29,10 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "conditions on the path: `path` is `=`, `path_beg` a prefix, `path_reg` is `~`, `-i` ignores case. They are asked in the order of the lines, not by length.",
         "use_backend images if { path_beg /images/ }\nuse_backend php if { path_end .php }\ndefault_backend site",
     ),
-    says(
+    backend(
         "internal",
-        "not needed for `try-files` and `index`, whose paths are asked of the lines again; a path that clients must not ask for is a condition. `X-Accel-Redirect` is not here yet.",
+        "`x-accel-redirect` for files that servers and programs name by `X-Accel-Redirect`; clients cannot ask for such paths. Not needed for `try-files` and `index`, whose paths are asked of the lines again.",
+        "x-accel-redirect /protected/ alias /srv/files\nserver app 127.0.0.1:8080",
     ),
     says("include", "`-f FILE` several times, or `-f FOLDER` for all its `.cfg` files, in their order."),
     global("user group", "the same.", "user www-data\ngroup www-data"),

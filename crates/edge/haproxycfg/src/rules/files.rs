@@ -14,7 +14,9 @@ use crate::{
     args,
     diagnostics::Problem,
     line::Line,
-    model::{Charset, FileService, Filter, Folder, Location, Mode, Names, OpenFileCache, Rule, Symlinks},
+    model::{
+        Charset, FileService, Filter, Folder, Location, Mode, Names, OpenFileCache, Rule, SendFile, Symlinks,
+    },
     scope::Scope,
     table::{Group, Keyword, Sections},
     units::Unit,
@@ -146,19 +148,19 @@ fn own<'s>(
     &mut draft.proxy.files
 }
 
-fn condition(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<Option<Condition>, Problem> {
+pub(super) fn condition(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<Option<Condition>, Problem> {
     let keyword = line.word(0).to_owned();
     condition_or_end(line, index, |word| format!("'{keyword}' : unexpected argument '{word}'."))?;
     let places = scope.request_places();
     scope.condition(line, index, places)
 }
 
-fn rule<A>(line: &Line, action: A, condition: Option<Condition>) -> Rule<A> {
+pub(super) fn rule<A>(line: &Line, action: A, condition: Option<Condition>) -> Rule<A> {
     Rule { action, condition, location: Location { file: Arc::clone(line.file()), line: line.number() } }
 }
 
 /// The folder that the word at `index` names.
-fn folder(scope: &Scope<'_>, line: &Line, index: usize) -> Result<PathBuf, Problem> {
+pub(super) fn folder(scope: &Scope<'_>, line: &Line, index: usize) -> Result<PathBuf, Problem> {
     let path = args::required(line, index, "a folder.")?;
     if is_condition(path) {
         return Err(wrong(format!("'{}' expects a folder before '{path}'.", line.word(0)), index)
@@ -194,6 +196,12 @@ fn alias(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 fn add_folder(scope: &mut Scope<'_>, line: &Line, folder: Folder, condition: Option<Condition>) {
     let rule = rule(line, folder, condition);
     own(scope, line, "root", |files| files.folders.clear()).folders.push(rule);
+    scope.proxy().rules.files.folders.push(line.clone());
+}
+
+/// Adds a folder whose files are named by responses.
+pub(super) fn add_sent(scope: &mut Scope<'_>, line: &Line, rule: Rule<SendFile>) {
+    own(scope, line, "x-sendfile", |files| files.sent.clear()).sent.push(rule);
     scope.proxy().rules.files.folders.push(line.clone());
 }
 
@@ -391,7 +399,7 @@ fn hidden_files(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 pub(super) fn finish(scope: &mut Scope<'_>) {
     let draft = scope.proxy();
     let files = draft.rules.files.clone();
-    let (has_folders, mode) = (!draft.proxy.files.folders.is_empty(), draft.proxy.mode);
+    let (has_folders, mode) = (draft.proxy.files.all_folders().next().is_some(), draft.proxy.mode);
     if mode == Mode::Tcp
         && let Some(line) = files.folders.first()
     {

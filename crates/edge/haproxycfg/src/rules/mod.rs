@@ -38,6 +38,7 @@ mod refused;
 mod reply;
 mod rings;
 mod ruleset;
+mod send_file;
 mod shared_cache;
 mod stats;
 mod stick;
@@ -119,6 +120,7 @@ pub(crate) const TABLES: &[&[Keyword]] = &{
         errors::KEYWORDS,
         external_check::KEYWORDS,
         files::KEYWORDS,
+        send_file::KEYWORDS,
         filters::KEYWORDS,
         formats::KEYWORDS,
         http_table::LINES,

@@ -18,9 +18,12 @@ mod lookup;
 mod open_file;
 mod read;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use haproxycfg::model::{FileService, Folder};
+use haproxycfg::model::FileService;
 use telemetry::{Counter, PerWorker};
 
 pub use self::{
@@ -51,6 +54,8 @@ pub struct LiveFiles {
     pub threads: Arc<DiskThreads>,
     /// Its folders, in the order of [`FileService::folders`].
     pub folders: Vec<Arc<LiveFolder>>,
+    /// Folders whose files responses name, in the order of [`FileService::sent`].
+    pub sent: Vec<Arc<LiveFolder>>,
     /// Numbers by worker.
     pub counters: PerWorker<FileCounters>,
     caches: Vec<Mutex<OpenFiles>>,
@@ -64,13 +69,16 @@ impl LiveFiles {
         (folders, threads): (&Folders, &Arc<DiskThreads>),
         workers: usize,
     ) -> Option<Arc<Self>> {
-        if described.folders.is_empty() {
+        let opened = |(path, _, _): (&Path, _, _)| {
+            folders.opened(&FolderSpec { path: path.to_path_buf(), symlinks: described.symlinks })
+        };
+        let mut folders: Vec<Arc<LiveFolder>> = described.all_folders().map(opened).collect();
+        if folders.is_empty() {
             return None;
         }
-        let spec = |folder: &Folder| FolderSpec { path: folder.path.clone(), symlinks: described.symlinks };
-        let folders = described.folders.iter().map(|rule| folders.opened(&spec(&rule.action))).collect();
+        let sent = folders.split_off(described.folders.len());
         let caches = (0..workers).map(|_| Mutex::new(OpenFiles::new(&described.cache))).collect();
-        Some(Arc::new(Self { threads: Arc::clone(threads), folders, counters: PerWorker::new(workers), caches }))
+        Some(Arc::new(Self { threads: Arc::clone(threads), folders, sent, counters: PerWorker::new(workers), caches }))
     }
 
     /// Works on what a worker keeps open. NOTE: no other thread takes that lock but one that shows numbers.

@@ -175,8 +175,9 @@ impl Backends for Health {
             Verdict::Sick => false,
             Verdict::Healthy => proxy().is_some(),
             // NOTE: a proxy without servers says so itself, by an error that names it.
-            Verdict::Auto => proxy()
-                .is_some_and(|proxy| proxy.direct.is_some() || proxy.files.is_some() || proxy.farm().usable() > 0),
+            Verdict::Auto => {
+                proxy().is_some_and(|proxy| proxy.direct.is_some() || proxy.has_folders() || proxy.farm().usable() > 0)
+            }
         }
     }
 

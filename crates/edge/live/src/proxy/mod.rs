@@ -156,6 +156,12 @@ impl LiveProxy {
         self.accelerator.is_some() || self.shared_cache.is_some()
     }
 
+    /// Whether clients may ask for files of its folders.
+    #[must_use]
+    pub fn has_folders(&self) -> bool {
+        self.files.as_ref().is_some_and(|files| !files.folders.is_empty())
+    }
+
     /// What heads from this side may be where a program of VCL runs: names of fields stay as they are, and under varnishd's manager
     /// they are read as Varnish reads them.
     #[must_use]

@@ -34,9 +34,12 @@ mod spelling;
 mod tests;
 
 use std::{
+    future::poll_fn,
     io,
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
+    task::Poll,
+    time::Duration,
 };
 
 use balance::{FailedAttempt, Failure, Forced, ServerId};
@@ -152,7 +155,7 @@ impl<'a, 'c> Fetch<'a, 'c> {
         requester: &mut impl HttpRequester,
     ) -> Result<Answer<'a>, Unfetched> {
         let (worker, backend) = (self.attempts.worker, self.attempts.proxy);
-        if let Some(files) = &backend.files
+        if let Some(files) = backend.files.as_deref().filter(|files| !files.folders.is_empty())
             && let Some(answer) = self.fetch_file(files, transaction, requester).await?
         {
             return Ok(answer);
@@ -201,7 +204,7 @@ impl<'a, 'c> Fetch<'a, 'c> {
                 return Err(Unfetched::NoResponse { end, reused: false });
             }
             if matches!(end, HeadEnd::Response) && !sends_again {
-                return Ok(accept(worker, transaction, backend, upstream, (method, requester.streams_body())));
+                return self.accept(transaction, upstream, method, requester).await;
             }
             if sends_again {
                 // As in HAProxy this counts as a retry wherever it goes.
@@ -286,10 +289,73 @@ impl<'a> Fetch<'a, '_> {
         let mut upstream = Upstream { connection, slot: None, reused: false };
         send::write_request(worker, transaction, backend, &mut upstream, requester);
         match self.await_response(transaction, &mut upstream, requester).await {
-            HeadEnd::Response => Ok(accept(worker, transaction, backend, upstream, (method, requester.streams_body()))),
+            HeadEnd::Response => self.accept(transaction, upstream, method, requester).await,
             end => Err(Unfetched::NoResponse { end, reused: false }),
         }
     }
+}
+
+impl<'a> Fetch<'a, '_> {
+    /// Takes a response for the answer, or the file that it names in its body's place.
+    #[inline]
+    async fn accept(
+        &mut self,
+        transaction: &mut Transaction,
+        upstream: Upstream<'a>,
+        method: Method,
+        requester: &mut impl HttpRequester,
+    ) -> Result<Answer<'a>, Unfetched> {
+        let (worker, backend) = (self.attempts.worker, self.attempts.proxy);
+        let named = origin::NamedFile::take(transaction, backend);
+        let answer = accept(worker, transaction, backend, upstream, (method, requester.streams_body()));
+        match (named, &backend.files) {
+            (Some(named), Some(files)) => {
+                let_finish(worker, backend, answer);
+                let here = origin::Here { worker, backend, files };
+                let waiting = origin::Waiting { requester, deadline: &mut *self.deadline };
+                Box::pin(origin::send(here, transaction, named, waiting)).await
+            }
+            _ => Ok(answer),
+        }
+    }
+}
+
+/// How long a program may go on whose answer a file takes the place of.
+const FINISH_TIME: Duration = Duration::from_secs(5);
+
+/// Lets go of a server whose answer nobody reads. A program comes to its end in the background; the connection of another server can
+/// be used again if there is no body.
+fn let_finish(worker: &Rc<Worker>, backend: &Arc<LiveProxy>, answer: Answer<'_>) {
+    let AnswerBody::Server { upstream, keeps, .. } = answer.body else { return };
+    let Upstream { mut connection, slot, reused } = upstream;
+    drop(slot);
+    if !connection.codec.ends_answers() {
+        if keeps && answer.length.is_empty() {
+            give_back(worker, Upstream { connection, slot: None, reused }, backend);
+        }
+        return;
+    }
+    let (here, backend) = (Rc::clone(worker), Arc::clone(backend));
+    let finishing = async move {
+        let mut deadline = Deadline::default();
+        deadline.set(Some(here.now() + FINISH_TIME));
+        let has_ended = poll_fn(|context| {
+            loop {
+                let came = connection.codec.received().len();
+                connection.codec.consume(came);
+                match connection.codec.poll_receive(context) {
+                    Poll::Ready(Ok(1..)) => {}
+                    Poll::Ready(ended) => return Poll::Ready(ended.is_ok()),
+                    Poll::Pending => return deadline.poll(context).map(|()| false),
+                }
+            }
+        })
+        .await;
+        if has_ended {
+            give_back(&here, Upstream { connection, slot: None, reused }, &backend);
+        }
+    };
+    tokio::task::spawn_local(worker.clocked(finishing));
 }
 
 /// Takes note of a response that is the answer.

@@ -7,6 +7,7 @@ use std::{
     task::Poll,
 };
 
+use haproxycfg::model::FileService;
 use live::{
     ShutCause,
     files::{CachedFile, Content, Facts, Found, Lookup, OpenFile, Patience, Variant},
@@ -180,8 +181,6 @@ async fn find(
         Some((known, false)) if holds(&known) => return Ok(Ok(Way::File(known))),
         known => known.map(|(known, _)| known),
     };
-    let counters = here.files.counters.of(here.worker.index);
-    counters.lookups.increment();
     let lookup = Lookup {
         folder: Arc::clone(place.folder),
         steps: place.steps(path),
@@ -189,20 +188,13 @@ async fn find(
         memory_bytes_max: place.settings.cache.file_bytes_max,
         known,
     };
-    let mut found = lookup.run(Patience::None);
     let steps = lookup.steps.clone();
-    if matches!(found, Err(Errno::AGAIN)) {
-        counters.waits.increment();
-        let device = place.folder.device();
-        let Ok(answer) = here.files.threads.run(device, move || lookup.run(Patience::Disk)) else {
-            return Ok(Err(503));
-        };
-        found = wait(here, transaction, answer, waiting).await?.unwrap_or(Err(Errno::INTR));
-    }
+    let found = run(here, transaction, lookup, waiting).await?;
     let way = match found {
         Ok(Found::File { step, file, variants }) => {
             let Some(step) = steps.into_iter().nth(step) else { return Ok(Err(500)) };
-            let file = Arc::new(kept(place, path, step.path, (file, variants), now_ms));
+            let stands_in = step.path != *path;
+            let file = Arc::new(kept(place.settings, (step.path, stands_in), (file, variants), now_ms));
             if is_usual_spelling(key.path) {
                 here.files.with_cache(here.worker.index, |cache| cache.keep(key, &file));
             }
@@ -214,10 +206,31 @@ async fn find(
         },
         Ok(Found::Forbidden) => Way::Forbidden,
         Ok(Found::Nothing) => Way::Nothing,
-        Err(error) => return Ok(Err(status_of(error))),
+        Err(status) => return Ok(Err(status)),
     };
     here.files.with_cache(here.worker.index, |cache| cache.forget(key));
     Ok(Ok(way))
+}
+
+/// Looks on the worker, or on a disk thread where a disk would have to be waited for; a status if that fails.
+pub(super) async fn run(
+    here: Here<'_>,
+    transaction: &Transaction,
+    lookup: Lookup,
+    waiting: &mut Waiting<'_, impl HttpRequester>,
+) -> Result<Result<Found, u16>, Unfetched> {
+    let counters = here.files.counters.of(here.worker.index);
+    counters.lookups.increment();
+    let mut found = lookup.run(Patience::None);
+    if matches!(found, Err(Errno::AGAIN)) {
+        counters.waits.increment();
+        let device = lookup.folder.device();
+        let Ok(answer) = here.files.threads.run(device, move || lookup.run(Patience::Disk)) else {
+            return Ok(Err(503));
+        };
+        found = wait(here, transaction, answer, waiting).await?.unwrap_or(Err(Errno::INTR));
+    }
+    Ok(found.map_err(status_of))
 }
 
 /// What the client is told of an error of the system.
@@ -229,11 +242,10 @@ fn status_of(error: Errno) -> u16 {
     }
 }
 
-/// A file with what is said of it each time.
-fn kept(
-    place: &Place<'_>,
-    asked: &CleanPath,
-    path: CleanPath,
+/// A file with what is said of it each time: at a path, which may stand for another one.
+pub(super) fn kept(
+    settings: &FileService,
+    (path, stands_in): (CleanPath, bool),
     (file, variants): (OpenFile, Vec<(http::Coding, OpenFile)>),
     now_ms: u64,
 ) -> CachedFile {
@@ -243,10 +255,9 @@ fn kept(
         push_tag(TagRule::default(), &file.facts.for_web(), coding, now, &mut tag);
         tag.into_boxed_slice()
     };
-    let essence = place.settings.types().of(path.last_name(), None).essence.into();
+    let essence = settings.types().of(path.last_name(), None).essence.into();
     let variants =
         variants.into_iter().map(|(coding, file)| Variant { coding, tag: tag_of(&file, Some(coding)), file }).collect();
-    let stands_in = path != *asked;
     CachedFile { stands_in, path, tag: tag_of(&file, None), essence, file, variants, seen_ms: AtomicU64::new(now_ms) }
 }
 

@@ -8,6 +8,8 @@
 //!            └─ no line counts ─▶ servers
 //! ```
 //!
+//! A file that the response of a server or a program names takes the place of that response's body (`sent`).
+//!
 //! A name that stands for the one that was asked for (an index file, what `try-files` leads to) is asked for anew: the lines are asked once
 //! more with its path. So a script is given to whoever runs scripts, whatever name it was asked by.
 
@@ -15,6 +17,7 @@ mod folder;
 mod look;
 mod made;
 mod place;
+mod sent;
 mod serve;
 
 use std::{rc::Rc, sync::Arc};
@@ -28,6 +31,7 @@ use crate::{session::transaction::Transaction, worker::Worker};
 pub(super) use self::{
     look::{Waiting, look},
     made::usual,
+    sent::{NamedFile, send},
 };
 
 /// What answers in the log.

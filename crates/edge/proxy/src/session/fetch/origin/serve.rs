@@ -23,6 +23,18 @@ pub(super) fn serve<'a>(here: Here<'a>, transaction: &mut Transaction, found: &C
         Asked::Options => return Some(made::options(here, transaction)),
         Asked::Nothing => return None,
     }
+    let (length, body) = respond_with(here, transaction, found, None);
+    Some(made::accept(here.site(), transaction, length, body))
+}
+
+/// Makes the head of an answer with a file, to a GET or HEAD; what follows it. The content is of another type than the file's name says
+/// if `content_type` does.
+pub(super) fn respond_with<'a>(
+    here: Here<'a>,
+    transaction: &mut Transaction,
+    found: &CachedFile,
+    content_type: Option<&str>,
+) -> (BodyLength, AnswerBody<'a>) {
     let settings = &here.backend.settings().files;
     let now = i64::try_from(basics::clock::since_1970().as_secs()).unwrap_or(i64::MAX);
     let (file, tag, coding) = choose(transaction, found);
@@ -36,11 +48,15 @@ pub(super) fn serve<'a>(here: Here<'a>, transaction: &mut Transaction, found: &C
         })
     };
     let charset = settings.charset.name().filter(|_| takes_charset(&found.essence));
+    let content_type = match content_type {
+        Some(essence) => ContentType { essence, charset: None },
+        None => ContentType { essence: &found.essence, charset },
+    };
     let representation = Representation {
         length: file.facts.length,
         modified,
         tag,
-        content_type: ContentType { essence: &found.essence, charset },
+        content_type,
         coding,
         varies: !found.variants.is_empty(),
         expiry,
@@ -48,8 +64,7 @@ pub(super) fn serve<'a>(here: Here<'a>, transaction: &mut Transaction, found: &C
     };
     let Transaction { request, response, .. } = transaction;
     let plan = respond(request, &representation, now, || here.worker.random(), response);
-    let (length, body) = body(here, file, plan);
-    Some(made::accept(here.site(), transaction, length, body))
+    body(here, file, plan)
 }
 
 /// The file itself, or the compressed one beside it that the client likes best.
