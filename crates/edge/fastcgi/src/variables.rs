@@ -121,8 +121,10 @@ impl<'a, F: Iterator<Item = (&'a [u8], &'a [u8])> + Clone> Variables<'a, F> {
             put("REMOTE_ADDR", remote.ip().to_string().as_bytes());
         }
         put("REMOTE_PORT", remote.map_or(0, |remote| remote.port()).to_string().as_bytes());
-        put("SCRIPT_FILENAME", &[docroot, script].concat());
-        if !path_info.is_empty() {
+        if !script.is_empty() {
+            put("SCRIPT_FILENAME", &[docroot, script].concat());
+        }
+        if !path_info.is_empty() && !docroot.is_empty() {
             put("PATH_TRANSLATED", &[docroot, path_info].concat());
         }
         if let Some(length) = content_length {

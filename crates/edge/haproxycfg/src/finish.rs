@@ -79,7 +79,7 @@ fn check_server_protocols(scope: &mut Scope<'_>) {
     }
     for (line, keyword, message) in problems {
         let word = (2..line.len()).find(|word| line.word(word - 1) == keyword).unwrap_or(1);
-        let expected = "h1, h2 or fcgi in HTTP mode and for HTTP checks, none otherwise";
+        let expected = "h1, h2, fcgi, scgi or uwsgi in HTTP mode and for HTTP checks, none otherwise";
         scope.alert(&line, Problem::new(message).prefix(Prefix::Nothing).at(word).expected(expected));
     }
 }
@@ -102,6 +102,20 @@ pub fn unusable_protocols(kind: &str, proxy: &Proxy, server: &Server) -> Vec<(&'
         found.push(("proto", message));
     }
     let checks_http = proxy.check.protocol == CheckProtocol::Http;
+    if let Some(protocol @ (ServerProtocol::Scgi | ServerProtocol::Uwsgi)) = server.protocol
+        && server.check
+        && server.check_protocol.is_none()
+        && checks_http
+    {
+        let message = format!(
+            "{kind} '{}' : HTTP checks do not speak '{}' with server '{}': without 'option httpchk' they connect, and \
+             'check-proto h1' with 'port' asks a socket that speaks HTTP.",
+            proxy.name,
+            protocol.word(),
+            server.name
+        );
+        found.push(("proto", message));
+    }
     if server.check
         && let Some(protocol) = server.check_protocol
         && is_http(protocol) != checks_http

@@ -26,6 +26,7 @@ mod scripted_master;
 mod site;
 mod store;
 mod tls;
+mod uwsgi;
 mod varnish_instance;
 mod wire;
 
@@ -58,6 +59,7 @@ pub use self::{
     site::{Site, Varnish},
     store::{RedisClient, Store},
     tls::{Authority, ClientSettings, SecureWire, Wanted},
+    uwsgi::Uwsgi,
     varnish_instance::{VarnishInstance, is_installed, tool_at},
     wire::{Answer, Wire},
 };

@@ -9,7 +9,7 @@ use crate::{
     diagnostics::{Problem, Severity},
     lexer::is_name_character,
     line::{Line, Modifier},
-    model::{FcgiApp, FcgiParam, Filter, Mode, PassedHeader, ProxyKind, RestrictNames, ServerProtocol},
+    model::{FcgiApp, FcgiParam, Filter, Mode, PassedHeader, ProxyKind, RestrictNames, Server, ServerProtocol},
     rules,
     scope::{ProxyDraft, Scope, Section},
     table::Group,
@@ -254,12 +254,20 @@ pub fn finish(scope: &mut Scope<'_>) {
             _ => None,
         });
         let names: Vec<Arc<str>> = names.collect();
-        let server = proxy.servers.iter().find(|server| server.protocol == Some(ServerProtocol::Fcgi));
+        let of_programs = |server: &&Server| server.protocol.is_some_and(ServerProtocol::is_of_programs);
+        let server = proxy.servers.iter().find(of_programs);
+        if server.is_some() {
+            // Names with other characters would become variables of the same name.
+            proxy.options.restrict_request_header_names.get_or_insert(RestrictNames::Delete);
+        }
+        let of_fcgi = proxy.servers.iter().find(|server| server.protocol == Some(ServerProtocol::Fcgi));
         let alert = match (names.as_slice(), server) {
-            ([], None) => continue,
-            ([], Some(server)) => {
-                Some(format!("proxy '{}': FCGI server '{}' has no FCGI app configured.", proxy.name, server.name))
-            }
+            ([], _) => match of_fcgi {
+                None => continue,
+                Some(server) => {
+                    Some(format!("proxy '{}': FCGI server '{}' has no FCGI app configured.", proxy.name, server.name))
+                }
+            },
             ([_], None) => Some(format!("proxy '{}': FCGI app configured but no FCGI server found.", proxy.name)),
             (_, _) if proxy.mode != Mode::Http => {
                 Some(format!("proxy '{}': FCGI application cannot be used in non-HTTP mode.", proxy.name))
@@ -282,8 +290,6 @@ pub fn finish(scope: &mut Scope<'_>) {
             problems.push((Severity::Alert, format!("proxy '{}' : fcgi-app '{name}' not found.", proxy.name)));
             continue;
         };
-        let restricts = &mut proxy.options.restrict_request_header_names;
-        restricts.get_or_insert(RestrictNames::Delete);
         proxy.fcgi_app = Some(Arc::clone(shared.entry(key).or_insert_with(|| Arc::new((*app).clone()))));
     }
     for (severity, message) in problems {

@@ -157,9 +157,19 @@ pub enum ServerProtocol {
     Http2,
     /// `fcgi`.
     Fcgi,
+    /// `scgi`.
+    Scgi,
+    /// `uwsgi`.
+    Uwsgi,
 }
 
 impl ServerProtocol {
+    /// Whether programs speak it, which are told of variables.
+    #[must_use]
+    pub fn is_of_programs(self) -> bool {
+        matches!(self, Self::Fcgi | Self::Scgi | Self::Uwsgi)
+    }
+
     /// Its name.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -168,6 +178,8 @@ impl ServerProtocol {
             Self::Http1 => "h1",
             Self::Http2 => "h2",
             Self::Fcgi => "fcgi",
+            Self::Scgi => "scgi",
+            Self::Uwsgi => "uwsgi",
         }
     }
 }

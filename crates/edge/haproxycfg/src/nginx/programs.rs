@@ -1,6 +1,6 @@
 //! FastCGI and other programs; what is not here.
 
-use super::{Directive, says, sections};
+use super::{Directive, backend, says, sections};
 
 pub(super) const DIRECTIVES: &[Directive] = &[
     sections(
@@ -24,9 +24,19 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "fastcgi_catch_stderr",
         "`log-stderr` in the `fcgi-app` section sends what a program complains about to a log.",
     ),
+    backend(
+        "uwsgi_pass scgi_pass",
+        "`proto uwsgi` or `proto scgi` of a `server` line ([Run PHP](run-php.md)).",
+        "server app 127.0.0.1:3031 proto uwsgi",
+    ),
+    sections(
+        "uwsgi_param scgi_param",
+        "`set-param` in an `fcgi-app` section, which these servers take, too; the usual ones are set without a section.",
+        "fcgi-app app\n    docroot /srv/app\n    set-param APP_ENV str(production)\n\nbackend app\n    use-fcgi-app app\n    server app 127.0.0.1:3031 proto uwsgi",
+    ),
     says(
-        "uwsgi_pass uwsgi_param uwsgi_modifier1 uwsgi_modifier2 scgi_pass scgi_param",
-        "not here: programs that speak uwsgi or SCGI speak HTTP or FastCGI, too (`uwsgi --http-socket`).",
+        "uwsgi_modifier1 uwsgi_modifier2",
+        "always 0 (WSGI, PSGI, Rack): what other numbers mean is said to uWSGI itself.",
     ),
 ];
 

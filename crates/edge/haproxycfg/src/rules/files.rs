@@ -14,9 +14,7 @@ use crate::{
     args,
     diagnostics::Problem,
     line::Line,
-    model::{
-        Charset, FileService, Filter, Folder, Location, Mode, Names, OpenFileCache, Rule, SendFile, Symlinks,
-    },
+    model::{Charset, FileService, Filter, Folder, Location, Mode, Names, OpenFileCache, Rule, SendFile, Symlinks},
     scope::Scope,
     table::{Group, Keyword, Sections},
     units::Unit,

@@ -294,7 +294,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .server(server::number),
     word("proto", "<name>")
         .doc(
-            "Protocol of connections: h1, h2, or none in TCP mode; without TLS, h2 is spoken with prior knowledge.",
+            "Protocol of connections: h1, h2, fcgi, scgi, uwsgi, or none in TCP mode; without TLS, h2 is spoken with prior knowledge.",
             "server web1 192.0.2.1:80 proto h2",
         )
         .server(server::protocol),

@@ -290,9 +290,11 @@ pub fn protocol(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut S
         "h2" => ServerProtocol::Http2,
         "none" => ServerProtocol::None,
         "fcgi" => ServerProtocol::Fcgi,
+        "scgi" if keyword == "proto" => ServerProtocol::Scgi,
+        "uwsgi" if keyword == "proto" => ServerProtocol::Uwsgi,
         value => {
             let problem = Problem::new(format!("'{keyword}' :  unknown MUX protocol '{value}'")).at(word + 1);
-            return Err(problem.nearest(value, ["h1", "h2", "fcgi", "none"]));
+            return Err(problem.nearest(value, ["h1", "h2", "fcgi", "scgi", "uwsgi", "none"]));
         }
     };
     if keyword == "check-proto" {

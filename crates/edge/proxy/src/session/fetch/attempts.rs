@@ -16,7 +16,10 @@ use net::{Deadline, Stream};
 use super::{
     Codec, Requester, Slot, Unreachable, Upstream, Wanted, multiplexed, observe,
     open::{destination, greeting, open, proxy_header},
-    program::fastcgi,
+    program::{
+        fastcgi,
+        gateway::{Gateway, GatewayConnection},
+    },
     queue::{ask, queue, take},
     reuse::{allowed_reuse, borrow_connection, carries_several, goes_by_http1, idle_connection},
 };
@@ -330,9 +333,11 @@ impl<'a, 'c> Attempts<'a, 'c> {
             let facts = worker.servers.borrow_mut().facts(server, (private, greeting), ends);
             multiplexed::begin(worker, wire, limits, facts)
         } else {
-            let codec = match app {
-                Some(app) => Codec::fastcgi(wire, app.keeps_connection, &server, (true, &worker.log)),
-                None => Codec::of(wire, self.is_http),
+            let gateway = Gateway::of(server.config.protocol).filter(|_| self.is_http);
+            let codec = match (app, gateway) {
+                (_, Some(gateway)) => Codec::Gateway(Box::new(GatewayConnection::new(wire, gateway))),
+                (Some(app), _) => Codec::fastcgi(wire, app.keeps_connection, &server, (true, &worker.log)),
+                (None, None) => Codec::of(wire, self.is_http),
             };
             let mut connection = worker.servers.borrow_mut().open(codec, server);
             (connection.private, connection.greeting, connection.ends) = (private, greeting, ends);

@@ -14,7 +14,7 @@ use net::{PlainSocket, Stream};
 
 use super::{
     HeadEnd, multiplexed,
-    program::{ProgramRequest, cgi::Cgi, fastcgi, fastcgi::FastCgi},
+    program::{ProgramRequest, cgi::Cgi, fastcgi, fastcgi::FastCgi, gateway::GatewayConnection},
 };
 use crate::session::{
     body::{Duplex, Failed, Sink, Source},
@@ -135,6 +135,8 @@ pub enum Codec {
     FastCgi(Box<FastCgi>),
     /// FastCGI: a part of a connection.
     FastCgiShared(Box<fastcgi::Stream>),
+    /// SCGI or uwsgi, for one request.
+    Gateway(Box<GatewayConnection>),
     /// The pipes of a program that answers one request.
     Cgi(Box<Cgi>),
     /// What servers of tests speak.
@@ -152,6 +154,10 @@ macro_rules! each {
                 $body
             }
             Codec::FastCgiShared(boxed) => {
+                let $codec = &mut **boxed;
+                $body
+            }
+            Codec::Gateway(boxed) => {
                 let $codec = &mut **boxed;
                 $body
             }
@@ -175,6 +181,10 @@ macro_rules! each_ref {
                 $body
             }
             Codec::FastCgiShared(boxed) => {
+                let $codec = &**boxed;
+                $body
+            }
+            Codec::Gateway(boxed) => {
                 let $codec = &**boxed;
                 $body
             }
@@ -216,7 +226,9 @@ impl Codec {
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         match self {
-            Self::Http1(_) | Self::FastCgi(_) | Self::FastCgiShared(_) | Self::Cgi(_) => Protocol::Http1,
+            Self::Http1(_) | Self::FastCgi(_) | Self::FastCgiShared(_) | Self::Gateway(_) | Self::Cgi(_) => {
+                Protocol::Http1
+            }
             Self::Http2(_) => Protocol::Http2,
             #[cfg(test)]
             Self::Framed(_) => Protocol::Http1,
@@ -232,7 +244,7 @@ impl Codec {
     /// Whether it knows by itself where an answer ends.
     #[must_use]
     pub fn ends_answers(&self) -> bool {
-        matches!(self, Self::FastCgi(_) | Self::FastCgiShared(_) | Self::Cgi(_))
+        matches!(self, Self::FastCgi(_) | Self::FastCgiShared(_) | Self::Gateway(_) | Self::Cgi(_))
     }
 
     /// The stream on which it comes; none where it is no stream.
@@ -243,6 +255,7 @@ impl Codec {
             Self::Http2(stream) => Some(&stream.connection().carrier.stream),
             Self::FastCgiShared(stream) => Some(&stream.connection().carrier.stream),
             Self::FastCgi(connection) => Some(connection.stream()),
+            Self::Gateway(connection) => Some(connection.stream()),
             Self::Cgi(_) => None,
             #[cfg(test)]
             Self::Framed(framed) => Some(framed.stream()),

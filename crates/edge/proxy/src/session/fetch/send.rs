@@ -65,15 +65,18 @@ pub(super) fn write_request(
         Codec::Http2(_) => {
             is_secure = is_asked_securely(transaction) || codec.stream().is_some_and(|stream| stream.secure().is_some())
         }
-        Codec::FastCgi(_) | Codec::FastCgiShared(_) | Codec::Cgi(_) => {}
+        Codec::FastCgi(_) | Codec::FastCgiShared(_) | Codec::Gateway(_) | Codec::Cgi(_) => {}
         _ => worker.heads.lend_output(codec.waiting()),
     }
     let adjust = &transaction.instance.config.global.h1_case_adjust;
     if !adjust.is_empty() && settings.options.h1_case_adjust_bogus_server {
         adjust_case(&mut transaction.request.headers, adjust);
     }
-    let program = match (&*codec, &settings.fcgi_app) {
-        (Codec::FastCgi(_) | Codec::FastCgiShared(_), Some(app)) => Some(program::describe(transaction, backend, app)),
+    let app = settings.fcgi_app.as_deref();
+    let program = match (&*codec, app) {
+        (Codec::FastCgi(_) | Codec::FastCgiShared(_), Some(_)) | (Codec::Gateway(_), _) => {
+            Some(program::describe(transaction, backend, app))
+        }
         _ => None,
     };
     codec.write_request(&OutgoingHead { head: &transaction.request, fields: connection, is_secure, program });

@@ -5,6 +5,7 @@ mod body;
 pub mod cgi;
 mod complaints;
 pub mod fastcgi;
+pub mod gateway;
 mod request;
 
 pub use self::{

@@ -31,15 +31,24 @@ pub struct ProgramRequest {
     pub log: Arc<LogTargets>,
 }
 
-/// Describes a request for the application of its backend; otherwise the status of the answer that it gets instead.
-pub fn describe(transaction: &Transaction, backend: &LiveProxy, app: &FcgiApp) -> Result<ProgramRequest, u16> {
+/// Describes a request for the application of its backend; otherwise the status of the answer that it gets instead. Without a section
+/// that says more, the application is one program for all paths (WSGI).
+pub fn describe(transaction: &Transaction, backend: &LiveProxy, app: Option<&FcgiApp>) -> Result<ProgramRequest, u16> {
     let request = &transaction.request;
-    let overrides = overrides(transaction, app);
-    let program = Program { docroot: &app.docroot, index: app.index.as_deref(), path_info: app.path_info.as_ref() };
+    let overrides = app.map(|app| overrides(transaction, app)).unwrap_or_default();
+    let program = Program {
+        docroot: app.map_or(b"", |app| &app.docroot),
+        index: app.and_then(|app| app.index.as_deref()),
+        path_info: app.and_then(|app| app.path_info.as_ref()),
+    };
     let is_named = overrides.iter().any(|variable| variable.name == b"SCRIPT_NAME");
     let script = match is_named {
         true => Script::default(),
         false => Script::of(request.path(), &program).map_err(|_| MALFORMED)?,
+    };
+    let script = match app {
+        Some(_) => script,
+        None => Script { name: Vec::new(), path_info: script.name },
     };
     let fields: Vec<(&[u8], &[u8])> =
         request.headers.iter().filter(|(name, _)| is_shown(transaction, app, name)).collect();
@@ -57,7 +66,7 @@ pub fn describe(transaction: &Transaction, backend: &LiveProxy, app: &FcgiApp) -
         remote: transaction.source.get(),
         local: transaction.destination(),
         is_secure: transaction.client_tls().is_some(),
-        docroot: &app.docroot,
+        docroot: program.docroot,
         software: SOFTWARE.as_bytes(),
     };
     let mut params = Vec::with_capacity(1024);
@@ -94,9 +103,9 @@ fn overrides(transaction: &Transaction, app: &FcgiApp) -> Vec<Override> {
 }
 
 /// Whether the application sees a field.
-fn is_shown(transaction: &Transaction, app: &FcgiApp, name: &[u8]) -> bool {
+fn is_shown(transaction: &Transaction, app: Option<&FcgiApp>, name: &[u8]) -> bool {
     let is_passed = |header: &PassedHeader| {
         header.name.eq_ignore_ascii_case(name) && applies(header.condition.as_ref(), transaction, Phase::Request)
     };
-    !is_hidden(name) || app.passed.iter().any(is_passed)
+    !is_hidden(name) || app.is_some_and(|app| app.passed.iter().any(is_passed))
 }
