@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, thread, time::Duration};
 
 use support::{Edge, FastCgiApp, Fpm, OnQuestion, Wire, free_address, resident_kilobytes, wait_until};
 
@@ -183,6 +183,27 @@ fn a_client_that_does_not_read_harms_nobody() {
     assert!(came.starts_with(b"HTTP/1.1 200 OK") && came.len() < BYTES && !came.ends_with(b"0\r\n\r\n"));
     let grown = resident_kilobytes(site.edge.pid()).saturating_sub(before);
     assert!(grown < 8 * 1024, "{grown} kB");
+}
+
+/// Who reads more slowly than the application writes, and does read, is not given up, whoever else waits.
+#[test]
+fn a_client_that_reads_steadily_gets_all() {
+    const BYTES: usize = 20_000_000;
+    let options = "option mpxs-conns\n option max-reqs 8\n option mpxs-buffer 64k\n option mpxs-wait 500ms";
+    let site = Site::start(FastCgiApp::start(OnQuestion::Silent), options);
+    site.get("/");
+    let mut beside = site.begin("/wait/beside");
+    wait_until("it has come", || site.app.waiting() == 1);
+    let mut steady = site.begin(&format!("/big/{BYTES}"));
+    assert!(steady.head().unwrap().contains("200 OK"));
+    let mut bytes = 0;
+    while bytes < BYTES {
+        bytes += steady.read(200_000).len();
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!((site.app.aborted(), site.app.connections_used()), (0, 1));
+    site.app.release("beside");
+    assert!(beside.answer().text().starts_with("/wait/beside"));
 }
 
 #[test]

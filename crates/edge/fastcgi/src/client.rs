@@ -6,7 +6,9 @@
 //!    └─▶ Stdout, Stderr.. ─▶ StdoutEnd ─▶ End        what comes
 //! ```
 //!
-//! A request has the lowest id that is free, from 1 on. One that nobody wants any more is aborted; its id is free when the
+//! A request has the lowest place that is free, and an id that no other request of the connection has had: there are applications that
+//! say more of a request behind its end (Go's `net/http/fcgi`, when it was aborted), and that would reach another client. When there are
+//! no more ids, the connection takes no more requests. A request that nobody wants any more is aborted; its place is free when the
 //! application has ended it, and until then nothing is told of it.
 
 use crate::{
@@ -133,6 +135,7 @@ pub enum Event {
 struct Slot {
     /// Tells it from others that had its place; 0 for none.
     serial: u32,
+    id: u16,
     /// Nobody wants it any more.
     is_aborted: bool,
     has_answered: bool,
@@ -146,7 +149,11 @@ pub struct Client {
     reader: Reader,
     slots: Vec<Slot>,
     serial: u32,
+    /// The id that was given last; 0 for none.
+    last_id: u16,
     active: usize,
+    /// Requests whose body the application is still told to be over, though it has ended them: some count them as its own until then.
+    unfinished: Vec<u16>,
     /// What the application is has been asked, and it has not said so.
     awaits_values: bool,
 }
@@ -156,7 +163,8 @@ impl Client {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let (reader, slots) = (Reader::default(), Vec::new());
-        Self { settings, reader, slots, serial: 0, active: 0, awaits_values: false }
+        let unfinished = Vec::new();
+        Self { settings, reader, slots, serial: 0, last_id: 0, active: 0, unfinished, awaits_values: false }
     }
 
     /// Asks the application what it is.
@@ -193,11 +201,31 @@ impl Client {
         self.active == 0 && self.reader.is_between_records()
     }
 
+    /// Whether there are ids for more requests.
+    #[must_use]
+    pub fn has_ids(&self) -> bool {
+        self.last_id < u16::MAX
+    }
+
+    /// Whether the application has been told of the end of each body whose request it has ended.
+    #[must_use]
+    pub fn has_finished(&self) -> bool {
+        self.unfinished.is_empty()
+    }
+
+    /// Ends the bodies of requests that the application has ended before.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        for id in self.unfinished.drain(..) {
+            write_header(Kind::Stdin, id, 0, out);
+        }
+    }
+
     /// Begins a request, of which these are the variables, encoded; none if there is no room for one.
     pub fn begin(&mut self, params: &[u8], out: &mut Vec<u8>) -> Option<RequestKey> {
         if self.active >= self.requests_max() {
             return None;
         }
+        let id = self.last_id.checked_add(1)?;
         let place = match self.slots.iter().position(|slot| slot.serial == 0) {
             Some(place) => place,
             None => {
@@ -207,10 +235,10 @@ impl Client {
         };
         self.serial = self.serial.checked_add(1).unwrap_or(1);
         self.active += 1;
+        self.last_id = id;
         let slot = self.slots.get_mut(place)?;
-        *slot = Slot { serial: self.serial, ..Slot::default() };
+        *slot = Slot { serial: self.serial, id, ..Slot::default() };
         let key = RequestKey { slot: u16::try_from(place).ok()?, serial: self.serial };
-        let id = id_of(place);
         write_header(Kind::BeginRequest, id, END_BYTES, out);
         let flags = if self.settings.keeps_connection { KEEP_CONNECTION } else { 0 };
         out.extend_from_slice(&[0, RESPONDER, flags, 0, 0, 0, 0, 0]);
@@ -224,7 +252,7 @@ impl Client {
         if let Some(slot) = self.slot(key)
             && !slot.has_ended_stdin
         {
-            write_stream(Kind::Stdin, id_of(key.slot()), bytes, out);
+            write_stream(Kind::Stdin, slot.id, bytes, out);
         }
     }
 
@@ -233,7 +261,7 @@ impl Client {
         if let Some(slot) = self.slot_mut(key)
             && !std::mem::replace(&mut slot.has_ended_stdin, true)
         {
-            write_header(Kind::Stdin, id_of(key.slot()), 0, out);
+            write_header(Kind::Stdin, slot.id, 0, out);
         }
     }
 
@@ -248,7 +276,7 @@ impl Client {
         if let Some(slot) = self.slot_mut(key)
             && !std::mem::replace(&mut slot.is_aborted, true)
         {
-            write_header(Kind::AbortRequest, id_of(key.slot()), 0, out);
+            write_header(Kind::AbortRequest, slot.id, 0, out);
             self.end_stdin(key, out);
         }
     }
@@ -314,6 +342,9 @@ impl Client {
         let Some(key) = self.key(id) else { return Ok(None) };
         let slot = self.slot_mut(key).map(std::mem::take);
         self.active -= 1;
+        if slot.is_some_and(|slot| !slot.has_ended_stdin) {
+            self.unfinished.push(id);
+        }
         let is_wanted = slot.is_some_and(|slot| !slot.is_aborted);
         Ok(is_wanted.then_some(Event::End { key, status }))
     }
@@ -324,9 +355,8 @@ impl Client {
     }
 
     fn key(&self, id: u16) -> Option<RequestKey> {
-        let slot = id.checked_sub(1)?;
-        let serial = self.slots.get(usize::from(slot))?.serial;
-        (serial != 0).then_some(RequestKey { slot, serial })
+        let (place, slot) = self.slots.iter().enumerate().find(|(_, slot)| slot.serial != 0 && slot.id == id)?;
+        Some(RequestKey { slot: u16::try_from(place).ok()?, serial: slot.serial })
     }
 
     fn slot(&self, key: RequestKey) -> Option<&Slot> {
@@ -336,9 +366,4 @@ impl Client {
     fn slot_mut(&mut self, key: RequestKey) -> Option<&mut Slot> {
         self.slots.get_mut(key.slot()).filter(|slot| slot.serial == key.serial)
     }
-}
-
-/// The id of a place: never 0, which stands for the connection.
-fn id_of(place: usize) -> u16 {
-    u16::try_from(place + 1).unwrap_or(u16::MAX)
 }

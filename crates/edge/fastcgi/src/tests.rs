@@ -177,8 +177,17 @@ fn several_requests_at_a_time() {
         [record(Kind::Stdout, 3, b"c"), record(Kind::Stdout, 1, b"a"), end(2, 0), record(Kind::Stdout, 3, b"d")];
     let found = events(&mut client, &input.concat(), 5).unwrap();
     assert_eq!(found, ["out 2: c", "out 0: a", "end 1 Complete", "out 2: d"]);
-    // A place is taken again, by another request.
+    // The application hears that the body is over which it has not waited for.
+    assert!(!client.has_finished());
+    out.clear();
+    client.finish(&mut out);
+    assert_eq!(out, [1, 5, 0, 2, 0, 0, 0, 0]);
+    assert!(client.has_finished());
+    // A place is taken again, by another request, whose id is another one: what else is said of the former reaches nobody.
     let next = client.begin(b"", &mut out).unwrap();
+    let late = [record(Kind::Stdout, 2, b"late"), end(2, 0)];
+    assert_eq!(events(&mut client, &late.concat(), 100).unwrap(), [""; 0]);
+    assert_eq!(events(&mut client, &record(Kind::Stdout, 4, b"e"), 100).unwrap(), ["out 1: e"]);
     assert_eq!(next.slot(), 1);
     assert_ne!(next, keys[1]);
     assert!(!client.is_open(keys[1]) && client.is_open(next));
@@ -191,6 +200,21 @@ fn several_requests_at_a_time() {
     let input = [record(Kind::Stdout, 1, b"late"), record(Kind::Stderr, 1, b"late"), end(1, 0), end(1, 0)];
     assert_eq!(events(&mut client, &input.concat(), 100).unwrap(), [""; 0]);
     assert_eq!((client.active(), client.begin(b"", &mut out).unwrap().slot()), (2, 0));
+}
+
+#[test]
+fn no_id_is_given_twice() {
+    let (mut out, mut client) = (Vec::new(), Client::new(ALONE));
+    for id in 1..=u16::MAX {
+        assert!(client.has_ids());
+        let key = client.begin(b"", &mut out).unwrap();
+        assert_eq!(out[2..4], id.to_be_bytes());
+        client.end_stdin(key, &mut out);
+        assert_eq!(events(&mut client, &end(id, 0), 100).unwrap(), ["end 0 Complete"]);
+        out.clear();
+    }
+    assert!(!client.has_ids() && client.has_finished());
+    assert_eq!(client.begin(b"", &mut out), None);
 }
 
 #[test]

@@ -217,6 +217,8 @@ impl LiveServer {
     pub fn retarget(&self, target: Target) {
         *self.target.write().unwrap_or_else(PoisonError::into_inner) = target;
         self.target_epoch.fetch_add(1, Relaxed);
+        // There may be another application.
+        self.fcgi_requests_max.store(0, Relaxed);
     }
 
     /// Its host name now.

@@ -63,7 +63,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     ),
     says(
         "proxy_ignore_headers",
-        "`http-response del-header` takes fields away before they do something. Of nginx' own, `X-Accel-Redirect` does something where an `x-accel-redirect` line says so, and then no `X-Accel-...` field reaches clients.",
+        "`http-response del-header` takes fields away before caches and clients see them. `X-Accel-Redirect` does something only where an `x-accel-redirect` line says so; a condition at that line says for which requests (rules for responses come later), and no `X-Accel-...` field reaches clients then.",
     ),
     backend(
         "proxy_limit_rate limit_rate limit_rate_after",

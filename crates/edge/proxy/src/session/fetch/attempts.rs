@@ -323,8 +323,7 @@ impl<'a, 'c> Attempts<'a, 'c> {
         if let Some(app) = app {
             fastcgi::ask(worker, proxy, app, &server);
         }
-        let several =
-            app.map(|app| (app, fastcgi::requests_at_a_time(proxy, app, &server))).filter(|(_, most)| *most > 1);
+        let several = app.and_then(|app| fastcgi::several(proxy, app, &server));
         let connection = if let Some(several) = several {
             let facts = worker.servers.borrow_mut().facts(server, (private, greeting), ends);
             fastcgi::begin(worker, wire, several, facts)

@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::SystemTime};
 
 use haproxycfg::model::NamedBy;
-use http::{BodyLength, HeaderId, Headers, Plus, percent_decode};
+use http::{BodyLength, HeaderId, Headers, Method, Plus, percent_decode};
 use live::{
     LiveProxy,
     files::{CachedFile, Found, Key, LiveFolder, Lookup, Step, StepKind},
@@ -244,8 +244,10 @@ fn serve_named<'a>(here: Here<'a>, transaction: &mut Transaction, file: &CachedF
         said.headers.first_known(HeaderId::ContentType).and_then(|value| std::str::from_utf8(value).ok());
     let content_type = content_type.filter(|value| !value.is_empty());
     let (length, body) = match status {
-        200 | 206 => serve::respond_with(here, transaction, file, content_type),
-        // Conditions and ranges are about what a success would bring.
+        200 | 206 if matches!(transaction.request.method_kind(), Method::Get | Method::Head) => {
+            serve::respond_with(here, transaction, file, content_type)
+        }
+        // Conditions and ranges are about what a success would bring; those of a change are the program's business, which has made it.
         _ => {
             let asked = transaction.request.headers.clone();
             transaction.request.headers.retain_known(|id, _, _| !is_condition(id));

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! FastCGI has no windows: an application cannot be told to send less of one answer. So what has come of an answer and was not taken is
-//! bounded, and a connection on which one is at that bound is read no further, and gets no more requests. An answer that keeps others
-//! waiting like this for too long is given up (`option mpxs-wait`).
+//! bounded, and a connection on which one is at that bound is read no further, and gets no more requests. An answer of which nothing is
+//! taken for too long, while others wait, is given up (`option mpxs-wait`).
 
 mod exchange;
 mod room;
@@ -23,6 +23,7 @@ use std::rc::Rc;
 
 use fastcgi::Settings;
 use haproxycfg::model::FcgiApp;
+use live::{LiveProxy, LiveServer};
 
 use self::room::Unanswered;
 pub use self::{
@@ -38,15 +39,21 @@ use crate::{
     worker::Worker,
 };
 
+/// What a connection that carries several requests may take, and how many these are; nothing if it carries one.
+pub fn several(proxy: &LiveProxy, app: &FcgiApp, server: &LiveServer) -> Option<(Bounds, usize)> {
+    let requests_max = requests_at_a_time(proxy, app, server);
+    (requests_max > 1).then(|| (Bounds::of(app, proxy.settings().timeouts.server), requests_max))
+}
+
 /// Begins FastCGI on a connection that stands, for so many requests at a time.
 pub fn begin(
     worker: &Rc<Worker>,
     wire: Wire,
-    (app, requests_max): (&FcgiApp, usize),
+    (bounds, requests_max): (Bounds, usize),
     facts: ConnectionFacts,
 ) -> Box<ServerConnection> {
     let settings = Settings { keeps_connection: true, requests_max };
-    let shared = Rc::new(Shared::new(&wire, settings, Bounds::of(app), facts, &worker.log));
+    let shared = Rc::new(Shared::new(&wire, settings, bounds, facts, &worker.log));
     let offered: Rc<dyn SharedConnection> = shared.clone();
     let connection = ServerConnection::of_shared(&offered);
     worker.servers.borrow_mut().offer(&offered);

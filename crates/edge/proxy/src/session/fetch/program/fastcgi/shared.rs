@@ -5,7 +5,7 @@ use std::{
     collections::VecDeque,
     rc::Rc,
     task::{Context, Waker},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use fastcgi::{Client, EndStatus, RequestKey, Settings};
@@ -38,14 +38,15 @@ const COMPLAINTS_BYTES_MAX: usize = 64 * 1024;
 pub struct Bounds {
     /// Bytes that have come and were not taken, before no more is received.
     pub bytes_max: usize,
-    /// How long others wait because of that, before the answer is given up.
+    /// How long others wait for one of these bytes to be taken, before the answer is given up.
     pub patience: Duration,
 }
 
 impl Bounds {
-    /// As an application's section says.
-    pub fn of(app: &FcgiApp) -> Self {
-        Self { bytes_max: app.answer_bytes_max, patience: app.answer_patience }
+    /// As an application's section says. The others' own time must not be over before.
+    pub fn of(app: &FcgiApp, server_timeout: Option<Duration>) -> Self {
+        let patience = server_timeout.map_or(app.answer_patience, |limit| app.answer_patience.min(limit / 2));
+        Self { bytes_max: app.answer_bytes_max, patience }
     }
 }
 
@@ -59,6 +60,8 @@ struct Part {
     end: Option<EndStatus>,
     /// Nothing more comes of it: it has kept others waiting, or was told to end.
     is_broken: bool,
+    /// Since when so much of it waits that nothing more is received.
+    full_since: Option<Instant>,
     waker: Option<Waker>,
 }
 
@@ -120,6 +123,9 @@ impl SharedConnection for Shared {
 
     fn has_room(&self) -> bool {
         let is_unread = self.unsent_len() >= UNREAD_BYTES_MAX;
+        if !self.client.borrow().has_ids() {
+            self.carrier.leave();
+        }
         if !self.carrier.goes_on() || self.is_unanswered.get() || is_unread || self.is_full() {
             return false;
         }
@@ -310,7 +316,8 @@ impl Shared {
     pub fn release(&self, key: RequestKey, is_answered: bool) {
         self.with_part(key, |part| *part = Part::default());
         let is_open = self.write(|client, out| {
-            if !is_answered {
+            // An application that still waits for the body would wait for ever.
+            if !is_answered || !client.has_ended_stdin(key) {
                 client.abort(key, out);
             }
             client.is_open(key)
@@ -337,13 +344,25 @@ impl Shared {
     }
 
     fn fills(&self, part: &Part) -> bool {
-        part.stdout.len() >= self.bounds.bytes_max && !part.is_broken
+        part.stdout.len() >= self.bounds.bytes_max && !part.is_broken && !part.has_ended_stdout
     }
 
-    /// Gives up the answers that keep others waiting.
-    pub fn break_full(&self) {
-        let full: Vec<RequestKey> =
-            self.parts.borrow().iter().filter(|part| self.fills(part)).filter_map(|part| part.key).collect();
+    /// Notes which answers keep others waiting, and gives when the time of the first of them is over.
+    pub fn note_full(&self, now: Instant) -> Option<Instant> {
+        let mut parts = self.parts.borrow_mut();
+        let mut first: Option<Instant> = None;
+        for part in parts.iter_mut() {
+            part.full_since = if self.fills(part) { part.full_since.or(Some(now)) } else { None };
+            let over = part.full_since.map(|since| since + self.bounds.patience);
+            first = [first, over].into_iter().flatten().min();
+        }
+        first
+    }
+
+    /// Gives up the answers that have kept others waiting for too long.
+    pub fn break_full(&self, now: Instant) {
+        let is_over = |part: &&Part| part.full_since.is_some_and(|since| since + self.bounds.patience <= now);
+        let full: Vec<RequestKey> = self.parts.borrow().iter().filter(is_over).filter_map(|part| part.key).collect();
         for key in full {
             self.breaks(key);
             self.write(|client, out| client.abort(key, out));

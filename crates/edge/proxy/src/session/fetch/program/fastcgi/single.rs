@@ -223,6 +223,8 @@ impl ServerCodec for FastCgi {
     fn is_clean(&self) -> bool {
         self.exchange.ended() == Some(EndStatus::Complete)
             && self.client.is_idle()
+            && self.client.has_finished()
+            && self.client.has_ids()
             && self.client.keeps_connection()
             && self.unsent_len() == 0
             && self.received().is_empty()

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fastcgi::Event;
+use fastcgi::{Client, Event};
 use net::Deadline;
 
 use super::Shared;
@@ -47,6 +47,8 @@ struct Task {
 impl Task {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.shared.carrier.is_served_by(context);
+        // What was taken since the last turn keeps nobody waiting any more.
+        self.shared.note_full(self.worker.now());
         loop {
             let Ok(has_received) = self.receive(context) else { return Poll::Ready(()) };
             if self.flush(context).is_err() {
@@ -91,12 +93,11 @@ impl Task {
 
     /// Gives up an answer that has kept others waiting for too long.
     fn bound_waiting(&mut self, context: &mut Context<'_>) {
-        if self.shared.carrier.exchanges() == 1 || !self.shared.is_full() {
-            return self.patience.set(None);
-        }
-        if self.poll_patience(self.shared.bounds.patience, context).is_ready() {
+        let over = self.shared.note_full(self.worker.now()).filter(|_| self.shared.carrier.exchanges() > 1);
+        self.patience.set(over);
+        if over.is_some() && self.patience.poll(context).is_ready() {
             self.patience.set(None);
-            self.shared.break_full();
+            self.shared.break_full(self.worker.now());
             context.waker().wake_by_ref();
         }
     }
@@ -151,6 +152,7 @@ impl Task {
         self.wire.received = received;
         self.wire.received.consume(used);
         self.wire.rest();
+        shared.write(Client::finish);
         done
     }
 
