@@ -77,6 +77,20 @@ pub fn enforce_response_framing(head: &mut ResponseHead, request_method: Method)
     }
 }
 
+impl ResponseHead {
+    /// Takes what the fields of a head that was made here say of the length of the body for what a sender has said: until one of them
+    /// changes, nobody need look at them again.
+    pub fn settle_framing(&mut self) {
+        if let FieldCount::One(value) = only(&self.headers, HeaderId::ContentLength)
+            && let Ok(length) = parse_content_length(value)
+            && only(&self.headers, HeaderId::TransferEncoding) == FieldCount::None
+        {
+            self.framing = Framing { length: Some(length), chunked: false };
+            self.headers.forget_edits();
+        }
+    }
+}
+
 /// Makes the fields say that the body ends as `body` does. Nothing is written when they do, which is nearly always.
 pub fn enforce_framing(headers: &mut Headers, body: BodyLength) {
     let length = only(headers, HeaderId::ContentLength);

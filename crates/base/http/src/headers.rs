@@ -142,6 +142,11 @@ impl Headers {
         self.edited & bits != 0
     }
 
+    /// Takes the fields as they are now for those that the parser handed over.
+    pub(crate) fn forget_edits(&mut self) {
+        self.edited = 0;
+    }
+
     /// Notes that no field of these ids is left.
     #[inline]
     pub(crate) fn forget(&mut self, bits: u64) {
@@ -602,6 +607,10 @@ impl Headers {
     /// not become a line of its own.
     pub(crate) fn blank_line_ends(&mut self, start: usize) {
         let laid = self.arena.get_mut(start..).unwrap_or_default();
+        // NOTE: nearly always there is none. All bytes are looked at, so that the compiler takes many at a time.
+        if !laid.iter().fold(false, |found, byte| found | matches!(*byte, b'\r' | b'\n' | 0)) {
+            return;
+        }
         for byte in laid.iter_mut().filter(|byte| matches!(**byte, b'\r' | b'\n' | 0)) {
             *byte = b' ';
         }

@@ -132,3 +132,26 @@ fn rules_do_not_move_the_end() {
     enforce_response_framing(&mut head, Method::Get);
     assert_eq!(head.headers.first(b"content-length"), None);
 }
+
+/// A head that was made here is as one that was received, once its fields are settled; until a rule changes one of them.
+#[test]
+fn what_is_made_here_is_settled() {
+    let mut head = ResponseHead::new();
+    head.set_status(200);
+    head.headers.add(b"Content-Length", b"5");
+    assert_eq!(response_body_length(&head, Method::Get), BodyLength::UntilClose);
+    head.settle_framing();
+    assert_eq!(response_body_length(&head, Method::Get), BodyLength::Exact(5));
+    assert_eq!(response_body_length(&head, Method::Head), BodyLength::None);
+    head.headers.set(b"Content-Length", b"7");
+    enforce_response_framing(&mut head, Method::Get);
+    assert_eq!(head.headers.first(b"content-length"), Some(&b"5"[..]));
+    // What is not clear is not settled.
+    for fields in [&[(b"Content-Length", b"a")][..], &[(b"Content-Length", b"5"); 2], &[]] {
+        let mut head = ResponseHead::new();
+        head.set_status(200);
+        fields.iter().for_each(|(name, value)| head.headers.add(*name, *value));
+        head.settle_framing();
+        assert_eq!(response_body_length(&head, Method::Get), BodyLength::UntilClose, "{fields:?}");
+    }
+}
