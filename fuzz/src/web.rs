@@ -63,6 +63,7 @@ pub fn ranges(data: &[u8]) {
         varies: true,
         expiry: None,
         ranges: limits,
+        prepared: None,
     };
     let mut response = ResponseHead::new();
     let plan = web::respond::respond(&request, &file, 1_000_000, || 1, &mut response);

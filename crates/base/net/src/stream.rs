@@ -217,6 +217,17 @@ impl Stream {
         }), memory => memory.try_write(bytes), secure => secure.try_write(bytes, &[]))
     }
 
+    /// Like [`Stream::try_write`], where more follows at once: a socket may send these bytes in one packet with those.
+    ///
+    /// # Errors
+    /// The socket's.
+    #[inline]
+    pub fn try_write_more(&self, bytes: &[u8]) -> io::Result<usize> {
+        each!(self, socket => socket.try_io(Interest::WRITABLE, || {
+            Ok(rustix::net::send(socket.as_fd(), bytes, SendFlags::NOSIGNAL | SendFlags::MORE)?)
+        }), memory => memory.try_write(bytes), secure => secure.try_write(bytes, &[]))
+    }
+
     /// Writes what the socket takes of both pieces.
     ///
     /// # Errors

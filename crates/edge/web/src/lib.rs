@@ -31,5 +31,5 @@ pub use mime::{ContentType, MimeTypes};
 pub use negotiate::{Negotiated, Offer};
 pub use path::{CleanPath, PathError, PathRules};
 pub use range::{RangeLimits, Span};
-pub use respond::{BodyPlan, FileFacts, Representation};
+pub use respond::{BodyPlan, FileFacts, PreparedHeads, Representation};
 pub use try_files::{Candidate, Fallback, TryFiles};

@@ -1,5 +1,7 @@
 //! The answer to a request for a file that is there: conditions, then ranges, then the head, in the order of RFC 9110 section 13.2.
 
+mod prepared;
+
 use http::{
     Coding, HeaderId, Method, Outcome, RequestHead, ResponseHead, Validators, Version, evaluate_conditions, http_date,
     if_range_holds,
@@ -10,6 +12,8 @@ use crate::{
     mime::ContentType,
     range::{self, Multipart, RangeLimits, Span, Wanted},
 };
+
+pub use self::prepared::PreparedHeads;
 
 /// What an open file says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +47,16 @@ pub struct Representation<'a> {
     pub expiry: Option<Expiry>,
     /// How many ranges there may be.
     pub ranges: RangeLimits,
+    /// The same as heads, if somebody has made them before.
+    pub prepared: Option<&'a PreparedHeads>,
+}
+
+impl<'a> Representation<'a> {
+    /// Its heads, unless they say something else by now: no time of modification is in the future (RFC 9110 section 8.8.2.1).
+    #[inline]
+    fn heads(&self, now: i64) -> Option<&'a PreparedHeads> {
+        self.prepared.filter(|_| (0..=now).contains(&self.modified))
+    }
 }
 
 /// Which bytes follow the head.
@@ -109,10 +123,11 @@ pub fn respond(
     match evaluate_conditions(headers, &validators, now) {
         Outcome::Send => {}
         Outcome::NotModified => {
-            response.start(Version::Http11, 304);
-            put_validators(file, modified, response);
+            match file.heads(now) {
+                Some(heads) => heads.put_not_modified(response),
+                None => put_not_modified(file, modified, response),
+            }
             put_expiry(file, response);
-            put_vary(file, response);
             return BodyPlan::Nothing;
         }
         Outcome::Failed => {
@@ -133,7 +148,13 @@ pub fn respond(
         Wanted::Parts(spans) => Some(range::multipart(spans, file.length, &file.content_type.parts(), seed())),
         _ => None,
     };
-    put_head(file, modified, &wanted, parts.as_ref(), response);
+    match (&wanted, file.heads(now)) {
+        (Wanted::Whole, Some(heads)) => heads.put_whole(response),
+        _ => put_head(file, modified, &wanted, parts.as_ref(), response),
+    }
+    if wanted != Wanted::Unsatisfiable {
+        put_expiry(file, response);
+    }
     match (wanted, parts) {
         (Wanted::Unsatisfiable, _) => BodyPlan::Nothing,
         _ if request.method_kind() == Method::Head => BodyPlan::Nothing,
@@ -141,6 +162,18 @@ pub fn respond(
         (Wanted::Part(span), _) => BodyPlan::Part(span),
         _ => BodyPlan::Whole,
     }
+}
+
+/// The head of an answer with the whole file, but for what `expires` says.
+fn put_whole(file: &Representation<'_>, modified: i64, response: &mut ResponseHead) {
+    put_head(file, modified, &Wanted::Whole, None, response);
+}
+
+/// The head of an answer to a client that has the file already, but for what `expires` says.
+fn put_not_modified(file: &Representation<'_>, modified: i64, response: &mut ResponseHead) {
+    response.start(Version::Http11, 304);
+    put_validators(file, modified, response);
+    put_vary(file, response);
 }
 
 /// The head of an answer with the file, with parts of it, or without any that was asked for.
@@ -171,7 +204,6 @@ fn put_head(
     response.headers.add_number(HeaderId::ContentLength, length);
     if status != 416 {
         put_validators(file, modified, response);
-        put_expiry(file, response);
     }
     match wanted {
         Wanted::Part(span) => {

@@ -6,14 +6,15 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
 use haproxycfg::model::OpenFileCache;
 use http::Coding;
-use web::CleanPath;
+use rustc_hash::FxBuildHasher;
+use web::{CleanPath, PreparedHeads};
 
 use super::OpenFile;
 
@@ -47,12 +48,10 @@ pub struct CachedFile {
     pub path: CleanPath,
     /// Whether that is another one than was asked for, as that of an index file.
     pub stands_in: bool,
-    /// The file.
-    pub file: OpenFile,
     /// What it is: `Content-Type` without a charset.
     pub essence: Arc<str>,
-    /// Its tag.
-    pub tag: Box<[u8]>,
+    /// The file as it is.
+    pub plain: TaggedFile,
     /// The same compressed, the best first.
     pub variants: Vec<Variant>,
     /// When it was last seen to be unchanged, in milliseconds since the start of the process.
@@ -65,26 +64,49 @@ pub struct Variant {
     /// How it is compressed.
     pub coding: Coding,
     /// The file.
+    pub tagged: TaggedFile,
+}
+
+/// A file, and what is said of it each time.
+#[derive(Debug)]
+pub struct TaggedFile {
+    /// The file.
     pub file: OpenFile,
     /// Its tag.
     pub tag: Box<[u8]>,
+    /// Its heads, once it has been asked for again.
+    pub heads: OnceLock<PreparedHeads>,
+}
+
+impl TaggedFile {
+    /// A file with this tag.
+    #[must_use]
+    pub fn new(file: OpenFile, tag: Box<[u8]>) -> Self {
+        Self { file, tag, heads: OnceLock::new() }
+    }
 }
 
 impl CachedFile {
     /// The file in a coding.
     #[must_use]
     pub fn variant(&self, coding: Coding) -> Option<&OpenFile> {
-        self.variants.iter().find(|variant| variant.coding == coding).map(|variant| &variant.file)
+        self.variants.iter().find(|variant| variant.coding == coding).map(|variant| &variant.tagged.file)
+    }
+
+    /// The file and those that lie compressed beside it.
+    pub fn files(&self) -> impl Iterator<Item = &OpenFile> {
+        std::iter::once(&self.plain.file).chain(self.variants.iter().map(|variant| &variant.tagged.file))
     }
 
     fn memory_bytes(&self) -> usize {
-        self.file.memory_bytes() + self.variants.iter().map(|variant| variant.file.memory_bytes()).sum::<usize>()
+        self.files().map(OpenFile::memory_bytes).sum()
     }
 }
 
 #[derive(Debug, Default)]
 struct Generation {
-    files: HashMap<Box<[u8]>, Arc<CachedFile>>,
+    /// NOTE: a hash that clients could foresee: they name no key that is no file.
+    files: HashMap<Box<[u8]>, Arc<CachedFile>, FxBuildHasher>,
     bytes: usize,
 }
 
@@ -98,6 +120,8 @@ pub struct OpenFiles {
     /// Most bytes in memory of a generation.
     bytes_max: usize,
     valid_ms: u64,
+    /// Files that have gone because others came.
+    evictions: u64,
     key: Vec<u8>,
 }
 
@@ -111,6 +135,7 @@ impl OpenFiles {
             entries_max: settings.entries_max.div_ceil(2),
             bytes_max: settings.memory_bytes_max.div_ceil(2),
             valid_ms: u64::try_from(settings.valid.as_millis()).unwrap_or(u64::MAX),
+            evictions: 0,
             key: Vec::new(),
         }
     }
@@ -165,15 +190,16 @@ impl OpenFiles {
             return;
         }
         if self.young.files.len() >= self.entries_max || self.young.bytes + bytes > self.bytes_max {
+            self.evictions += self.old.files.len() as u64;
             self.old = std::mem::take(&mut self.young);
         }
         self.young.bytes += bytes;
         self.young.files.insert(name, file);
     }
 
-    /// How many files are kept, and how many bytes of them in memory.
+    /// How many files are kept, how many bytes of them in memory, and how many have gone because others came.
     #[must_use]
-    pub fn totals(&self) -> (usize, usize) {
-        (self.young.files.len() + self.old.files.len(), self.young.bytes + self.old.bytes)
+    pub fn totals(&self) -> (usize, usize, u64) {
+        (self.young.files.len() + self.old.files.len(), self.young.bytes + self.old.bytes, self.evictions)
     }
 }

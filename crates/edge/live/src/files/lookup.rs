@@ -17,7 +17,7 @@ use rustix::{
 use web::{CleanPath, Offer, negotiate::file_suffix};
 
 use super::{
-    CachedFile, Content, Facts, LiveFolder, OpenFile,
+    CachedFile, Content, Descriptor, Facts, LiveFolder, OpenFile,
     beneath::{OpenAs, Patience},
     read::read_at,
 };
@@ -123,7 +123,8 @@ impl Lookup {
                 (FileType::Directory, StepKind::Folder | StepKind::Any) => return Ok(Found::Folder(place)),
                 (FileType::RegularFile, StepKind::File | StepKind::Any) => {
                     let known = self.known.as_ref().filter(|known| known.path == step.path);
-                    let Some(file) = self.read(descriptor, facts, known.map(|known| &known.file), patience)? else {
+                    let Some(file) = self.read(descriptor, facts, known.map(|known| &known.plain.file), patience)?
+                    else {
                         is_forbidden = true;
                         continue;
                     };
@@ -151,25 +152,21 @@ impl Lookup {
         for _ in 0..READS_MAX {
             let is_small = usize::try_from(facts.length).is_ok_and(|length| length <= self.memory_bytes_max);
             if !is_small {
-                let content = Content::Descriptor(Arc::new(descriptor));
+                let content = Content::Descriptor(Arc::new(Descriptor::new(descriptor, facts.length)));
                 return Ok(Some(OpenFile { facts, content, is_settled: true }));
             }
+            // NOTE: nothing is read behind the end: the length that is seen after reading tells whether the file has grown.
             let length = usize::try_from(facts.length).unwrap_or(0);
-            // One more, to see the end.
-            let mut bytes = vec![0; length + 1];
-            let count = match read_at(descriptor.as_fd(), &mut bytes, 0, patience) {
+            let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, length).collect();
+            let room = Arc::get_mut(&mut bytes).unwrap_or_default();
+            let count = match read_at(descriptor.as_fd(), room, 0, patience) {
                 // It was only looked at.
                 Err(Errno::BADF | Errno::ACCESS | Errno::PERM) => return Ok(None),
                 read => read?,
             };
             let later = Facts::from(&fstat(&descriptor)?);
             if count == length && later == facts {
-                bytes.truncate(length);
-                return Ok(Some(OpenFile {
-                    facts,
-                    content: Content::Memory(bytes.into()),
-                    is_settled: is_settled(&facts),
-                }));
+                return Ok(Some(OpenFile { facts, content: Content::Memory(bytes), is_settled: is_settled(&facts) }));
             }
             if patience == Patience::None {
                 return Err(Errno::AGAIN);

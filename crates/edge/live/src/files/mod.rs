@@ -15,6 +15,7 @@ mod cache;
 mod disk;
 mod folder;
 mod lookup;
+mod numbers;
 mod open_file;
 mod read;
 
@@ -24,28 +25,18 @@ use std::{
 };
 
 use haproxycfg::model::FileService;
-use telemetry::{Counter, PerWorker};
+use telemetry::PerWorker;
 
 pub use self::{
     beneath::{OpenAs, Patience},
-    cache::{CachedFile, Key, OpenFiles, Variant},
+    cache::{CachedFile, Key, OpenFiles, TaggedFile, Variant},
     disk::{Busy, DiskThreads},
     folder::{FolderError, FolderSpec, Folders, LiveFolder},
     lookup::{Found, Lookup, Step, StepKind},
-    open_file::{Content, Facts, OpenFile},
+    numbers::{FileCounters, FileNumbers},
+    open_file::{Content, Descriptor, Facts, OpenFile, STRETCH_BYTES},
     read::{ListedFolder, READ_BYTES_MAX, is_in_memory, list, load, read_at},
 };
-
-/// Numbers of one worker.
-#[derive(Debug, Default)]
-pub struct FileCounters {
-    /// Requests whose file was open already.
-    pub hits: Counter,
-    /// Requests whose file was looked for.
-    pub lookups: Counter,
-    /// Lookups that a disk thread made.
-    pub waits: Counter,
-}
 
 /// The files of a backend.
 #[derive(Debug)]
@@ -85,5 +76,29 @@ impl LiveFiles {
     pub fn with_cache<R>(&self, worker: usize, work: impl FnOnce(&mut OpenFiles) -> R) -> Option<R> {
         let cache = self.caches.get(worker)?;
         Some(work(&mut cache.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// What operators are told of them.
+    #[must_use]
+    pub fn numbers(&self, backend: &Arc<str>, described: &FileService) -> FileNumbers {
+        let workers = self.caches.len() as u64;
+        let sum = |value: fn(&FileCounters) -> &telemetry::Counter| self.counters.sum(|part| value(part).value());
+        let mut numbers = FileNumbers {
+            backend: Arc::clone(backend),
+            open_max: described.cache.entries_max as u64 * workers,
+            memory_bytes_max: described.cache.memory_bytes_max as u64 * workers,
+            hits: sum(|part| &part.hits),
+            revalidations: sum(|part| &part.revalidations),
+            misses: sum(|part| &part.misses),
+            waits: sum(|part| &part.waits),
+            ..FileNumbers::default()
+        };
+        for cache in &self.caches {
+            let (open, bytes, evictions) = cache.lock().unwrap_or_else(PoisonError::into_inner).totals();
+            numbers.open += open as u64;
+            numbers.memory_bytes += bytes as u64;
+            numbers.evictions += evictions;
+        }
+        numbers
     }
 }

@@ -108,9 +108,26 @@ impl Wire {
     /// # Errors
     /// The socket's.
     pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_write(Stream::try_write, context)
+    }
+
+    /// The same, where bytes that do not wait here follow at once.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn poll_flush_before(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_write(Stream::try_write_more, context)
+    }
+
+    #[inline]
+    fn poll_write(
+        &mut self,
+        try_write: impl Fn(&Stream, &[u8]) -> io::Result<usize>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         while !self.is_flushed() {
             // NOTE: tried before asked: a socket nearly always takes what a response is.
-            match self.stream.try_write(self.unsent()) {
+            match try_write(&self.stream, self.unsent()) {
                 Ok(count) => self.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.stream.poll_writable(context))?,
                 Err(error) => return Poll::Ready(Err(self.note_failure(error))),

@@ -24,6 +24,7 @@ fn file() -> Representation<'static> {
         varies: false,
         expiry: None,
         ranges: RangeLimits::default(),
+        prepared: None,
     }
 }
 
@@ -79,10 +80,10 @@ fn a_coding_and_an_expiry() {
             "content-length: 100",
             "last-modified: Sun, 06 Nov 1994 08:49:37 GMT",
             "etag: \"a\"",
-            "expires: Tue, 14 Nov 2023 22:14:20 GMT",
-            "cache-control: max-age=60",
             "content-encoding: br",
-            "vary: Accept-Encoding"
+            "vary: Accept-Encoding",
+            "expires: Tue, 14 Nov 2023 22:14:20 GMT",
+            "cache-control: max-age=60"
         ]
     );
     let (response, _) = answer(&other, "GET", "If-None-Match: \"a\"");
@@ -217,4 +218,36 @@ fn without_a_tag_or_a_type() {
     );
     let (response, _) = answer(&bare, "GET", "If-None-Match: *");
     assert_eq!(response.status(), 304);
+}
+
+/// Heads that were made before say what those say that are made for a request, whatever it asks.
+#[test]
+fn prepared_heads_are_the_same() {
+    let expiry = crate::Expires::After(60).expiry(NOW, 0, 0);
+    let files = [
+        file(),
+        Representation { expiry, coding: Some(Coding::Gzip), varies: true, ..file() },
+        Representation { tag: b"", content_type: ContentType::default(), ..file() },
+        Representation { length: 0, ..file() },
+        // Those of the future and of before 1970 say another time of modification.
+        Representation { modified: NOW + 100, ..file() },
+        Representation { modified: -1, ..file() },
+    ];
+    let requests = [
+        "",
+        "If-None-Match: \"a\"",
+        "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT",
+        "If-Match: \"b\"",
+        "Range: bytes=0-1",
+        "Range: bytes=200-",
+        "Range: bytes=0-1,50-60",
+    ];
+    for file in files {
+        let heads = PreparedHeads::of(&file);
+        let prepared = Representation { prepared: Some(&heads), ..file };
+        for (method, fields) in ["GET", "HEAD"].into_iter().flat_map(|method| requests.map(|fields| (method, fields))) {
+            let (expected, found) = (answer(&file, method, fields), answer(&prepared, method, fields));
+            assert_eq!((lines(&found.0), found.1), (lines(&expected.0), expected.1), "{method} {fields} {file:?}");
+        }
+    }
 }

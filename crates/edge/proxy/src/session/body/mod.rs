@@ -29,7 +29,7 @@ pub use self::{
 use super::filter::Stages;
 
 /// Bytes of a file that one connection is sent before others have their turn.
-const FILE_TURN_BYTES: u64 = 1 << 20;
+const FILE_TURN_BYTES: u64 = 2 << 20;
 
 /// Bytes that stages gather before they are sent in any case.
 const GATHERED_MAX: usize = 16 * 1024;
@@ -295,6 +295,9 @@ impl BodyPump {
         let mut sent_of_file = 0;
         loop {
             self.intake.approve(from).map_err(PumpFailure::Malformed)?;
+            if self.precedes_file(from, to, context) {
+                ready!(to.poll_flush_before(context)).map_err(PumpFailure::Send)?;
+            }
             if self.intake.approved() > 0 || to.unsent_len() > 0 {
                 ready!(self.poll_forward(from, to, context))?;
                 continue;
@@ -401,6 +404,15 @@ impl BodyPump {
                 ready!(stages.poll_pace(self.intake.approved(), context));
             }
         }
+    }
+
+    /// Whether what waits is followed at once by a stretch of a file that is in memory.
+    fn precedes_file(&self, from: &mut impl Source, to: &impl Sink, context: &mut Context<'_>) -> bool {
+        self.intake.approved() == 0
+            && to.unsent_len() > 0
+            && to.joins_what_follows()
+            && from.received().is_empty()
+            && matches!(from.poll_file(context), Poll::Ready(Ok(Some(_))))
     }
 
     /// Sends once what may go; pending only when the receiver's socket takes nothing now.

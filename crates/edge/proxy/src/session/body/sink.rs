@@ -20,6 +20,16 @@ pub trait Sink {
     /// Sends what waits, as far as that is possible; ready once nothing waits.
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
 
+    /// Whether what waits can go in one packet with bytes that the system moves there behind it.
+    fn joins_what_follows(&self) -> bool {
+        false
+    }
+
+    /// Like [`Sink::poll_flush`], where such bytes follow at once.
+    fn poll_flush_before(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(context)
+    }
+
     /// Sends what waits and then `bytes`, which are not put behind it; ready with how many of `bytes` went.
     fn poll_send(&mut self, bytes: &[u8], context: &mut Context<'_>) -> Poll<io::Result<usize>>;
 
@@ -61,6 +71,15 @@ impl Sink for Wire {
     #[inline]
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Wire::poll_flush(self, context)
+    }
+
+    #[inline]
+    fn joins_what_follows(&self) -> bool {
+        self.stream.plain().is_some()
+    }
+
+    fn poll_flush_before(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Wire::poll_flush_before(self, context)
     }
 
     #[inline]

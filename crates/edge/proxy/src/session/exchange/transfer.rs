@@ -107,6 +107,7 @@ impl<C: ClientStream> Exchange<'_, C> {
                     Poll::Pending => {}
                 }
             }
+            client.rest();
             // A client that takes a part of what is held is not stuck.
             let held = down.held() + client.unsent_len();
             let moved = (down.received(), up.received(), held);

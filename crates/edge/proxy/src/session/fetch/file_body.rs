@@ -9,16 +9,24 @@ use std::{
     io,
     os::fd::{AsFd as _, BorrowedFd},
     pin::Pin,
+    rc::Rc,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Instant,
 };
 
-use live::files::{Content, DiskThreads, Facts, OpenFile, Patience, READ_BYTES_MAX, is_in_memory, load, read_at};
+use live::files::{
+    Content, Descriptor, DiskThreads, Facts, OpenFile, Patience, READ_BYTES_MAX, STRETCH_BYTES, is_in_memory, load,
+    read_at,
+};
 use net::PlainSocket;
 use tokio::sync::oneshot;
 use web::{Span, range::Piece};
 
-use crate::session::body::{FileSpan, Source};
+use crate::{
+    session::body::{FileSpan, Source},
+    worker::Worker,
+};
 
 /// Bytes that are read at a time where they pass through the process.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -33,6 +41,7 @@ enum Wait {
 
 /// A body of a file that is not sent from memory as a whole.
 pub struct FileBody<'a> {
+    worker: &'a Rc<Worker>,
     threads: &'a Arc<DiskThreads>,
     file: OpenFile,
     /// What follows.
@@ -44,14 +53,22 @@ pub struct FileBody<'a> {
     span: Span,
     /// Up to where the file was seen to be in memory.
     loaded: u64,
+    /// When the file was last seen to be the same one.
+    checked: Instant,
     wait: Option<Wait>,
 }
 
 impl<'a> FileBody<'a> {
-    /// The pieces of a file, in order.
+    /// The pieces of a file that has just been looked at, in order.
     #[must_use]
-    pub fn new(threads: &'a Arc<DiskThreads>, file: OpenFile, pieces: impl IntoIterator<Item = Piece>) -> Self {
+    pub fn new(
+        worker: &'a Rc<Worker>,
+        threads: &'a Arc<DiskThreads>,
+        file: OpenFile,
+        pieces: impl IntoIterator<Item = Piece>,
+    ) -> Self {
         let mut body = Self {
+            worker,
             threads,
             file,
             pieces: pieces.into_iter().collect(),
@@ -59,6 +76,7 @@ impl<'a> FileBody<'a> {
             consumed: 0,
             span: Span { start: 0, end: 0 },
             loaded: 0,
+            checked: worker.now(),
             wait: None,
         };
         body.go_on();
@@ -77,10 +95,11 @@ impl<'a> FileBody<'a> {
     }
 
     /// Why nothing more can come of the file: it is another one by now.
-    fn check(&self) -> io::Result<()> {
+    fn check(&mut self) -> io::Result<()> {
         let Content::Descriptor(descriptor) = &self.file.content else { return Ok(()) };
-        let now = Facts::from(&rustix::fs::fstat(descriptor)?);
+        let now = Facts::from(&rustix::fs::fstat(descriptor.as_fd())?);
         if self.file.facts.still_holds(&now) {
+            self.checked = self.worker.now();
             Ok(())
         } else {
             Err(io::Error::other("the file has changed while it was sent"))
@@ -132,10 +151,24 @@ impl<'a> FileBody<'a> {
         Poll::Ready(Ok(self.bytes.len()))
     }
 
-    /// Sees to it that some of what comes next is in memory.
+    /// Whether these bytes, all or some of a stretch, are in memory. Where one is asked for all the time, nobody looks each time.
+    fn is_in_memory(&self, descriptor: &Descriptor, start: u64, end: u64) -> bool {
+        let (stretch, now_ms) = (start / STRETCH_BYTES, self.worker.now_ms());
+        if descriptor.was_in_memory(stretch, now_ms) {
+            return true;
+        }
+        let is_there = is_in_memory(descriptor.as_fd(), start, end);
+        let is_all = start == stretch * STRETCH_BYTES && end == (start + STRETCH_BYTES).min(self.file.facts.length);
+        if is_there && is_all {
+            descriptor.note_in_memory(stretch, now_ms);
+        }
+        is_there
+    }
+
+    /// Sees to it that some of what comes next is in memory: half a stretch, or as much as there is without waiting.
     fn poll_load(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Content::Descriptor(descriptor) = &self.file.content else { return Poll::Ready(Ok(())) };
-        while self.loaded <= self.span.start {
+        let enough = self.span.end.min(self.span.start + STRETCH_BYTES / 2);
+        while self.loaded < enough {
             if let Some(Wait::Load(end, answer)) = &mut self.wait {
                 let end = *end;
                 let loaded = ready!(Pin::new(answer).poll(context)).map_err(|_| io::ErrorKind::Interrupted)?;
@@ -144,13 +177,22 @@ impl<'a> FileBody<'a> {
                 self.loaded = end;
                 break;
             }
-            self.check()?;
-            let (start, end) = (self.span.start, self.span.end.min(self.span.start + READ_BYTES_MAX as u64));
-            if is_in_memory(descriptor.as_fd(), start, end) {
+            let Content::Descriptor(descriptor) = &self.file.content else { return Poll::Ready(Ok(())) };
+            let descriptor = Arc::clone(descriptor);
+            // NOTE: within one turn of a task the worker's clock stands.
+            if self.checked != self.worker.now() {
+                self.check()?;
+            }
+            let start = self.loaded.max(self.span.start);
+            let end = self.span.end.min((start / STRETCH_BYTES + 1) * STRETCH_BYTES);
+            if self.is_in_memory(&descriptor, start, end) {
                 self.loaded = end;
+                continue;
+            }
+            // What is there goes first.
+            if self.loaded > self.span.start {
                 break;
             }
-            let descriptor = Arc::clone(descriptor);
             let loads = move || Ok(load(descriptor.as_fd(), start, end)?);
             let answer = self.threads.run(self.file.facts.device, loads).map_err(io::Error::other)?;
             self.wait = Some(Wait::Load(end, answer));

@@ -10,7 +10,7 @@ use std::{
 use haproxycfg::model::FileService;
 use live::{
     ShutCause,
-    files::{CachedFile, Content, Facts, Found, Lookup, OpenFile, Patience, Variant},
+    files::{CachedFile, Found, Lookup, OpenFile, Patience, TaggedFile, Variant},
 };
 use net::Deadline;
 use rustix::io::Errno;
@@ -32,18 +32,6 @@ use crate::session::{
     fetch::{Answer, HeadEnd, HttpRequester, Spelling, Unfetched},
     transaction::Transaction,
 };
-
-/// Whether a file that is kept is still the one that was opened, as far as that can be told for nothing.
-#[inline]
-pub(super) fn holds(found: &CachedFile) -> bool {
-    let is_same = |file: &OpenFile| match &file.content {
-        Content::Memory(_) => true,
-        Content::Descriptor(descriptor) => {
-            rustix::fs::fstat(descriptor).is_ok_and(|stat| Facts::from(&stat) == file.facts)
-        }
-    };
-    is_same(&found.file) && found.variants.iter().all(|variant| is_same(&variant.file))
-}
 
 /// Whoever waits for what is looked for.
 pub(in crate::session::fetch) struct Waiting<'w, R> {
@@ -178,7 +166,7 @@ async fn find(
     let key = place.key(&transaction.request);
     let known = here.files.with_cache(here.worker.index, |cache| cache.find(key, now_ms)).flatten();
     let known = match known {
-        Some((known, false)) if holds(&known) => return Ok(Ok(Way::File(known))),
+        Some((known, false)) if known.files().all(OpenFile::holds) => return Ok(Ok(Way::File(known))),
         known => known.map(|(known, _)| known),
     };
     let lookup = Lookup {
@@ -220,7 +208,8 @@ pub(super) async fn run(
     waiting: &mut Waiting<'_, impl HttpRequester>,
 ) -> Result<Result<Found, u16>, Unfetched> {
     let counters = here.files.counters.of(here.worker.index);
-    counters.lookups.increment();
+    let counter = if lookup.known.is_some() { &counters.revalidations } else { &counters.misses };
+    counter.increment();
     let mut found = lookup.run(Patience::None);
     if matches!(found, Err(Errno::AGAIN)) {
         counters.waits.increment();
@@ -250,15 +239,15 @@ pub(super) fn kept(
     now_ms: u64,
 ) -> CachedFile {
     let now = i64::try_from(basics::clock::since_1970().as_secs()).unwrap_or(i64::MAX);
-    let tag_of = |file: &OpenFile, coding| {
+    let tagged = |file: OpenFile, coding| {
         let mut tag = Vec::new();
         push_tag(TagRule::default(), &file.facts.for_web(), coding, now, &mut tag);
-        tag.into_boxed_slice()
+        TaggedFile::new(file, tag.into_boxed_slice())
     };
     let essence = settings.types().of(path.last_name(), None).essence.into();
     let variants =
-        variants.into_iter().map(|(coding, file)| Variant { coding, tag: tag_of(&file, Some(coding)), file }).collect();
-    CachedFile { stands_in, path, tag: tag_of(&file, None), essence, file, variants, seen_ms: AtomicU64::new(now_ms) }
+        variants.into_iter().map(|(coding, file)| Variant { coding, tagged: tagged(file, Some(coding)) }).collect();
+    CachedFile { stands_in, path, essence, plain: tagged(file, None), variants, seen_ms: AtomicU64::new(now_ms) }
 }
 
 /// The listing of a folder.

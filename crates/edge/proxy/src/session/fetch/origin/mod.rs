@@ -24,7 +24,7 @@ use std::{rc::Rc, sync::Arc};
 
 use live::{LiveProxy, files::LiveFiles};
 
-use self::place::Place;
+use self::{place::Place, serve::Chosen};
 use super::{Answer, Site};
 use crate::{session::transaction::Transaction, worker::Worker};
 
@@ -70,9 +70,13 @@ pub(super) fn at_once<'a>(here: Here<'a>, transaction: &mut Transaction) -> AtOn
     let found = here.files.with_cache(here.worker.index, |cache| cache.find(key, now_ms)).flatten();
     let Some((file, is_due)) = found else { return AtOnce::Look };
     // NOTE: what stands for another name may be for somebody else.
-    if is_due || file.stands_in && place.has_conditions() || !look::holds(&file) {
+    if is_due || file.stands_in && place.has_conditions() {
+        return AtOnce::Look;
+    }
+    let chosen = Chosen::of(transaction, &file);
+    if !chosen.tagged.file.holds() {
         return AtOnce::Look;
     }
     here.files.counters.of(here.worker.index).hits.increment();
-    serve::serve(here, transaction, &file).map_or(AtOnce::Look, AtOnce::Answer)
+    serve::answer(here, transaction, &chosen.again(here)).map_or(AtOnce::Look, AtOnce::Answer)
 }

@@ -9,7 +9,7 @@ use haproxycfg::model::NamedBy;
 use http::{BodyLength, HeaderId, Headers, Method, Plus, percent_decode};
 use live::{
     LiveProxy,
-    files::{CachedFile, Found, Key, LiveFolder, Lookup, Step, StepKind},
+    files::{CachedFile, Found, Key, LiveFolder, Lookup, OpenFile, Step, StepKind},
 };
 use logs::{LogLevel, LogLine};
 use web::{CleanPath, PathRules, path::PathError};
@@ -205,7 +205,7 @@ async fn open(
     let now_ms = here.worker.now_ms();
     let known = here.files.with_cache(here.worker.index, |cache| cache.find(key, now_ms)).flatten();
     let known = match known {
-        Some((known, false)) if look::holds(&known) => {
+        Some((known, false)) if known.files().all(OpenFile::holds) => {
             here.files.counters.of(here.worker.index).hits.increment();
             return Ok(Ok(known));
         }
