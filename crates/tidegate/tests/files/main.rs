@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod changes;
+mod numbers;
 mod serve;
 #[path = "../support/mod.rs"]
 mod support;

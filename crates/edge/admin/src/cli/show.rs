@@ -13,6 +13,7 @@ use super::{
 };
 use crate::stats::{
     control::{ProxyName, find_proxy},
+    files::show_files,
     info::{InfoForm, show_info},
     render,
     row::{Only, Selection},
@@ -139,6 +140,18 @@ pub(super) fn caches(_: &mut Session, context: &Context<'_>, _: &Line) -> Reply 
         }
     }
     Reply::Text(out)
+}
+
+pub(super) fn files(_: &mut Session, context: &Context<'_>, line: &Line) -> Reply {
+    let wanted = line.word(2);
+    let mut files = context.control.files();
+    if !wanted.is_empty() {
+        files.retain(|backend| &*backend.backend == wanted);
+        if files.is_empty() {
+            return Reply::error("No such backend with files.");
+        }
+    }
+    Reply::Text(show_files(&files))
 }
 
 pub(super) fn sockets(_: &mut Session, context: &Context<'_>, _: &Line) -> Reply {

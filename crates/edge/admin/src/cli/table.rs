@@ -241,6 +241,13 @@ pub const COMMANDS: &[Command] = &[
         "show the last invalid messages",
         show::errors,
     ),
+    with(
+        &["show", "files"],
+        USER,
+        "show files [<backend>]",
+        "tell about the files that backends with 'root' or 'alias' keep open",
+        show::files,
+    ),
     with(&["show", "info"], USER, "show info [desc|json|typed|float]*", "tell about the process", show::info),
     with(&["show", "pools"], USER, "show pools", "tell about memory", show::pools),
     with(

@@ -9,7 +9,7 @@ use std::{
 use haproxycfg::model::{BindAddress, Config, LogForward, Mode, ServerAddress, ServerPort};
 use live::{
     Instance, LiveListener, LiveProxy, LiveServer, Process, Shared, SideCounters, cache_state::CacheState,
-    counters::Traffic, limits::hard_maxconn,
+    counters::Traffic, files::FileNumbers, limits::hard_maxconn,
 };
 use net::{Splice, Target};
 
@@ -45,7 +45,16 @@ pub fn collect(
         proxies,
         tables: instance.tables.listed().map(table_view).collect(),
         certificates: instance.process.certificates.status(),
+        files: files(instance).collect(),
     }
+}
+
+/// The numbers of backends that have files.
+pub(super) fn files(instance: &Instance) -> impl Iterator<Item = FileNumbers> {
+    instance.proxies.iter().filter(|proxy| !proxy.settings().disabled).filter_map(|proxy| {
+        let settings = proxy.settings();
+        Some(proxy.files.as_ref()?.numbers(&settings.name, &settings.files))
+    })
 }
 
 /// Takes only the process.

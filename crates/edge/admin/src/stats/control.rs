@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use live::{Tables, caches::LiveCache, capture::Capture, changes::Change};
+use live::{Tables, caches::LiveCache, capture::Capture, changes::Change, files::FileNumbers};
 
 use super::view::{Detail, ProcessView, Snapshot};
 
@@ -329,6 +329,11 @@ pub trait Control {
 
     /// `cache` sections.
     fn caches(&self) -> Vec<Arc<LiveCache>> {
+        Vec::new()
+    }
+
+    /// Numbers of the files of backends.
+    fn files(&self) -> Vec<FileNumbers> {
         Vec::new()
     }
 

@@ -15,6 +15,7 @@ use live::{
     changes::{Change, Tone},
     counters::ProcessTraffic,
     dynamic,
+    files::FileNumbers,
     limits::hard_maxconn,
     variables,
 };
@@ -339,6 +340,10 @@ impl Control for LiveControl<'_> {
 
     fn caches(&self) -> Vec<Arc<LiveCache>> {
         self.instance.caches.clone()
+    }
+
+    fn files(&self) -> Vec<FileNumbers> {
+        collect::files(&self.instance).collect()
     }
 
     fn environment(&self) -> Vec<(String, String)> {

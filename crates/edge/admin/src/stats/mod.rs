@@ -14,6 +14,7 @@ mod clear;
 pub mod collect;
 pub mod columns;
 pub mod control;
+pub mod files;
 pub mod history;
 pub mod info;
 pub mod live_control;

@@ -166,7 +166,13 @@ pub fn snapshot() -> Snapshot {
         ..ProcessView::default()
     };
     let clients = TableView { name: "clients".into(), key: "ip", size: 1_024, used: 3 };
-    Snapshot { process, proxies: vec![web, app, tcp], tables: vec![clients], certificates: Vec::new() }
+    Snapshot {
+        process,
+        proxies: vec![web, app, tcp],
+        tables: vec![clients],
+        certificates: Vec::new(),
+        files: Vec::new(),
+    }
 }
 
 /// An edge that only writes down what it is told.

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, net::SocketAddr, sync::Arc, time::Duration};
 
 use balance::OperationalState;
-use live::{cache_state::CacheState, counters::Traffic, rates::RateWindow};
+use live::{cache_state::CacheState, counters::Traffic, files::FileNumbers, rates::RateWindow};
 use telemetry::PerWorker;
 
 /// How much a snapshot takes.
@@ -24,6 +24,8 @@ pub struct Snapshot {
     pub tables: Vec<TableView>,
     /// Certificates that come by themselves.
     pub certificates: Vec<acme::Status>,
+    /// Numbers of the files of backends.
+    pub files: Vec<FileNumbers>,
 }
 
 /// A stick table.

@@ -6,6 +6,7 @@ use balance::{CheckResult, CheckStatus};
 
 use crate::stats::{
     columns::{Column, Object},
+    files::NUMBERS,
     info::{self, InfoMetric},
     row::{Row, Selection},
     text::{decode_url, escape_label},
@@ -99,6 +100,7 @@ pub fn prometheus(snapshot: &Snapshot, filter: Filter) -> String {
     if filter.process {
         process(&mut out, snapshot);
         certificates(&mut out, snapshot);
+        files(&mut out, snapshot);
     }
     let rows = Rows::of(snapshot, filter);
     if filter.frontends {
@@ -226,6 +228,21 @@ fn certificates(out: &mut String, snapshot: &Snapshot) {
             let (certificate, section) = (escape_label(&status.name), escape_label(&status.section));
             let labels = format!("certificate=\"{certificate}\",section=\"{section}\"");
             sample(out, PREFIX, name, &labels, &Value::U64(value(status)));
+        }
+    }
+}
+
+/// Files that backends answer with; HAProxy has no such metrics.
+fn files(out: &mut String, snapshot: &Snapshot) {
+    const PREFIX: &str = "tidegate_files_";
+    if snapshot.files.is_empty() {
+        return;
+    }
+    for number in NUMBERS {
+        header(out, PREFIX, number.metric, number.doc, number.counter);
+        for backend in &snapshot.files {
+            let labels = format!("proxy=\"{}\"", escape_label(&backend.backend));
+            sample(out, PREFIX, number.metric, &labels, &Value::U64((number.value)(backend)));
         }
     }
 }
