@@ -7,10 +7,11 @@ One worker each, on core 0, loaded in turns by wrk on core 1. The first turn war
 limits of the middle half. nginx has its open_file_cache, as Tidegate has its own. What is not installed is left out.
 
 Cases: small (a file of 612 bytes), conditional (the same, If-None-Match: 304), middle (100 kB), many (10,000 files of 4 kB, more than
-any keeps open), large (100 MB, CPU per megabyte), slow (memory of 5,000 connections that read slowly).
+any keeps open), large (100 MB, CPU per megabyte), huge (1 GB, likewise), slow (memory of 10,000 connections that read slowly).
 """
 import argparse
 import os
+import resource
 import shutil
 import socket
 import statistics
@@ -23,7 +24,9 @@ TICK = os.sysconf("SC_CLK_TCK")
 QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 MANY = 10_000
 # Bytes of the file of a case, and how many connections load it.
-CASES = {"small": (612, 64), "conditional": (612, 64), "middle": (100_000, 64), "many": (4_000, 64), "large": (100_000_000, 8), "slow": (0, 5_000)}
+CASES = {"small": (612, 64), "conditional": (612, 64), "middle": (100_000, 64), "many": (4_000, 64), "large": (100_000_000, 8), "huge": (1_000_000_000, 4), "slow": (0, 10_000)}
+# Cases whose cost is that of their bytes: a turn ends in the middle of files.
+BY_BYTES = ("large", "huge")
 
 OURS = """global
   nbthread 1
@@ -142,17 +145,21 @@ def script(folder, case, port):
         path.write_text(f"wrk.headers['If-None-Match'] = '{fields['etag']}'\n")
     else:
         path.write_text("")
+    with path.open("a") as file:
+        file.write('function done(summary)\n io.write("bytes ", string.format("%d", summary.bytes), "\\n")\nend\n')
     return path
 
 
 def load(folder, case, port, given):
-    """Loads a server; requests, and seconds."""
+    """Loads a server; requests, or megabytes where these count."""
     name = {"small": "small.html", "conditional": "small.html"}.get(case, f"{case}.bin")
     words = ["taskset", "-c", "1", "wrk", "-t1", f"-c{CASES[case][1]}", f"-d{given.seconds}", "-s", script(folder, case, port)]
     said = subprocess.run([*words, f"http://127.0.0.1:{port}/{name}"], capture_output=True, text=True, check=True).stdout
     requests = int(next(line.split()[0] for line in said.splitlines() if "requests in" in line))
     if "Non-2xx" in said or "Socket errors" in said:
         print("   ", *(line.strip() for line in said.splitlines() if "Non-2xx" in line or "Socket errors" in line))
+    if case in BY_BYTES:
+        return int(next(line.split()[1] for line in said.splitlines() if line.startswith("bytes "))) / 1e6
     return requests
 
 
@@ -170,11 +177,11 @@ def measure(case, running, folder, given):
             if turn:
                 cpu = (cpu_seconds(process.pid) - before) / max(requests, 1)
                 seen[name].append((cpu, requests / given.seconds))
-    scale, unit = (1e6, "us/request") if case != "large" else (1e6 / (CASES[case][0] / 1e6), "us/MB")
+    unit, rate_unit = ("us/MB", " MB/s") if case in BY_BYTES else ("us/request", "/s")
     print(f"{case}: {CASES[case][0]} bytes, {CASES[case][1]} connections")
     for name, turns in seen.items():
         cpu, rate = (statistics.median(column) for column in zip(*turns))
-        print(f"  {name:10} {cpu * scale:8.2f} {unit}  {rate:9.0f}/s  {memory_kilobytes(running[name][0].pid)} kB")
+        print(f"  {name:10} {cpu * 1e6:8.2f} {unit}  {rate:9.0f}{rate_unit}  {memory_kilobytes(running[name][0].pid)} kB")
     for name in seen:
         if name == "tidegate":
             continue
@@ -186,7 +193,7 @@ def measure(case, running, folder, given):
 
 def slow(running):
     """Memory of connections that have asked for much and read little."""
-    print("slow: 5,000 connections that have asked for 100 MB and read nothing")
+    print(f"slow: {CASES['slow'][1]} connections that have asked for 100 MB and read nothing")
     for name, (process, port) in running.items():
         before = memory_kilobytes(process.pid)
         clients = []
@@ -213,6 +220,9 @@ def main():
     parser.add_argument("cases", nargs="*", metavar="case", help=", ".join(CASES))
     given = parser.parse_args()
     cases = given.cases or list(CASES)
+    # Servers inherit it.
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         os.chmod(folder, 0o755)
@@ -222,6 +232,10 @@ def main():
         (site / "middle.bin").write_bytes(b"x" * 100_000)
         if "large" in cases or "slow" in cases:
             (site / "large.bin").write_bytes(b"x" * 100_000_000)
+        if "huge" in cases:
+            with (site / "huge.bin").open("wb") as file:
+                for _ in range(1_000):
+                    file.write(b"x" * 1_000_000)
         if "many" in cases:
             (site / "many").mkdir()
             for number in range(MANY):

@@ -17,6 +17,7 @@ import time
 FEW, MANY = 1_000, 5_000
 RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nContent-Type: text/plain\r\n\r\nhello world\n"
 GET = b"GET /some/path?with=query HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test/1.0\r\nAccept: */*\r\n\r\n"
+UNCHANGED = GET[:-2] + b"If-Modified-Since: Fri, 01 Jan 2038 00:00:00 GMT\r\n\r\n"
 POST = b"POST /form HTTP/1.1\r\nHost: www.example.com\r\nContent-Length: 20\r\n\r\nname=value&more=less"
 
 # What each case asks, what the frontend says beside its address, and what `global` says.
@@ -32,6 +33,8 @@ CASES = {
     "redirect": (GET, "http-request redirect location /elsewhere"),
     # A file of 612 bytes that is open already.
     "file": (GET, "default_backend files\nbackend files\n  root FOLDER"),
+    # The client has it: 304.
+    "file-unchanged": (UNCHANGED, "default_backend files\nbackend files\n  root FOLDER"),
     # The cache answers; the object has been fetched before what is counted.
     "hit": (GET, "vcl builtin\n  default_backend servers"),
     # The same, with Varnish's log written.
