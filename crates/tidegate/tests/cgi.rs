@@ -303,3 +303,32 @@ fn complaints_are_logged() {
     assert_eq!(site.get("/cgi-bin/complains").text(), "fine");
     assert!(site.log.line_with("bad ").contains("bad .[1m thing"));
 }
+
+#[test]
+fn a_program_names_another_path_to_answer_with() {
+    let programs = [
+        ("env", SH),
+        ("local", "#!/bin/sh\nprintf 'Location: /cgi-bin/env/info?x=1\\n\\n'\n"),
+        ("circle", "#!/bin/sh\necho run >> \"$0.runs\"\nprintf 'Location: /cgi-bin/circle\\n\\n'\n"),
+        ("cookie", "#!/bin/sh\nprintf 'Location: /cgi-bin/env\\nSet-Cookie: a=1\\n\\n'\n"),
+        ("far", "#!/bin/sh\nprintf 'Location: //example.net/\\n\\n'\n"),
+        ("status", "#!/bin/sh\nprintf 'Status: 302 Found\\nLocation: /cgi-bin/env\\n\\n'\n"),
+    ];
+    let site = Site::start(&programs, "");
+    let answer = site.get("/cgi-bin/local?own=2");
+    let text = answer.text();
+    assert_eq!((answer.status(), answer.field("location")), (200, None), "{answer:?}");
+    for expected in ["PATH_INFO=/info", "QUERY_STRING=x=1", "REQUEST_METHOD=GET", "REQUEST_URI=/cgi-bin/local?own=2"] {
+        assert!(text.lines().any(|line| line == expected), "{expected} in\n{text}");
+    }
+    // What leads in a circle ends.
+    assert_eq!(site.get("/cgi-bin/circle").status(), 502);
+    let runs = std::fs::read_to_string(site.folder.0.join("circle.runs")).unwrap();
+    assert_eq!(runs.lines().count(), 11);
+    // All else is for the client.
+    for (path, location) in [("cookie", "/cgi-bin/env"), ("far", "//example.net/"), ("status", "/cgi-bin/env")] {
+        let answer = site.get(&format!("/cgi-bin/{path}"));
+        assert_eq!((answer.status(), answer.field("location")), (302, Some(location)), "{path}");
+    }
+    assert_eq!(site.post("/cgi-bin/local", b"abc").status(), 302);
+}

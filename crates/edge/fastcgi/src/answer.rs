@@ -32,6 +32,8 @@ pub struct AnswerHead {
     pub has_transfer_encoding: bool,
     /// Whether it says when it was made.
     pub has_date: bool,
+    /// Whether all that it says is another path, which is to be answered with (RFC 3875 section 6.2.2).
+    pub is_local_redirect: bool,
 }
 
 /// How many bytes a head has that `bytes` begin with, its empty line included; none if that line is not there. The first `scanned` bytes
@@ -64,8 +66,15 @@ impl AnswerHead {
     /// # Errors
     /// Why it means none.
     pub fn write(head: &[u8], out: &mut Vec<u8>) -> Result<Self, HeadError> {
-        let mut found = Self { status: 0, has_length: false, has_transfer_encoding: false, has_date: false };
+        let mut found = Self {
+            status: 0,
+            has_length: false,
+            has_transfer_encoding: false,
+            has_date: false,
+            is_local_redirect: false,
+        };
         let (mut reason, mut has_location): (&[u8], _) = (b"", false);
+        let (mut is_local, mut is_alone) = (false, true);
         for (place, line) in lines(head).enumerate() {
             if place == 0 && line.starts_with(b"HTTP/") {
                 // As servers of uwsgi and SCGI answer.
@@ -81,12 +90,19 @@ impl AnswerHead {
             if name.eq_ignore_ascii_case(b"status") {
                 (found.status, reason) = read_status(value.get(1..).unwrap_or_default())?;
             }
-            has_location |= name.eq_ignore_ascii_case(b"location");
+            if name.eq_ignore_ascii_case(b"location") {
+                is_alone &= !has_location;
+                (has_location, is_local) = (true, is_local_path(value.get(1..).unwrap_or_default().trim_ascii()));
+            } else {
+                // What of the body is said counts for nothing: there is none.
+                is_alone &= name.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case(b"content-"));
+            }
             found.has_length |= name.eq_ignore_ascii_case(b"content-length");
             found.has_transfer_encoding |= name.eq_ignore_ascii_case(b"transfer-encoding");
             found.has_date |= name.eq_ignore_ascii_case(b"date");
         }
         if found.status == 0 {
+            found.is_local_redirect = is_local && is_alone;
             (found.status, reason) = if has_location { (302, &b"Found"[..]) } else { (200, &b"OK"[..]) };
         }
         if reason.is_empty() {
@@ -99,6 +115,13 @@ impl AnswerHead {
         write_fields(head, out);
         Ok(found)
     }
+}
+
+/// Whether a location is a path of this server, as the target of a request has it.
+fn is_local_path(value: &[u8]) -> bool {
+    value.starts_with(b"/")
+        && !value.starts_with(b"//")
+        && value.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#')
 }
 
 /// Appends the fields that are of the answer rather than of the program's connection.

@@ -143,8 +143,12 @@ impl<'a, F: Iterator<Item = (&'a [u8], &'a [u8])> + Clone> Variables<'a, F> {
     /// Each field as a variable. What has several values becomes one with all of them (RFC 3875 section 4.1.18): a program that sees
     /// only one must not see another one than the rules in front of it.
     fn each_field(&self, take: &mut impl FnMut(&[u8], &[u8])) {
+        let mut fields: Vec<(&[u8], &[u8])> = self.fields.clone().collect();
+        // Those that become one variable stand beside each other then, in the order in which they came.
+        fields.sort_by(|(one, _), (other, _)| variable_bytes(one).cmp(variable_bytes(other)));
         let mut name = Vec::new();
-        for (place, (field, value)) in self.fields.clone().enumerate() {
+        for same in fields.chunk_by(|(one, _), (other, _)| variable_bytes(one).eq(variable_bytes(other))) {
+            let Some(((field, value), more)) = same.split_first() else { continue };
             name.clear();
             if field.eq_ignore_ascii_case(b"content-length") {
                 continue;
@@ -152,13 +156,13 @@ impl<'a, F: Iterator<Item = (&'a [u8], &'a [u8])> + Clone> Variables<'a, F> {
             if !field.eq_ignore_ascii_case(b"content-type") {
                 name.extend_from_slice(b"HTTP_");
             }
-            name.extend(field.iter().copied().map(variable_byte));
-            if self.is_overridden(&name) || self.fields.clone().take(place).any(|(other, _)| is_same(other, field)) {
+            name.extend(variable_bytes(field));
+            if self.is_overridden(&name) {
                 continue;
             }
-            let mut value = Cow::Borrowed(value);
+            let mut value = Cow::Borrowed(*value);
             let separator: &[u8] = if field.eq_ignore_ascii_case(b"cookie") { b"; " } else { b", " };
-            for (_, more) in self.fields.clone().skip(place + 1).filter(|(other, _)| is_same(other, field)) {
+            for (_, more) in more {
                 value.to_mut().extend_from_slice(separator);
                 value.to_mut().extend_from_slice(more);
             }
@@ -175,7 +179,7 @@ impl<'a, F: Iterator<Item = (&'a [u8], &'a [u8])> + Clone> Variables<'a, F> {
     }
 }
 
-/// Whether two fields become the same variable.
-fn is_same(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| variable_byte(*one) == variable_byte(*other))
+/// The name of the variable that a field becomes, without what stands in front of it.
+fn variable_bytes(field: &[u8]) -> impl Iterator<Item = u8> {
+    field.iter().copied().map(variable_byte)
 }

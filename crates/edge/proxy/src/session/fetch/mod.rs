@@ -44,7 +44,7 @@ use std::{
 
 use balance::{FailedAttempt, Failure, Forced, ServerId};
 use haproxycfg::model::ServerIndex;
-use http::{BodyLength, BodyTracker, Method, response_body_length};
+use http::{BodyLength, BodyTracker, HeaderId, Method, response_body_length};
 use live::{LiveProxy, files::LiveFiles};
 use net::Deadline;
 
@@ -70,7 +70,12 @@ use crate::{pool::ServerConnection, stick, worker::Worker};
 pub struct Fetch<'a, 'c> {
     attempts: Attempts<'a, 'c>,
     deadline: &'c mut Deadline,
+    /// How often a program has named another path, which was asked for instead.
+    followed: usize,
 }
+
+/// How often programs may do so for one request, which may lead in a circle.
+const FOLLOWED_MAX: usize = 10;
 
 /// Where a request is answered without a server.
 #[derive(Clone, Copy)]
@@ -142,7 +147,7 @@ impl<'a, 'c> Fetch<'a, 'c> {
         kept: &'c mut PinnedConnections,
         deadline: &'c mut Deadline,
     ) -> Self {
-        Self { attempts: Attempts::new(worker, backend, wanted, kept, true), deadline }
+        Self { attempts: Attempts::new(worker, backend, wanted, kept, true), deadline, followed: 0 }
     }
 
     /// Sends the request and awaits the head of the response, over all attempts.
@@ -161,7 +166,9 @@ impl<'a, 'c> Fetch<'a, 'c> {
             return Ok(answer);
         }
         let method = transaction.request.method_kind();
-        send::prepare(transaction, backend);
+        if self.followed == 0 {
+            send::prepare(transaction, backend);
+        }
         if let Some(line) = program::cgi::line_for(transaction, backend) {
             return Box::pin(self.run_program(transaction, line, requester)).await;
         }
@@ -289,10 +296,56 @@ impl<'a> Fetch<'a, '_> {
         let mut upstream = Upstream { connection, slot: None, reused: false };
         send::write_request(worker, transaction, backend, &mut upstream, requester);
         match self.await_response(transaction, &mut upstream, requester).await {
+            HeadEnd::Response if is_local_redirect(transaction, backend, &upstream) => {
+                self.follow(transaction, upstream, requester).await
+            }
             HeadEnd::Response => self.accept(transaction, upstream, method, requester).await,
             end => Err(Unfetched::NoResponse { end, reused: false }),
         }
     }
+
+    /// Asks for the path that a program has named, as if the client had (RFC 3875 section 6.2.2).
+    async fn follow(
+        &mut self,
+        transaction: &mut Transaction,
+        upstream: Upstream<'a>,
+        requester: &mut impl HttpRequester,
+    ) -> Result<Answer<'a>, Unfetched> {
+        let (worker, backend) = (self.attempts.worker, self.attempts.proxy);
+        let method = transaction.request.method_kind();
+        let body = AnswerBody::Server { upstream, keeps: false, takes_body: false };
+        let_finish(worker, backend, Answer { method, length: BodyLength::None, body });
+        transaction.bytes_out = transaction.bytes_out.saturating_sub(size::of_response(&transaction.response));
+        self.followed += 1;
+        let target = transaction.response.headers.first_known(HeaderId::Location).map(<[u8]>::to_vec);
+        let Some(target) = target.filter(|_| self.followed <= FOLLOWED_MAX) else {
+            return Err(Unfetched::NoResponse { end: HeadEnd::Junk, reused: false });
+        };
+        transaction.note_original_target();
+        transaction.request.set_target(&target);
+        if method != Method::Head {
+            transaction.request.set_method(b"GET");
+        }
+        Box::pin(self.run(transaction, requester)).await
+    }
+}
+
+/// Whether a program names another path that programs or folders of this backend are for, and nothing more of the request is needed: a
+/// body has gone to the program. Other paths may be for other backends, where the client finds them.
+fn is_local_redirect(transaction: &mut Transaction, backend: &LiveProxy, upstream: &Upstream<'_>) -> bool {
+    let has_body = !http::request_body_length(&transaction.request).is_empty();
+    let target = match &upstream.connection.codec {
+        Codec::Cgi(cgi) if cgi.is_local_redirect() && !has_body => {
+            transaction.response.headers.first_known(HeaderId::Location).map(<[u8]>::to_vec)
+        }
+        _ => None,
+    };
+    let Some(target) = target else { return false };
+    let asked = transaction.request.target().to_vec();
+    transaction.request.set_target(&target);
+    let is_here = backend.has_folders() || program::cgi::line_for(transaction, backend).is_some();
+    transaction.request.set_target(&asked);
+    is_here
 }
 
 impl<'a> Fetch<'a, '_> {

@@ -32,13 +32,14 @@ pub struct ProgramAnswer {
     here: Taken,
     /// The program has said its last word.
     has_ended: bool,
+    is_local_redirect: bool,
 }
 
 impl ProgramAnswer {
     /// Nothing of the answer to a request has come.
     pub fn new(method: Method) -> Self {
         let (text, here) = (Vec::new(), Taken::default());
-        Self { method, text, scanned: 0, framing: None, here, has_ended: false }
+        Self { method, text, scanned: 0, framing: None, here, has_ended: false, is_local_redirect: false }
     }
 
     /// More has come.
@@ -94,6 +95,11 @@ impl ProgramAnswer {
         self.has_ended
     }
 
+    /// Whether all that the program says is another path, which is to be answered with.
+    pub fn is_local_redirect(&self) -> bool {
+        self.is_local_redirect
+    }
+
     /// Whether nothing has come.
     pub fn is_empty(&self) -> bool {
         self.framing.is_none() && self.text.is_empty()
@@ -135,13 +141,14 @@ impl ProgramAnswer {
     }
 
     fn make_head(
-        &self,
+        &mut self,
         written: &[u8],
         body: usize,
         (parser, limits, head): (&mut ResponseParser, &Limits, &mut ResponseHead),
     ) -> Result<Framing, HeadEnd> {
         let mut text = Vec::with_capacity(written.len() + 128);
         let found = AnswerHead::write(written, &mut text).map_err(|_| HeadEnd::Junk)?;
+        self.is_local_redirect = found.is_local_redirect;
         if !found.has_date {
             text.extend_from_slice(b"date: ");
             text.extend_from_slice(&http::http_date(wall_clock().as_secs()));

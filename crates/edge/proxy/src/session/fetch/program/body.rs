@@ -82,4 +82,34 @@ impl RequestBody {
             Self::TooLong => Ok(Step::TooLong),
         }
     }
+
+    /// Appends bytes of it to `out` as they come, for programs that need not know its length before: how many were taken, `most` at most.
+    ///
+    /// # Errors
+    /// When the chunks are none.
+    pub fn pass(&mut self, bytes: &[u8], most: usize, out: &mut Vec<u8>) -> io::Result<usize> {
+        match self {
+            Self::Chunks(decoder, _) => {
+                let bytes = bytes.get(..bytes.len().min(most)).unwrap_or_default();
+                decoder.decode_into(bytes, out).map_err(|_| io::ErrorKind::InvalidData)?;
+                if decoder.is_done() {
+                    *self = Self::Whole;
+                }
+                Ok(bytes.len())
+            }
+            Self::Exact(_) => match self.take(bytes, most)? {
+                Step::Bytes { count, is_last } => {
+                    out.extend_from_slice(bytes.get(..count).unwrap_or_default());
+                    Ok(if is_last { bytes.len() } else { count })
+                }
+                _ => Ok(bytes.len()),
+            },
+            Self::Whole | Self::TooLong => Ok(bytes.len()),
+        }
+    }
+
+    /// Whether all of it has come.
+    pub fn is_whole(&self) -> bool {
+        matches!(self, Self::Whole)
+    }
 }

@@ -8,12 +8,11 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
-use fastcgi::ErrorLines;
-use http::{BodyLength, ChunkedDecoder, Limits, Method, ResponseHead, ResponseParser, request_body_length};
-use logs::{LogLevel, LogLine, LogTargets, WorkerLog};
+use http::{Limits, Method, ResponseHead, ResponseParser, request_body_length};
+use logs::{LogTargets, WorkerLog};
 use net::{Deadline, PlainSocket};
 use tokio::{
     net::unix::pipe::{Receiver, Sender},
@@ -23,7 +22,10 @@ use tokio::{
 use super::process::{ProgramEnd, Started};
 use crate::session::{
     body::{Duplex, Failed, Sink, Source},
-    fetch::{HeadEnd, OutgoingHead, ServerCodec, program::ProgramAnswer},
+    fetch::{
+        HeadEnd, OutgoingHead, ServerCodec,
+        program::{Complaints, ProgramAnswer, RequestBody},
+    },
 };
 
 /// Bytes that are read at once.
@@ -41,17 +43,6 @@ const COMPLAINT_READS_MAX: usize = 8;
 /// How long the end of a program is waited for that has closed its output, to learn whether it had come to its end.
 const END_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How a body comes here.
-#[derive(Debug)]
-enum Coming {
-    /// It has come.
-    Over,
-    /// So many bytes more.
-    Exact(u64),
-    /// In chunks, which programs do not know.
-    Chunks(Box<ChunkedDecoder>),
-}
-
 /// A program that answers one request.
 #[derive(Debug)]
 pub struct Cgi {
@@ -68,7 +59,7 @@ pub struct Cgi {
     leash: RefCell<Option<oneshot::Sender<()>>>,
     /// Put here as HTTP/1 frames it.
     waiting: Vec<u8>,
-    coming: Coming,
+    body: RequestBody,
     /// On its way into the pipe, from `sent` on.
     output: Vec<u8>,
     sent: usize,
@@ -76,9 +67,7 @@ pub struct Cgi {
     /// Bytes that the program may still say.
     output_left: u64,
     buffer: Box<[u8]>,
-    complaints: ErrorLines,
-    log: WorkerLog,
-    log_targets: Arc<LogTargets>,
+    complaints: Complaints,
 }
 
 impl Cgi {
@@ -98,16 +87,19 @@ impl Cgi {
             end: None,
             leash: RefCell::new(Some(started.leash)),
             waiting: Vec::new(),
-            coming: Coming::Over,
+            body: RequestBody::default(),
             output: Vec::new(),
             sent: 0,
             answer: ProgramAnswer::new(Method::Get),
             output_left: output_bytes_max.unwrap_or(u64::MAX),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
-            complaints: ErrorLines::default(),
-            log: log.clone(),
-            log_targets: Arc::clone(log_targets),
+            complaints: Complaints::new(log, log_targets),
         })
+    }
+
+    /// Whether all that it says is another path, which is to be answered with.
+    pub fn is_local_redirect(&self) -> bool {
+        self.answer.is_local_redirect()
     }
 
     /// Takes what the program complains about.
@@ -129,9 +121,7 @@ impl Cgi {
 
     /// Logs so many bytes of complaints, which have been read.
     fn complain(&mut self, count: usize) {
-        let (log, targets) = (&self.log, &self.log_targets);
-        let say = |line: &str| log.send(targets, &LogLine::new(LogLevel::Error, line.as_bytes()), SystemTime::now());
-        self.complaints.push(self.buffer.get(..count).unwrap_or_default(), say);
+        self.complaints.push(self.buffer.get(..count).unwrap_or_default());
     }
 
     /// Takes the complaints that are in the pipe, of which the runtime may not know yet.
@@ -208,31 +198,6 @@ impl Cgi {
         Ok(())
     }
 
-    /// Takes bytes of the request's body out of their framing; how many of them were taken.
-    fn unframe(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.coming {
-            Coming::Over => Ok(bytes.len()),
-            Coming::Exact(left) => {
-                let count = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len()).min(STEP_BYTES);
-                *left -= count as u64;
-                let is_over = *left == 0;
-                self.output.extend_from_slice(bytes.get(..count).unwrap_or_default());
-                if is_over {
-                    self.coming = Coming::Over;
-                }
-                Ok(count)
-            }
-            Coming::Chunks(decoder) => {
-                let bytes = bytes.get(..bytes.len().min(STEP_BYTES)).unwrap_or_default();
-                decoder.decode_into(bytes, &mut self.output).map_err(|_| io::ErrorKind::InvalidData)?;
-                if decoder.is_done() {
-                    self.coming = Coming::Over;
-                }
-                Ok(bytes.len())
-            }
-        }
-    }
-
     /// Moves what has been taken out of its framing into the pipe. A program need not read it.
     fn poll_pipe(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while let Some(stdin) = self.stdin.as_ref().filter(|_| self.sent < self.output.len()) {
@@ -248,7 +213,7 @@ impl Cgi {
         }
         self.output.clear();
         self.sent = 0;
-        if matches!(self.coming, Coming::Over) && self.waiting.is_empty() {
+        if self.body.is_whole() && self.waiting.is_empty() {
             self.stdin = None;
         }
         Poll::Ready(())
@@ -268,9 +233,6 @@ impl Drop for Cgi {
             let _ = leash.send(());
         }
         self.take_last_complaints();
-        let (log, targets) = (&self.log, &self.log_targets);
-        self.complaints
-            .finish(|line| log.send(targets, &LogLine::new(LogLevel::Error, line.as_bytes()), SystemTime::now()));
     }
 }
 
@@ -319,18 +281,20 @@ impl Sink for Cgi {
 
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_pipe(context));
-        while !self.waiting.is_empty() {
-            let waiting = std::mem::take(&mut self.waiting);
-            let taken = self.unframe(&waiting)?;
-            self.waiting = waiting.get(taken..).unwrap_or_default().to_vec();
-            ready!(self.poll_pipe(context));
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let mut taken = 0;
+        while taken < waiting.len() {
+            taken += self.body.pass(waiting.get(taken..).unwrap_or_default(), STEP_BYTES, &mut self.output)?;
         }
+        waiting.clear();
+        self.waiting = waiting;
+        ready!(self.poll_pipe(context));
         Poll::Ready(Ok(()))
     }
 
     fn poll_send(&mut self, bytes: &[u8], context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         ready!(self.poll_flush(context))?;
-        let taken = self.unframe(bytes)?;
+        let taken = self.body.pass(bytes, STEP_BYTES, &mut self.output)?;
         // NOTE: what the pipe does not take now waits here: the next flush is asked for it.
         let _ = self.poll_pipe(context);
         Poll::Ready(Ok(taken))
@@ -368,11 +332,7 @@ impl Duplex for Cgi {
 impl ServerCodec for Cgi {
     fn write_request(&mut self, request: &OutgoingHead<'_>) {
         self.answer = ProgramAnswer::new(request.head.method_kind());
-        self.coming = match request_body_length(request.head) {
-            BodyLength::Exact(length @ 1..) => Coming::Exact(length),
-            BodyLength::Chunked => Coming::Chunks(Box::new(ChunkedDecoder::new(&Limits::default()))),
-            _ => Coming::Over,
-        };
+        self.body = RequestBody::new(request_body_length(request.head));
     }
 
     fn poll_head(

@@ -86,8 +86,8 @@ pub struct Started {
 /// Starts a program and sees it to its end. For the thread of programs.
 pub async fn run(order: Order, answer: oneshot::Sender<Result<Started, Refusal>>) {
     let Order { line, path, variables, place } = order;
-    let mut child = match start(&line, &path, variables) {
-        Ok(child) => child,
+    let (mut child, ending) = match start(&line, &path, variables) {
+        Ok(started) => started,
         Err(refusal) => {
             let _ = answer.send(Err(refusal));
             return;
@@ -102,7 +102,7 @@ pub async fn run(order: Order, answer: oneshot::Sender<Result<Started, Refusal>>
         let _ = answer.send(Ok(started));
     }
     let ended = {
-        let mut ending = Box::pin(timeout(line.timeout, wait(&mut child)));
+        let mut ending = Box::pin(timeout(line.timeout, wait(&mut child, &ending)));
         let ended = tokio::select! {
             ended = &mut ending => Some(ended),
             left = &mut leaves => match left {
@@ -118,9 +118,9 @@ pub async fn run(order: Order, answer: oneshot::Sender<Result<Started, Refusal>>
         Ok(_) => ProgramEnd::Killed,
         Err(end) => {
             signal(&child, Signal::TERM);
-            if timeout(END_PATIENCE, wait(&mut child)).await.is_err() {
+            if timeout(END_PATIENCE, wait(&mut child, &ending)).await.is_err() {
                 signal(&child, Signal::KILL);
-                let _ = wait(&mut child).await;
+                let _ = wait(&mut child, &ending).await;
             }
             signal(&child, Signal::KILL);
             end
@@ -135,7 +135,11 @@ fn signal(child: &Child, signal: Signal) {
     let _ = kill_process_group(Pid::from_child(child), signal);
 }
 
-fn start(line: &Cgi, path: &[u8], variables: Vec<(Vec<u8>, Vec<u8>)>) -> Result<Child, Refusal> {
+/// What tells of a program's end.
+type Ending = AsyncFd<OwnedFd>;
+
+/// Starts a program, whose end can be waited for: one that nobody could wait for does not go on.
+fn start(line: &Cgi, path: &[u8], variables: Vec<(Vec<u8>, Vec<u8>)>) -> Result<(Child, Ending), Refusal> {
     let (program, script, path_info) = find(&line.folder, path)?;
     let os = |bytes: Vec<u8>| OsString::from_vec(bytes);
     let name = [&line.prefix[..], &script].concat();
@@ -156,18 +160,35 @@ fn start(line: &Cgi, path: &[u8], variables: Vec<(Vec<u8>, Vec<u8>)>) -> Result<
         command.env("PATH_INFO", os(path_info));
     }
     let mut child = command.spawn().map_err(Refusal::System)?;
-    if let Some(bytes) = line.memory_bytes_max {
-        // NOTE: from outside, as no code of ours can run between the start of a process and that of its program.
-        let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
-        if let Err(error) = prlimit(Some(Pid::from_child(&child)), Resource::As, limit)
-            && error != rustix::io::Errno::SRCH
-        {
+    let prepared = limit_memory(&child, line.memory_bytes_max).and_then(|()| ending(&child));
+    match prepared {
+        Ok(ending) => Ok((child, ending)),
+        Err(error) => {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(Refusal::System(error.into()));
+            Err(Refusal::System(error))
         }
     }
-    Ok(child)
+}
+
+/// Limits the memory of a program.
+fn limit_memory(child: &Child, bytes_max: Option<u64>) -> io::Result<()> {
+    let Some(bytes) = bytes_max else { return Ok(()) };
+    // NOTE: from outside, as no code of ours can run between the start of a process and that of its program.
+    let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+    match prlimit(Some(Pid::from_child(child)), Resource::As, limit) {
+        Ok(_) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn ending(child: &Child) -> io::Result<Ending> {
+    let descriptor: OwnedFd = pidfd_open(Pid::from_child(child), PidfdFlags::NONBLOCK)?;
+    #[expect(
+        deprecated,
+        reason = "its successor is unsafe for descriptors that do not own; this one is owned until the end"
+    )]
+    AsyncFd::new(descriptor)
 }
 
 /// The program that a path means: its file, what of the path is its name, and the rest.
@@ -202,18 +223,12 @@ fn find(folder: &Path, path: &[u8]) -> Result<(PathBuf, Vec<u8>, Vec<u8>), Refus
 }
 
 /// Waits for the end of a program: whether it ended by itself.
-async fn wait(child: &mut Child) -> io::Result<bool> {
-    let descriptor: OwnedFd = pidfd_open(Pid::from_child(child), PidfdFlags::NONBLOCK)?;
-    #[expect(
-        deprecated,
-        reason = "its successor is unsafe for descriptors that do not own; this one is owned until the end"
-    )]
-    let descriptor = AsyncFd::new(descriptor)?;
+async fn wait(child: &mut Child, ending: &Ending) -> io::Result<bool> {
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status.signal().is_none());
         }
-        descriptor.readable().await?.clear_ready();
+        ending.readable().await?.clear_ready();
     }
 }
 
