@@ -54,6 +54,31 @@ fn three_hosts_come_back_at_other_addresses_by_the_command_that_began_them() {
     all_come_back(&hosts);
 }
 
+/// While a third one leads, two hosts are called by each other's addresses: each server is talked to where it is now.
+#[test]
+fn two_hosts_come_back_with_their_addresses_exchanged() {
+    let Some(hosts) = begun() else { return };
+    let leader = hosts.leader(0).unwrap();
+    let [one, other] = [1, 2].map(|more| (leader + more) % COUNT);
+    let writers = TAGS.map(|tag| hosts.writer(leader, tag));
+    writers.iter().for_each(|writer| writer.wait_more(50));
+    [one, other].iter().for_each(|host| hosts.kill(*host));
+    let written = writers.map(|writer| (writer.tag, writer.end()));
+    let (address, of_other) = (hosts.address(one), hosts.address(other));
+    hosts.readdress_one(one, &address, "10.77.0.50");
+    hosts.readdress_one(other, &of_other, &address);
+    hosts.readdress_one(one, "10.77.0.50", &of_other);
+    hosts.start_agent_at(one, &of_other, &[]);
+    hosts.start_agent_at(other, &address, &[]);
+    hosts.wait_well();
+    assert_eq!(hosts.leader(leader), Some(leader), "nobody else has led, who would have looked for all servers anew");
+    let found = all_hosts(&hosts, leader);
+    assert!(found.iter().any(|host| host["host"] == hosts.host_name(one) && host["address"] == of_other), "{found:?}");
+    written.iter().for_each(|(tag, written)| hosts.nothing_is_lost(leader, tag, written));
+    let history = done(&hosts, leader, &["action", "history"]);
+    assert!(!history.contains("may be lost"), "{history}");
+}
+
 /// `make test-hosts`.
 #[test]
 #[ignore = "takes a minute: make test-hosts"]

@@ -6,6 +6,7 @@ mod fencing;
 mod figures;
 mod hosts;
 mod leading;
+mod links;
 mod moves;
 mod policy;
 mod reconcile;
@@ -21,7 +22,7 @@ pub use start::run;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
-    io::Write as _,
+    io::{self, Write as _},
     net::SocketAddr,
     sync::{
         Arc,
@@ -62,8 +63,8 @@ const LOOK_HURRIED: Duration = Duration::from_millis(1);
 /// Something that the loop hears of.
 #[derive(Debug)]
 pub enum Event {
-    /// A server's round is over.
-    Report(Box<Report>),
+    /// A round of the server with this name is over.
+    Report(Arc<str>, Box<Report>),
     /// Somebody asks.
     Request(Request, Sender<Response>),
     /// A proxy has said which orders about Redis servers it has done, or does not answer.
@@ -86,7 +87,7 @@ pub struct Conductor {
     pub controller: Controller,
     /// What copies slots that are on their way.
     copies: moves::Copies,
-    links: BTreeMap<Address, Link>,
+    links: links::Links,
     /// Why servers do not answer.
     pub silent: BTreeMap<Address, String>,
     /// What slots are copied by.
@@ -192,7 +193,7 @@ impl Conductor {
         let mut event = self.events.recv_timeout(patience).ok();
         while let Some(heard) = event {
             match heard {
-                Event::Report(report) => self.handle_report(*report),
+                Event::Report(id, report) => self.handle_report(&id, *report),
                 Event::Proxy(proxy, done) => {
                     let now = self.now();
                     self.controller.handle_proxy(&proxy, done, now);
@@ -302,16 +303,18 @@ impl Conductor {
         self.take_exit(address, run.as_deref(), now);
     }
 
-    fn handle_report(&mut self, mut report: Report) {
+    fn handle_report(&mut self, id: &str, mut report: Report) {
+        let servers = self.records.cluster.servers();
+        if !servers.into_iter().any(|(_, server)| server.address == report.server && server.id == id) {
+            // It has left, or is at another address by now: what it says is not about the server that is at this one.
+            return;
+        }
         let mark = self.settings_mark(&report.server);
         self.settings_told.take(&mut report, mark, self.clock.now());
         let (now, server) = (self.now(), report.server);
         self.controller.handle_round(&server, report.observation.is_ok());
         for failure in report.failures {
             self.note(&format!("{server} refuses {failure}"));
-        }
-        if self.records.cluster.group_of(&server).is_none() {
-            return;
         }
         let cluster = Arc::clone(&self.records.shared);
         self.controller.handle_latency(&server, report.round_trip_us);
@@ -349,31 +352,37 @@ impl Conductor {
 
     /// A thread for each server, none for those that have left.
     fn keep_links(&mut self) {
-        let servers = self.records.cluster.servers().map(|(_, server)| (server.address.clone(), server.clone()));
-        let servers: BTreeMap<Address, Server> = servers.collect();
-        self.links.retain(|address, _| servers.contains_key(address));
-        self.figures.retain(|address| servers.contains_key(address));
-        self.settings_told.retain(|address| servers.contains_key(address));
-        for (address, server) in servers {
-            if self.links.contains_key(&address) {
-                continue;
+        let cluster = Arc::clone(&self.records.shared);
+        let servers: BTreeMap<&Address, &Server> =
+            cluster.servers().map(|(_, server)| (&server.address, server)).collect();
+        let without = self.links.retain(&servers);
+        // What is known by the address of one that is talked to anew may be another one's.
+        let stays = |address: &Address| {
+            servers.contains_key(address) && !without.iter().any(|server| server.address == *address)
+        };
+        self.silent.retain(|address, _| stays(address));
+        self.figures.retain(stays);
+        self.settings_told.retain(stays);
+        for server in without {
+            let link = self.link_to(server);
+            if let Err(error) = self.links.put(server, link) {
+                self.note(&format!("no thread for {}: {error}", server.address));
             }
-            let sender = self.sender.clone();
-            let report = move |report| sender.send(Event::Report(Box::new(report))).is_ok();
-            let started = match server.kind {
-                ServerKind::Store => {
-                    let (term, node) = (self.records.led_term(), Some(server.id.into()));
-                    let login = Login { term, node, ..self.login.clone() };
-                    Link::start(address.clone(), self.clock, login, report)
-                }
-                ServerKind::Redis => {
-                    let credentials = self.credentials.of(&address).cloned();
-                    redis_link::start(address.clone(), credentials, self.clock, report)
-                }
-            };
-            match started {
-                Ok(link) => drop(self.links.insert(address, link)),
-                Err(error) => self.note(&format!("no thread for {address}: {error}")),
+        }
+    }
+
+    fn link_to(&self, server: &Server) -> io::Result<Link> {
+        let (sender, id) = (self.sender.clone(), Arc::<str>::from(server.id.as_str()));
+        let node = Some(Arc::clone(&id));
+        let report = move |report| sender.send(Event::Report(Arc::clone(&id), Box::new(report))).is_ok();
+        match server.kind {
+            ServerKind::Store => {
+                let login = Login { term: self.records.led_term(), node, ..self.login.clone() };
+                Link::start(server.address.clone(), self.clock, login, report)
+            }
+            ServerKind::Redis => {
+                let credentials = self.credentials.of(&server.address).cloned();
+                redis_link::start(server.address.clone(), credentials, self.clock, report)
             }
         }
     }

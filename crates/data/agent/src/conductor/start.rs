@@ -21,7 +21,7 @@ use signal_hook::{
     flag,
 };
 
-use super::{Conductor, Event, fencing, figures, moves, requests, settings, site};
+use super::{Conductor, Event, fencing, figures, links, moves, requests, settings, site};
 use crate::{
     backups::Archivist,
     board::{Board, View},
@@ -98,7 +98,7 @@ pub fn run(
         processes: Processes::new(&options, declared),
         controller,
         copies: moves::Copies::new(),
-        links: BTreeMap::new(),
+        links: links::Links::default(),
         silent: BTreeMap::new(),
         mover,
         clock,

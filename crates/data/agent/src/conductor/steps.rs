@@ -72,7 +72,7 @@ impl Conductor {
             Action::Ask { server, wants_figures } => {
                 let mut orders = orders.remove(&server).unwrap_or_default();
                 orders.extend(wants_figures.then_some(Order::Figures));
-                if !self.links.get(&server).is_some_and(|link| link.begin(orders)) {
+                if !self.links.begin(&server, orders) {
                     self.controller.handle_round(&server, false);
                 }
             }

@@ -208,6 +208,8 @@ pub struct Controller {
     /// Restarts of this host's programs that were confirmed and done, by number. Who leads makes no difference.
     released: BTreeMap<Address, u64>,
     rounds: rounds::Rounds,
+    /// Which server each address was of, and by which epoch.
+    places: (Epoch, BTreeMap<Address, String>),
     /// How often a server is asked how it is, in milliseconds.
     pub ask_each_ms: u64,
     standing: leader::Standing,
@@ -241,6 +243,7 @@ impl Controller {
             pending: Pending::default(),
             released: BTreeMap::new(),
             rounds: rounds::Rounds::default(),
+            places: Default::default(),
             ask_each_ms: ASK_EACH_MS,
             standing: leader::Standing::default(),
             addresses: addresses::Told::default(),
@@ -397,6 +400,7 @@ impl Controller {
             return Vec::new();
         }
         let (now, cluster) = (at.now, record.cluster);
+        self.look_who_is_where(cluster);
         let (mut actions, mut orders) = (Vec::new(), Vec::new());
         let (mut of_slots, mut others) = (Vec::new(), Vec::new());
         let all = [self.poll_groups(now, record), self.poll_moves(now, record)];
@@ -431,6 +435,20 @@ impl Controller {
         writes.extend(self.keep_pending(now, record));
         actions.extend(writes.into_iter().map(Action::Write));
         actions
+    }
+
+    /// Where an address is another server's now, what was heard by it is not about who is there.
+    fn look_who_is_where(&mut self, cluster: &Cluster) {
+        if self.places.0 == cluster.epoch {
+            return;
+        }
+        let now: BTreeMap<Address, String> =
+            cluster.servers().map(|(_, server)| (server.address.clone(), server.id.clone())).collect();
+        let (_, before) = std::mem::replace(&mut self.places, (cluster.epoch, now));
+        for (address, _) in before.iter().filter(|(address, id)| self.places.1.get(address) != Some(id)) {
+            self.rounds.forget(address);
+            self.keepers.values_mut().for_each(|keeper| keeper.forget_server(address));
+        }
     }
 
     /// What is to be done about all groups.

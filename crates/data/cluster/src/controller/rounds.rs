@@ -51,6 +51,13 @@ impl Round {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rounds(BTreeMap<Address, Round>);
 
+impl Rounds {
+    /// Another server is asked at an address from now on: a round that is under way there is not its own.
+    pub(super) fn forget(&mut self, server: &Address) {
+        self.0.remove(server);
+    }
+}
+
 impl Controller {
     /// A server's round is over: it has answered, or not.
     pub fn handle_round(&mut self, server: &Address, has_answered: bool) {

@@ -66,6 +66,40 @@ impl Scene {
         self.controller.poll_moves(self.now, none.record(&self.cluster, &[(WHAT, phase)]))
     }
 
+    /// All servers say where their logs end; what is to be done then.
+    fn all_say(&mut self, ends: &[(u16, u64)]) -> Vec<Action> {
+        self.now += 10;
+        for (port, offset) in ends {
+            let address = Address::new("127.0.0.1", *port);
+            let group = &self.cluster.groups[&self.cluster.group_of(&address).unwrap()];
+            let role = match group.master == address {
+                true => Role::Master,
+                false => Role::Replica { master: group.master.clone(), is_linked: true },
+            };
+            let seen = Observation {
+                asked_at: self.now,
+                answered_at: self.now,
+                role,
+                offset: *offset,
+                durable: *offset,
+                epoch: self.cluster.epoch,
+                counting: None,
+                followers: Vec::new(),
+                run: format!("r{port}"),
+                serves: true,
+                pauses: Vec::new(),
+                bond: None,
+            };
+            self.controller.handle_observed(&self.cluster, &address, seen, self.now);
+            self.controller.handle_round(&address, true);
+        }
+        let config_epoch = self.cluster.groups[&1].config_epoch;
+        let in_sync = InSync { config_epoch, members: vec![Address::new("127.0.0.1", 2)], ack: Some(1), serial: 1 };
+        let nothing = Nothing { in_sync: [(1, (in_sync, 1))].into(), ..Nothing::default() };
+        let at = Moment { now: self.now, date: 0 };
+        self.controller.poll(at, nothing.record(&self.cluster, &[]))
+    }
+
     fn started(&mut self) -> Option<CopyNumber> {
         let number = |action: &Action| if let Action::StartCopy { number, .. } = action { Some(*number) } else { None };
         self.poll(Phase::Copying).iter().find_map(number)
@@ -128,4 +162,29 @@ fn a_pause_ends_with_its_copy() {
     let end = Action::EndPause { server: server.clone(), number: *pause };
     scene.hear(number, CopyNews::Failed("the target is full".into()));
     assert_eq!(scene.poll(Phase::Copying), [end, Action::StopCopy(number)]);
+}
+
+/// Two hosts have exchanged their addresses: who answers at one of them now is not judged by what the other one has said there.
+#[test]
+fn an_address_that_changes_hands_says_nothing_of_who_was_there() {
+    let mut scene = Scene::new();
+    let address = |port| Address::new("127.0.0.1", port);
+    scene.all_say(&[(1, 500), (2, 900)]);
+    let asks = |actions: &[Action]| {
+        let asked = |action: &Action| matches!(action, Action::Ask { server, .. } if *server == address(2));
+        actions.iter().any(asked)
+    };
+    scene.now += 1_000;
+    assert!(!asks(&scene.all_say(&[(1, 510)])), "a round is under way");
+    scene.cluster.epoch += 1;
+    let group = scene.cluster.groups.get_mut(&1).unwrap();
+    let server = group.servers.iter_mut().find(|server| server.address == address(2)).unwrap();
+    server.id = "another".into();
+    assert!(asks(&scene.all_say(&[(1, 520)])), "who is there now has a round of its own");
+    scene.all_say(&[(1, 530), (2, 530)]);
+    let keeper = &scene.controller.keepers[&1];
+    assert!(!keeper.has_fallen(&address(2)), "its log has never been longer");
+    // The same one that says less has lost something.
+    scene.all_say(&[(1, 540), (2, 520)]);
+    assert!(scene.controller.keepers[&1].has_fallen(&address(2)));
 }

@@ -31,6 +31,13 @@ pub(super) struct SeenHeights {
     of: BTreeMap<Address, Height>,
 }
 
+impl SeenHeights {
+    /// What is known by an address is about another server.
+    pub(super) fn forget(&mut self, server: &Address) {
+        self.of.remove(server);
+    }
+}
+
 impl Keeper {
     /// Notes how far the master and members in sync are; `known`: what hosts remember of leaders before this one.
     pub(super) fn look_at_heights(&mut self, group: &Group, in_sync: &InSync, known: Option<&Heights>) {
@@ -68,7 +75,7 @@ impl Keeper {
     }
 
     /// Whether a member has less than it had.
-    pub(super) fn has_fallen(&self, member: &Address) -> bool {
+    pub(crate) fn has_fallen(&self, member: &Address) -> bool {
         self.fallen_from(member).is_some()
     }
 

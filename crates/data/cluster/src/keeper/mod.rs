@@ -305,6 +305,12 @@ impl Keeper {
         self.members.entry(server.clone()).or_default()
     }
 
+    /// Another server is at an address now, or nobody: what was heard there is not about it.
+    pub(crate) fn forget_server(&mut self, server: &Address) {
+        self.members.remove(server);
+        self.heights.forget(server);
+    }
+
     /// A server has answered.
     pub fn handle_observed(&mut self, server: &Address, observation: Observation) {
         let is_other = |last: &Observation| !last.run.is_empty() && last.run != observation.run;
