@@ -148,7 +148,9 @@ pub fn server(command: &ServerCommand) -> Result<String, CommandError> {
         ServerCommand::RemoveGroup { group, consent, which } => {
             done_at_once(which, *consent, &Change::new("DELETE", format!("/api/groups/{group}"), json!({})))
         }
-        ServerCommand::Promote { group, server, consent, which } => promote(which, *consent, *group, server),
+        ServerCommand::Promote { group, server, gone, consent, which } => {
+            promote(which, *consent, *group, (server, *gone))
+        }
     }
 }
 
@@ -183,8 +185,14 @@ fn wait_for_servers(which: &WhichArguments, servers: &[String]) -> Result<(), Co
     }
 }
 
-fn promote(which: &WhichArguments, consent: Consent, group: u32, server: &str) -> Result<String, CommandError> {
-    let change = Change::new("POST", format!("/api/groups/{group}/promote"), json!({ "server": server }));
+fn promote(
+    which: &WhichArguments,
+    consent: Consent,
+    group: u32,
+    (server, gone): (&str, bool),
+) -> Result<String, CommandError> {
+    let body = json!({ "server": server, "gone": gone });
+    let change = Change::new("POST", format!("/api/groups/{group}/promote"), body);
     let done = match with_consent(which, consent, &change, show::what)? {
         Outcome::Done(done) => done,
         Outcome::NotDone(said) => return Ok(said),

@@ -229,6 +229,9 @@ enum ServerCommand {
         group: u32,
         /// The replica, as host:port.
         server: String,
+        /// The master is gone for good, and nobody can replace it by itself: the replica becomes the master with what it has.
+        #[arg(long)]
+        gone: bool,
         #[command(flatten)]
         consent: Consent,
         #[command(flatten)]
@@ -382,9 +385,9 @@ enum ActionCommand {
     },
     /// Show actions that the policy leaves to a person.
     Pending(WhichArguments),
-    /// Confirm an action that waits for a person: the agent carries it out.
+    /// Confirm an action that waits for a person: the agent carries it out. Or take note of what may have been lost.
     Confirm {
-        /// Its number (`action pending`).
+        /// Its number (`action pending`, or `check`).
         number: u64,
         #[command(flatten)]
         dry: DryRun,

@@ -484,15 +484,9 @@ pub fn problems(status: &Value) -> Vec<String> {
     for group in list(status, "groups") {
         let id = number(group, "id");
         if text(group, "state") != "ok" {
-            let waits_for: Vec<&str> = list(group, "waits_for").iter().filter_map(Value::as_str).collect();
-            let waits = match waits_for.as_slice() {
-                [] => String::new(),
-                all => format!(
-                    ". It waits for {}, which may have what no other server of it has. If that is gone for good: `tidegate cluster server \
-                     remove {id} {} --gone` has it go on with what the others have",
-                    all.join(" and "),
-                    all.first().unwrap_or(&"HOST:PORT")
-                ),
+            let waits = match text(group, "advice") {
+                "" => String::new(),
+                advice => format!(". {advice}"),
             };
             found.push(format!("group {id} does not serve: its master is {}{waits}", text(group, "master")));
         }
@@ -521,7 +515,12 @@ pub fn problems(status: &Value) -> Vec<String> {
         }
     }
     for one in list(status, "losses") {
-        found.push(format!("in the last 24 hours: {} (`tidegate cluster action history`)", one.as_str().unwrap_or("")));
+        found.push(format!(
+            "{} ({}). A backup may have it; `tidegate cluster action confirm {}` when you have taken note",
+            text(one, "what"),
+            date(one, "at"),
+            number(one, "number")
+        ));
     }
     for one in list(status, "pending") {
         let (number, action, what) = (number(one, "number"), text(one, "action"), text(one, "what"));

@@ -1,6 +1,7 @@
 //! The loop that all comes together in: it hears of servers, processes and requests, asks the keepers what is to be done, and has it
 //! done. One thread owns all of it, so decisions are made one after the other.
 
+mod awaited;
 mod emptied;
 mod fencing;
 mod figures;

@@ -52,8 +52,27 @@ impl Conductor {
         if record == *self.records.known().pending { Ok(()) } else { self.records.write_pending(record) }
     }
 
+    /// Somebody takes note of what may have been lost: it is told no more. Nothing if no loss has that number.
+    fn note_loss(&mut self, number: u64, is_plan: bool) -> Result<Option<String>, requests::Problem> {
+        let before = self.controller.pending.record.clone();
+        let Some((next, loss)) = before.without_loss(number) else { return Ok(None) };
+        let what = format!("noted, and told no more: {}", loss.what);
+        if !is_plan {
+            self.controller.pending.record = next;
+            if let Err(error) = self.write_pending() {
+                self.controller.pending.record = before;
+                return Err(error.into());
+            }
+            self.note(&what);
+        }
+        Ok(Some(what))
+    }
+
     /// What an answer to what waits would do.
     pub(super) fn plan_answer(&mut self, number: u64, is_confirmed: bool) -> Result<String, requests::Problem> {
+        if is_confirmed && let Some(what) = self.note_loss(number, true)? {
+            return Ok(what);
+        }
         let before = self.controller.pending.record.clone();
         let found = self.controller.pending.answer(number, is_confirmed);
         self.controller.pending.record = before;
@@ -63,6 +82,9 @@ impl Conductor {
 
     /// Says something to what waits; it counts once it is written down.
     pub(super) fn answer_pending(&mut self, number: u64, is_confirmed: bool) -> Result<String, requests::Problem> {
+        if is_confirmed && let Some(what) = self.note_loss(number, false)? {
+            return Ok(what);
+        }
         let before = self.controller.pending.record.clone();
         let found = self.controller.pending.answer(number, is_confirmed);
         let (subject, what) = found.map_err(|error| requests::Problem::NotThere(error.to_string()))?;

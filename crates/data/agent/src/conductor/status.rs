@@ -6,10 +6,7 @@ use std::{
 };
 
 use basics::many;
-use cluster::{
-    Address, GroupId, SLOTS, Server, SlotState,
-    keeper::{LOSS, Role},
-};
+use cluster::{Address, GroupId, SLOTS, Server, SlotState, keeper::Role};
 use serde_json::{Value, json};
 
 use super::{Conductor, requests};
@@ -17,8 +14,6 @@ use crate::board::FRESH_MS;
 
 /// Within so many milliseconds masters hear of a change.
 const TOLD_MS: u64 = 1_000;
-/// For so long it is told what may have been lost, in seconds.
-const TOLD_LOSS_S: u64 = 24 * 60 * 60;
 /// How many groups are listed when the cluster serves.
 const GREETED_MAX: usize = 8;
 
@@ -47,7 +42,7 @@ pub(super) fn group_serves(conductor: &Conductor, id: GroupId) -> bool {
 }
 
 /// Whether a group serves, for people. A master that is about to hear of a change which is not about it serves on as it did.
-fn is_served(conductor: &Conductor, id: GroupId) -> bool {
+pub(super) fn is_served(conductor: &Conductor, id: GroupId) -> bool {
     if group_serves(conductor, id) {
         return true;
     }
@@ -139,26 +134,11 @@ fn server_status(conductor: &Conductor, group: GroupId, server: &Server) -> Valu
     })
 }
 
-/// Servers that were in sync and say nothing, where a group has no master that serves: one of them may have what is acknowledged.
-fn waits_for(conductor: &Conductor, id: GroupId) -> Vec<String> {
-    if is_served(conductor, id) {
-        return Vec::new();
-    }
-    let now = conductor.now();
-    let Some(keeper) = conductor.controller.keepers().get(&id).filter(|keeper| keeper.had_time(now)) else {
-        return Vec::new();
-    };
-    let silent = |member: &&Address| keeper.fresh(member, now).is_none();
-    conductor.records.in_sync(id).members.iter().filter(silent).map(ToString::to_string).collect()
-}
-
-/// What may have been lost lately, as the history says it.
-fn losses(conductor: &Conductor) -> Vec<&str> {
-    let since = (unix_ms() / 1_000).saturating_sub(TOLD_LOSS_S);
-    let changes = conductor.records.last_changes().iter();
-    changes
-        .filter(|change| change.at >= since && change.what.contains(LOSS))
-        .map(|change| change.what.as_str())
+/// What may have been lost, as far as nobody has taken note of it.
+fn losses(conductor: &Conductor) -> Value {
+    let losses = conductor.records.known().pending.losses.iter();
+    losses
+        .map(|loss| json!({ "number": loss.number, "group": loss.group, "at": loss.at / 1_000, "what": loss.what }))
         .collect()
 }
 
@@ -175,7 +155,8 @@ pub fn group(conductor: &Conductor, id: GroupId) -> Option<Value> {
         "kind": group.kind(),
         "master": group.master.to_string(),
         "ack": group.ack,
-        "waits_for": waits_for(conductor, id),
+        "waits_for": conductor.awaited(id),
+        "advice": conductor.advice(id),
         "config_epoch": group.config_epoch,
         "slots": cluster.slots.count_of(id),
         "ranges": ranges,

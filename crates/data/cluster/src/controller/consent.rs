@@ -2,11 +2,12 @@
 
 use super::{
     Action, Controller, Decision, Record,
+    losses::NewLoss,
     pending::{Moment, Pending, Subject},
 };
 use crate::{
     fence::Cause,
-    keeper::{Role, Step},
+    keeper::{Keeper, Role, Step},
     model::{Address, Cluster, GroupId, ServerKind},
     policy::{self, Mode},
 };
@@ -99,19 +100,25 @@ impl Controller {
         actions: &mut Vec<Action>,
     ) -> Vec<Decision> {
         let cluster = record.cluster;
-        let Decision::Master { group, master, reason } = &decision else { return vec![decision] };
+        let Decision::Master { group, master, reason, may_lose } = &decision else { return vec![decision] };
         // Who was asked for as the master need not be confirmed as well.
-        if self.keepers.get(group).is_some_and(|keeper| keeper.handing_over_to().is_some()) {
+        let keeper = self.keepers.get(group);
+        if keeper.is_some_and(|keeper| keeper.handing_over_to().is_some()) {
             return vec![decision];
         }
+        let is_asked_for = keeper.is_some_and(Keeper::takes_last_resort);
         let former = cluster.groups.get(group).map(|group| group.master.clone());
         let what = format!("group {group}: {master} becomes the master: {reason}");
         let subject = Subject { action: policy::Action::Failover, group: Some(*group), server: former.clone() };
-        if !self.passes((subject, &what), at, cluster, actions) {
+        if !is_asked_for && !self.passes((subject, &what), at, cluster, actions) {
             return Vec::new();
         }
         // The former one is asked about when it comes back: that is to be known then.
         self.pending.record.replaced.extend(former);
+        if *may_lose {
+            let ends = cluster.groups.get(group).map_or(0, |group| group.config_epoch);
+            self.note_loss(NewLoss { group: *group, ends, at: at.date, what: &what });
+        }
         self.pending.record.replaced.remove(master);
         self.unwritten_pending(record).into_iter().chain([decision]).collect()
     }
@@ -136,6 +143,7 @@ impl Controller {
     /// The same at the end of a turn.
     pub(super) fn keep_pending(&mut self, now: u64, record: Record<'_>) -> Option<Decision> {
         self.pending.forget(now);
+        self.settle_losses(record.cluster);
         self.pending.record.replaced.retain(|server| record.cluster.group_of(server).is_some());
         self.unwritten_pending(record)
     }

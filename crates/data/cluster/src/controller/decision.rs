@@ -31,6 +31,8 @@ pub enum Decision {
         master: Address,
         /// Why, for people.
         reason: String,
+        /// What was acknowledged may be lost by that, as the reason says.
+        may_lose: bool,
     },
     /// The same cluster under the next epoch.
     Renew {
@@ -129,7 +131,7 @@ impl Decision {
                 let names = if names.is_empty() { "nobody".to_owned() } else { names.join(", ") };
                 format!("group {group}: in sync with its master: {names}")
             }
-            Self::Master { group, master, reason } => format!("group {group}: {master} {IS_MASTER}: {reason}"),
+            Self::Master { group, master, reason, .. } => format!("group {group}: {master} {IS_MASTER}: {reason}"),
             Self::Renew { group, reason } => format!("group {group}: {reason}"),
             Self::Readdress(new) => {
                 let told = |(host, address): (&String, &String)| {

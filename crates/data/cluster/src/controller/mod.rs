@@ -21,6 +21,7 @@ mod clearing;
 mod consent;
 mod decision;
 mod leader;
+pub mod losses;
 mod moves;
 pub mod pending;
 mod proxies;
@@ -161,7 +162,7 @@ pub enum Action {
 fn action_of(group: GroupId, step: Step) -> Action {
     match step {
         Step::WriteInSync(in_sync) => Action::Write(Decision::InSync(group, in_sync)),
-        Step::Elect { master, reason } => Action::Write(Decision::Master { group, master, reason }),
+        Step::Elect { master, reason, may_lose } => Action::Write(Decision::Master { group, master, reason, may_lose }),
         Step::Renew { reason } => Action::Write(Decision::Renew { group, reason }),
         step => Action::Step(group, step),
     }
@@ -205,6 +206,8 @@ pub struct Controller {
     writes_from: u64,
     /// What waits for a person.
     pub pending: Pending,
+    /// Groups of which something may be lost by what is decided in this turn.
+    losing: BTreeSet<GroupId>,
     /// Restarts of this host's programs that were confirmed and done, by number. Who leads makes no difference.
     released: BTreeMap<Address, u64>,
     rounds: rounds::Rounds,
@@ -241,6 +244,7 @@ impl Controller {
             told: proxies::Told::default(),
             writes_from: 0,
             pending: Pending::default(),
+            losing: BTreeSet::new(),
             released: BTreeMap::new(),
             rounds: rounds::Rounds::default(),
             places: Default::default(),
@@ -256,6 +260,12 @@ impl Controller {
     #[must_use]
     pub fn term(&self) -> Option<u64> {
         self.term
+    }
+
+    /// Whether most hosts have said whom they listen to, and how far servers were.
+    #[must_use]
+    pub fn is_believed(&self, record: Record<'_>) -> bool {
+        self.belief.since(record.cluster, record.incarnations).is_some()
     }
 
     /// Who looks after groups.

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::losses::Loss;
 use crate::{
     model::{Address, GroupId},
     policy::{Action, Mode, Policy},
@@ -68,12 +69,15 @@ struct Proposal {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PendingRecord {
-    last_number: u64,
+    pub(super) last_number: u64,
     proposals: Vec<Proposal>,
     /// Masters that were replaced and do not follow their successors yet.
     pub replaced: BTreeSet<Address>,
     /// A group that was added and has not got its share yet.
     pub grown: Option<GroupId>,
+    /// What may have been lost, as far as nobody has taken note of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<Loss>,
 }
 
 impl PendingRecord {

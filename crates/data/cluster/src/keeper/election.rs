@@ -3,11 +3,16 @@
 use super::{Keeper, Step};
 use crate::model::{Address, Group, InSync};
 
-/// What a reason says that is about a loss.
-pub const LOSS: &str = "may be lost";
-
 /// How long the best of all replicas is waited for when nothing was promised.
 const BEST_MS: u64 = 300;
+
+/// How many of those in sync must have said how far they are, so that one of them has all that was acknowledged.
+pub(super) fn quorum(group: &Group, in_sync: &InSync) -> usize {
+    match in_sync.needed(group) {
+        0 => 1,
+        acknowledged => in_sync.members.len() - acknowledged + 1,
+    }
+}
 
 impl Keeper {
     /// Whether servers have had the time to answer: a keeper that has just begun has heard nobody yet.
@@ -28,20 +33,16 @@ impl Keeper {
         (now < until || self.lost_part(group).is_some()) && !in_sync.members.is_empty()
     }
 
-    /// How many of those in sync must have said how far they are, so that one of them has all that was acknowledged.
-    fn quorum(group: &Group, in_sync: &InSync) -> usize {
-        match in_sync.needed(group) {
-            0 => 1,
-            acknowledged => in_sync.members.len() - acknowledged + 1,
-        }
-    }
-
     /// Elects another master when the present one is lost. Says whether it is about that.
     pub(super) fn elect_if_needed(&mut self, now: u64, group: &Group, in_sync: &InSync, steps: &mut Vec<Step>) -> bool {
+        let is_master_lost = self.is_master_lost(now, group, in_sync);
+        if self.elect_last_resort(now, group, is_master_lost, steps) {
+            return true;
+        }
         if in_sync.members.is_empty() {
             return self.go_on_alone(now, group, steps);
         }
-        if !self.is_master_lost(now, group, in_sync) {
+        if !is_master_lost {
             return false;
         }
         let Some(fenced_since) = self.fence().filter(|_| self.is_fenced(now, &group.master)) else { return true };
@@ -58,7 +59,7 @@ impl Keeper {
         let is_best_left = is_complete && self.lost_part(group).is_some();
         heard.retain(|(member, _)| is_best_left || in_sync.needed(group) == 0 || !self.has_fallen(member));
         let waits_for_best = in_sync.needed(group) == 0 && !is_complete && now < fenced_since + BEST_MS;
-        if heard.len() < Self::quorum(group, in_sync) || waits_for_best {
+        if heard.len() < quorum(group, in_sync) || waits_for_best {
             return true;
         }
         if let Some((best, offset)) = heard.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(a.0))) {
@@ -75,15 +76,17 @@ impl Keeper {
                 None => "does not answer".to_owned(),
             };
             let fallen = in_sync.members.iter().find_map(|member| Some((member, self.fallen_from(member)?)));
-            let has = match fallen.filter(|_| is_best_left) {
+            let fallen = fallen.filter(|_| is_best_left);
+            let may_lose = fallen.is_some();
+            let has = match fallen {
                 Some((member, had)) => format!(
                     "{member} has less than it had, too (up to {had}); {best} has most of what is left (offset {offset}): what was \
-                     acknowledged behind that {LOSS}"
+                     acknowledged behind that may be lost"
                 ),
                 None => format!("{best} has all that was acknowledged (offset {offset})"),
             };
             let reason = format!("{} {what}; {has}", group.master);
-            steps.push(Step::Elect { master: best, reason });
+            steps.push(Step::Elect { master: best, reason, may_lose });
         }
         true
     }
@@ -94,8 +97,8 @@ impl Keeper {
         let (master, lost) = (group.master.clone(), self.lost_by_all(group, best)?);
         let (text, end) = (lost.text(&master), lost.end);
         let reason =
-            format!("it {text}, and none of those in sync has more: what was acknowledged behind {end} {LOSS}");
-        Some(Step::Elect { master, reason })
+            format!("it {text}, and none of those in sync has more: what was acknowledged behind {end} may be lost");
+        Some(Step::Elect { master, reason, may_lose: true })
     }
 
     /// The same where nobody is in sync.

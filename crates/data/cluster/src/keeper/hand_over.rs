@@ -125,7 +125,7 @@ impl Keeper {
         {
             let reason = format!("{} was asked for as the master", hand_over.to);
             self.backoff.note_chosen(false);
-            steps.push(Step::Elect { master: hand_over.to, reason });
+            steps.push(Step::Elect { master: hand_over.to, reason, may_lose: false });
         }
         true
     }

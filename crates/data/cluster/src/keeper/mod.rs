@@ -19,6 +19,7 @@ mod backoff;
 mod counting;
 mod election;
 mod fallen;
+mod giving_up;
 mod hand_over;
 mod in_sync;
 mod proof;
@@ -36,7 +37,7 @@ use crate::{
 };
 
 pub use counting::{Count, Counting};
-pub use election::LOSS;
+pub use giving_up::{Awaited, GivingUpError};
 pub use hand_over::HandOverError;
 pub use redis::{HoldReason, RedisOrder};
 
@@ -167,6 +168,8 @@ pub enum Step {
         master: Address,
         /// Why, for people.
         reason: String,
+        /// What was acknowledged may be lost by that, as the reason says.
+        may_lose: bool,
     },
     /// Write down the same cluster under the next epoch: what was promised for that is not needed any more.
     Renew {
@@ -238,6 +241,7 @@ pub struct Keeper {
     pauses_from: u64,
     joining: in_sync::Joining,
     hand_over: Option<hand_over::HandOver>,
+    last_resort: Option<giving_up::LastResort>,
     promises: votes::Promises,
     /// Voters are to promise something now.
     is_asking: bool,
@@ -284,6 +288,7 @@ impl Keeper {
             pauses_from: now,
             joining: in_sync::Joining::default(),
             hand_over: None,
+            last_resort: None,
             promises: votes::Promises::default(),
             is_asking: false,
             is_held: false,
@@ -409,7 +414,7 @@ impl Keeper {
             self.config_epoch = group.config_epoch;
             self.backoff.note_changed(now);
             self.joining = in_sync::Joining::default();
-            self.hand_over = None;
+            (self.hand_over, self.last_resort) = (None, None);
             self.promises.verdict = None;
             self.proof = proof::Proof::default();
             if !self.members.contains_key(&group.master) {

@@ -247,7 +247,7 @@ impl Keeper {
             self.backoff.note_chosen(!has_ended);
             let what = if has_ended { "has ended" } else { "does not answer" };
             let reason = format!("{} {what}; {best} has most of what it had (offset {offset})", group.master);
-            steps.push(Step::Elect { master: best, reason });
+            steps.push(Step::Elect { master: best, reason, may_lose: false });
         }
     }
 
@@ -291,7 +291,7 @@ impl Keeper {
         {
             self.backoff.note_chosen(false);
             let reason = format!("{to} was asked for as the master");
-            steps.push(Step::Elect { master: to, reason });
+            steps.push(Step::Elect { master: to, reason, may_lose: false });
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Groups and their servers.
 
-use cluster::{Address, Group, GroupId, Refusal, Server, ServerKind, keeper::LOSS};
+use cluster::{Address, Group, GroupId, Refusal, Server, ServerKind};
 use serde_json::{Value, json};
 
 use super::{
-    Conductor, GROUP, Handler, PLAN, Problem, Route, address, address_of, change_or_plan, group, group_number, redis,
+    Conductor, GROUP, Handler, PLAN, Problem, Route, address, address_of, change_or_plan, giving_up, group,
+    group_number, redis,
 };
 use crate::{
     api::{Input, Kind, Parameter},
@@ -85,7 +86,16 @@ pub(super) const ROUTES: &[Route] = &[
         ]),
     Route::change("POST", "/api/groups/{group}/promote", Handler::Answer(promote))
         .named(TAG, "promote", "Makes a replica the master. No write is lost, and no command fails.")
-        .takes(&[GROUP, SERVER, PLAN]),
+        .takes(&[
+            GROUP,
+            SERVER,
+            Parameter::optional(
+                "gone",
+                Kind::Flag,
+                "The master is gone for good, and nobody can replace it by itself: the replica becomes the master with what it has.",
+            ),
+            PLAN,
+        ]),
 ];
 
 fn all(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
@@ -100,7 +110,7 @@ fn servers(conductor: &mut Conductor, _: &Input) -> Result<Value, Problem> {
     Ok(status::servers(conductor))
 }
 
-fn found(conductor: &Conductor, id: GroupId) -> Result<&Group, Problem> {
+pub(super) fn found(conductor: &Conductor, id: GroupId) -> Result<&Group, Problem> {
     conductor.records.cluster.groups.get(&id).ok_or_else(|| Refusal::NoGroup(id).into())
 }
 
@@ -203,36 +213,18 @@ pub(super) fn begin_server(
 fn remove_server(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
     let ack = input.maybe_integer("ack").map(|ack| u32::try_from(ack).unwrap_or(u32::MAX));
     let (id, server) = (group(input)?, address_of(input, "server")?);
-    let in_sync = conductor.records.in_sync(id);
+    let in_sync = conductor.records.in_sync(id).of(found(conductor, id)?);
     if status::group_serves(conductor, id) || !in_sync.members.contains(&server) {
         return end_server(conductor, (id, &server), ack, input.flag("plan"));
     }
     if !input.flag("gone") {
         return Err(Problem::Refused(format!(
             "group {id} has no master that serves, and {server} may have what no other server of it has: start that server. If it is gone for \
-             good, `tidegate cluster server remove {id} {server} --gone` lets the group go on with what the others have"
+             good, `tidegate cluster server remove {id} {server} --gone{}` lets the group go on with what the others have",
+            giving_up::ack_hint(conductor, id)
         )));
     }
-    give_up(conductor, (id, &server), ack, input.flag("plan"))
-}
-
-/// Removes a replica in sync that a group waits for.
-fn give_up(
-    conductor: &mut Conductor,
-    (id, server): (GroupId, &Address),
-    ack: Option<u32>,
-    is_plan: bool,
-) -> Result<Value, Problem> {
-    let next = conductor.records.cluster.without_server(id, server, ack)?;
-    let mut in_sync = conductor.records.in_sync(id);
-    in_sync.members.retain(|member| member != server);
-    in_sync.serial += 1;
-    let what = format!("{server} is removed from group {id}, which waits for it no longer: what it alone had {LOSS}");
-    if !is_plan {
-        conductor.records.change_with(next, vec![(id, in_sync)], None, ("operator", &what))?;
-        conductor.note(&what);
-    }
-    Ok(json!({ "what": what, "group": id, "server": server.to_string(), "epoch": conductor.records.cluster.epoch }))
+    giving_up::remove(conductor, (id, &server), ack, input.flag("plan"))
 }
 
 /// Removes a replica.
@@ -257,7 +249,11 @@ pub(super) fn end_server(
 }
 
 fn promote(conductor: &mut Conductor, input: &Input) -> Result<Value, Problem> {
-    hand_over(conductor, group(input)?, &address_of(input, "server")?, input.flag("plan"))
+    let (id, server, is_plan) = (group(input)?, address_of(input, "server")?, input.flag("plan"));
+    match input.flag("gone") {
+        true => giving_up::replace_master(conductor, id, &server, is_plan),
+        false => hand_over(conductor, id, &server, is_plan),
+    }
 }
 
 /// Makes a replica the master.

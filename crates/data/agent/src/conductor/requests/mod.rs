@@ -3,6 +3,7 @@
 mod actions;
 mod backups;
 mod cut;
+mod giving_up;
 mod groups;
 mod hosts;
 mod nodes;
@@ -44,6 +45,7 @@ pub enum Handler {
 }
 
 pub(super) use actions::shown;
+pub(super) use giving_up::ack_hint;
 
 type Route = api::Route<Handler>;
 

@@ -32,7 +32,11 @@ pub(super) const ROUTES: &[Route] = &[
         "/api/pending/{number}/confirm",
         Handler::Answer(|conductor, input| answer(conductor, input, true)),
     )
-    .named(TAG, "confirm", "Confirms a waiting action: the agent carries it out.")
+    .named(
+        TAG,
+        "confirm",
+        "Confirms a waiting action: the agent carries it out. Of something that may have been lost, it takes note: it is told no more.",
+    )
     .takes(&[NUMBER, PLAN]),
     Route::change(
         "POST",
