@@ -67,12 +67,13 @@ impl Connection {
         let auth = login.password.as_ref().map(|password| vec!["AUTH".to_owned(), password.to_string()]);
         let term = login.term.map(|term| command(&["CLUSTER", "CONNECTION", "AGENT", &term.to_string()]));
         let node = login.node.as_ref().map(|node| command(&["CLUSTER", "CONNECTION", "NODE", node]));
-        // A store of an earlier version, or one that nobody has told which node it is, takes any.
+        // NOTE: a store of an earlier version does not know the question, and takes any. One that is busy has not answered it: what would be
+        // told to it later could be meant for another one.
         let is_of_node = |place: usize| node.is_some() && place == usize::from(auth.is_some());
         let words: Vec<Command> = auth.iter().chain(&node).chain(&term).cloned().collect();
         let replies = if words.is_empty() { Vec::new() } else { connection.ask(&words)? };
         let is_refusal = |(place, reply): &(usize, &Value)| {
-            reply.as_error().is_some_and(|error| !is_of_node(*place) || error.starts_with(b"WRONGNODE"))
+            reply.as_error().is_some_and(|error| !is_of_node(*place) || !resp::is_unknown(error))
         };
         match replies.iter().enumerate().find(is_refusal).map(|(_, reply)| reply) {
             Some(refusal) => Err(io::Error::new(io::ErrorKind::PermissionDenied, text(refusal))),
@@ -142,6 +143,43 @@ pub fn text(value: &Value) -> String {
         Value::Integer(number) => number.to_string(),
         other => {
             String::from_utf8_lossy(other.as_bytes().or_else(|| other.as_error()).unwrap_or_default()).into_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::{net::TcpListener, thread};
+
+    use super::*;
+
+    /// Whether a server that answers so to the question which node it is is taken for the one that is meant.
+    fn is_taken(answer: &'static str) -> bool {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = Address::new("127.0.0.1", listener.local_addr().unwrap().port());
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut received = Vec::new();
+            while !received.ends_with(b"node1\r\n") {
+                let mut piece = [0; 100];
+                let count = stream.read(&mut piece).unwrap();
+                received.extend_from_slice(&piece[..count]);
+            }
+            stream.write_all(answer.as_bytes()).unwrap();
+        });
+        let login = Login { node: Some("node1".into()), ..Login::default() };
+        let opened = Connection::open_as(&address, Duration::from_secs(10), &login);
+        server.join().unwrap();
+        opened.is_ok()
+    }
+
+    #[test]
+    fn who_does_not_say_that_it_is_the_one_that_is_meant_is_told_nothing() {
+        assert!(is_taken("+OK\r\n"));
+        assert!(is_taken("-ERR syntax error\r\n"), "an earlier version");
+        for refusal in ["-WRONGNODE this store is node x\r\n", "-BUSY a script runs\r\n", "-LOADING it loads\r\n"] {
+            assert!(!is_taken(refusal), "{refusal}");
         }
     }
 }

@@ -97,3 +97,10 @@ impl ProtocolError {
 fn printable(byte: u8) -> char {
     if matches!(byte, b'\r' | b'\n') { ' ' } else { char::from(byte) }
 }
+
+/// Whether an error says that a command, or a word of it, is none that the server knows: it is of another version, or another program. Others have a
+/// code of their own for what they refuse now (`BUSY`, `LOADING`, `NOPERM`): what was asked may be known, and is not done.
+#[must_use]
+pub fn is_unknown(error: &[u8]) -> bool {
+    error.strip_prefix(b"ERR").is_some_and(|rest| rest.first().is_none_or(|byte| *byte == b' '))
+}

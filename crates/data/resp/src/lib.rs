@@ -29,7 +29,7 @@ mod tests;
 pub use arguments::Arguments;
 pub use command::{encode_argument, encode_command, encode_command_header, encoded_command_len};
 pub use double::{DOUBLE_LEN_MAX, format_double};
-pub use error::{Limits, ProtocolError};
+pub use error::{Limits, ProtocolError, is_unknown};
 pub use inline::{UnbalancedQuotes, quote_argument, split_arguments};
 pub use number::parse_integer;
 pub use reply::{Deferred, Protocol, Reply};

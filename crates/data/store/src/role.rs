@@ -21,7 +21,7 @@ use std::{
 
 use commands::replication::Bond;
 
-use crate::{archive::sync_folder, messages};
+use crate::{messages, replace::replace};
 
 const HEAD: &str = "tidegate replication 1";
 
@@ -104,12 +104,7 @@ impl File {
         let node = bond.and_then(|bond| bond.node.as_ref()).map(|node| format!("node {node}\n")).unwrap_or_default();
         let bound = bond.filter(|bond| bond.is_bound).map_or("", |_| "bound\n");
         let text = format!("{HEAD}\n{master}{configured}boot {}\n{since}{node}{bound}{followed}", self.boot);
-        let unready = root.join("replication.new");
-        let written = fs::write(&unready, text)
-            .and_then(|()| fs::File::open(&unready)?.sync_all())
-            .and_then(|()| fs::rename(&unready, path(root)))
-            .and_then(|()| sync_folder(root));
-        if let Err(error) = written {
+        if let Err(error) = replace(&path(root), text.as_bytes()) {
             messages::warn(&format!("the role cannot be written into {}: {error}", path(root).display()));
         }
     }

@@ -9,13 +9,13 @@
 //! leaves the other line. The file has its length from the beginning: a term can be kept on a full disk.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions},
     io,
     os::unix::fs::FileExt as _,
     path::Path,
 };
 
-use crate::archive::sync_folder;
+use crate::replace::replace;
 
 /// Digits of a number.
 const DIGITS: usize = 20;
@@ -47,11 +47,7 @@ impl Terms {
     pub fn open(root: &Path) -> io::Result<Self> {
         let path = root.join("agent-term");
         if !path.exists() {
-            let unready = root.join("agent-term.new");
-            fs::write(&unready, line(0).repeat(LINES))?;
-            File::open(&unready)?.sync_all()?;
-            fs::rename(&unready, &path)?;
-            sync_folder(root)?;
+            replace(&path, line(0).repeat(LINES).as_bytes())?;
         }
         let terms = Self(OpenOptions::new().read(true).write(true).open(&path)?);
         let unreadable = |error| {

@@ -20,7 +20,7 @@ impl Shared {
         (self.clock.stopwatch)()
     }
 
-    /// Whether this node runs a command of a client because it has a lease, or would run it without one.
+    /// Whether this node runs a command of a client because it has a lease, or would run it without one. `now_us`: by the stopwatch.
     ///
     /// # Errors
     ///
@@ -31,6 +31,7 @@ impl Shared {
         session: &Session,
         found: FoundCommand,
         words: &[&[u8]],
+        now_us: u64,
     ) -> Result<bool, Failure> {
         let Some(membership) = &self.cluster else { return Ok(false) };
         if let Some(error) = membership.refuses_term(session.standing.term) {
@@ -41,12 +42,12 @@ impl Shared {
         }
         let routed = match &session.transaction {
             Some(transaction) if found.command.flags.contains(Flags::RUNS_TRANSACTION) => {
-                self.route_queued(membership, session, transaction)
+                self.route_queued(membership, session, transaction, now_us)
             }
-            _ => self.route_command(membership, session, found, words),
+            _ => self.route_command(membership, session, found, words, now_us),
         };
         routed.map_err(|redirect| match redirect {
-            Redirect::Down if membership.awaits_lease(self.stopwatch()) => AWAITS_LEASE,
+            Redirect::Down if membership.awaits_lease(now_us) => AWAITS_LEASE,
             redirect => self.turned_away(session, found, &redirect),
         })
     }
@@ -57,11 +58,12 @@ impl Shared {
         session: &Session,
         found: FoundCommand,
         words: &[&[u8]],
+        now_us: u64,
     ) -> Result<bool, Redirect> {
         let flags = found.command.flags;
         let places = found.command.key_places_of(words);
         let keys = places.into_iter().filter_map(|place| words.get(place).copied());
-        let slot = membership.route(keys, flags, self.standing_for(session, found), self.stopwatch())?;
+        let slot = membership.route(keys, flags, self.standing_for(session, found), now_us)?;
         membership.routed.set(slot);
         // Who reads from a replica takes what it has: that is told without a lease.
         let is_own = slot.is_some_and(|slot| membership.owns(slot));
@@ -74,12 +76,13 @@ impl Shared {
         membership: &Membership,
         session: &Session,
         transaction: &Transaction,
+        now_us: u64,
     ) -> Result<bool, Redirect> {
         let mut is_under_lease = false;
         for command in &transaction.commands {
             let words: WordList<'_> = command.iter().map(Bytes::as_slice).collect();
             if let Some(found) = self.table.find(&words) {
-                is_under_lease |= self.route_command(membership, session, found, &words)?;
+                is_under_lease |= self.route_command(membership, session, found, &words, now_us)?;
             }
         }
         Ok(is_under_lease)
@@ -189,6 +192,24 @@ impl Shared {
 }
 
 impl Shared {
+    /// Whether the log may say that keys have expired, by themselves or because somebody has looked at them: not in a node of a cluster that may
+    /// not serve. Commands that name no key (SCAN) run there all the same.
+    fn may_expire(&self, now_us: u64) -> bool {
+        self.cluster
+            .as_ref()
+            .is_none_or(|membership| membership.master_since() != u64::MAX && membership.may_serve(now_us))
+    }
+
+    /// Whether keys whose time has come stay, unseen.
+    pub(crate) fn do_keys_stay(&self) -> bool {
+        self.sessions.postponing.is_on() || self.cluster.is_some() && !self.may_expire(self.stopwatch())
+    }
+
+    /// The same for a node of a cluster, at a time of the stopwatch.
+    pub(super) fn do_keys_stay_at(&self, now_us: u64) -> bool {
+        self.sessions.postponing.is_on() || !self.may_expire(now_us)
+    }
+
     /// Notes whether a connection imports (`CLIENT IMPORT-SOURCE`).
     pub(crate) fn set_imports(&mut self, session: &mut Session, imports: bool) {
         self.sessions.importing = self.sessions.importing + usize::from(imports) - usize::from(session.imports);
@@ -209,20 +230,15 @@ impl Server {
     /// may not serve. Where its log ends must say what it has: its folder may have been set back, and voters judge it by that.
     pub fn expires_by_itself(&self) -> bool {
         let is_being_filled = self.shared.cluster.as_ref().is_some_and(|membership| membership.is_being_filled());
-        !self.keyspace.is_following && !is_being_filled && self.may_expire() && self.shared.sessions.importing == 0
-    }
-
-    /// Whether the log may say that keys have expired, by themselves or because somebody has looked at them: not in a node of a cluster that may
-    /// not serve. Commands that name no key (SCAN) run there all the same.
-    pub(super) fn may_expire(&self) -> bool {
-        self.shared.cluster.as_ref().is_none_or(|membership| {
-            membership.master_since() != u64::MAX && membership.may_serve(self.shared.stopwatch())
-        })
+        !self.keyspace.is_following
+            && !is_being_filled
+            && self.shared.may_expire(self.shared.stopwatch())
+            && self.shared.sessions.importing == 0
     }
 
     /// Has keys whose time has come stay, unseen, for as long as something speaks for that.
     pub(super) fn look_whether_keys_stay(&mut self) {
-        self.keyspace.expiry_paused = self.shared.sessions.postponing.is_on() || !self.may_expire();
+        self.keyspace.expiry_paused = self.shared.do_keys_stay();
     }
 
     /// Ends pauses of slots whose time is over.

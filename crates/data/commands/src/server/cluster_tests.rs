@@ -517,3 +517,37 @@ fn an_agent_that_leads_no_more_is_refused_after_a_restart_too() {
     assert_eq!(shard.ask(agent, "CLUSTER CONNECTION AGENT 8"), "+OK ");
     assert_eq!(kept.get(), 8);
 }
+
+#[test]
+fn a_command_of_a_node_looks_at_the_clock_once_more() {
+    let count = |is_node: bool| {
+        let looks = Rc::new(Cell::new(0_u64));
+        let counted = Rc::clone(&looks);
+        let clock = Rc::new(move || {
+            counted.set(counted.get() + 1);
+            5
+        });
+        let settings = Settings { cluster_enabled: Flag(is_node), ..Settings::default() };
+        let mut shard = Shard(Server::new(settings, 7, 7, 1000, None, clock));
+        let client = shard.client();
+        if is_node {
+            assert_eq!(shard.ask(client, &told(1, TWO)), "+OK ");
+        }
+        assert_eq!(shard.ask(client, "SET b 1"), "+OK ");
+        let before = looks.get();
+        assert_eq!(shard.ask(client, "GET b"), "$1 1 ");
+        looks.get() - before
+    };
+    assert_eq!(count(true), count(false) + 1);
+}
+
+#[test]
+fn the_end_of_a_pause_has_no_keys_expire_where_the_node_may_not_serve() {
+    let mut shard = node(&Rc::default());
+    let client = shard.client();
+    assert_eq!(shard.ask(client, &format!("{} LEASE 0 VOTERS x", told(1, TWO))), "+OK ");
+    for command in ["CLIENT PAUSE 1000 WRITE", "CLIENT UNPAUSE"] {
+        assert_eq!(shard.ask(client, command), "+OK ");
+    }
+    assert!(shard.0.keyspace.expiry_paused);
+}

@@ -402,10 +402,11 @@ impl Server {
             return Err((Some(found), running.busy_failure()));
         }
         if self.shared.cluster.is_some() {
-            let is_under_lease =
-                self.shared.admitted_by_cluster(session, found, words).map_err(|failure| (Some(found), failure))?;
-            session.output.promise.is_under_lease |= is_under_lease;
-            self.look_whether_keys_stay();
+            // One look at the clock: keys expire by the lease that the command runs by.
+            let now_us = self.shared.stopwatch();
+            let admitted = self.shared.admitted_by_cluster(session, found, words, now_us);
+            session.output.promise.is_under_lease |= admitted.map_err(|failure| (Some(found), failure))?;
+            self.keyspace.expiry_paused = self.shared.do_keys_stay_at(now_us);
             self.shared.note_cluster_client(session, found);
         }
         if let Some(failure) = self.shared.not_run_here(session, found) {

@@ -458,7 +458,7 @@ impl Link {
                 let Some(command) = awaited.pop_front() else { return Ok(()) };
                 match error {
                     Some(reason) if command == AUTH => return Err(LinkError::Unauthenticated(reason)),
-                    Some(reason) if command == NODE && reason.starts_with("WRONGNODE") => {
+                    Some(reason) if command == NODE && !resp::is_unknown(reason.as_bytes()) => {
                         return Err(refused(NODE, reason));
                     }
                     // What it does not know of us it does without.

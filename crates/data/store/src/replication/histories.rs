@@ -17,7 +17,7 @@ use std::{
 use oplog::{Offset, ReplicationId};
 use replication::parting::HISTORIES_MAX;
 
-use crate::{archive::sync_folder, messages};
+use crate::{messages, replace::replace};
 
 const HEAD: &str = "tidegate histories 1";
 
@@ -43,7 +43,8 @@ impl KeptHistories {
     /// All that the log tells, the oldest first. `told` by its files; it ends at `end`.
     pub fn all(&self, told: Vec<Begun>, end: Offset) -> Vec<Begun> {
         let last = told.last().and_then(|(last, _)| self.known.iter().rposition(|(history, _)| history == last));
-        let is_whole = |place: usize| self.known.iter().skip(place + 1).all(|(_, from)| *from > end);
+        // NOTE: what begins at the end is known before the log says so: a store that has ended in between knows the others all the same.
+        let is_whole = |place: usize| self.known.iter().skip(place + 1).all(|(_, from)| *from >= end);
         if !last.is_some_and(is_whole) {
             return told;
         }
@@ -74,12 +75,7 @@ impl KeptHistories {
         }
         self.known = all;
         let lines: String = self.known.iter().map(|(history, from)| format!("{history} {from}\n")).collect();
-        let unready = self.path.with_extension("new");
-        let written = fs::write(&unready, format!("{HEAD}\n{lines}"))
-            .and_then(|()| fs::File::open(&unready)?.sync_all())
-            .and_then(|()| fs::rename(&unready, &self.path))
-            .and_then(|()| self.path.parent().map_or(Ok(()), sync_folder));
-        if let Err(error) = written {
+        if let Err(error) = replace(&self.path, format!("{HEAD}\n{lines}").as_bytes()) {
             // Without it a replica may need a copy of all keys some day.
             messages::warn(&format!("the log's histories cannot be written into {}: {error}", self.path.display()));
         }
@@ -117,6 +113,10 @@ mod tests {
         assert_eq!(kept.all(begun(&[(2, 70), (4, 90)]), Offset(90)), begun(&[(1, 0), (2, 70)]));
         assert_eq!((kept.next_behind(Offset(90)), kept.next_behind(Offset(500))), (Some(Offset(100)), None));
         assert_eq!(kept.all(begun(&[(2, 70), (4, 90)]), Offset(300)), begun(&[(1, 0), (2, 70), (3, 100)]));
+        // The store has ended after a history was noted, and before its log said so.
+        let mut ended = KeptHistories::of(tempfile::tempdir().unwrap().path());
+        ended.known = begun(&[(1, 0), (2, 70), (3, 90)]);
+        assert_eq!(ended.all(begun(&[(2, 70)]), Offset(90)), begun(&[(1, 0), (2, 70), (3, 90)]));
         // The log tells another one by now: the file is of before.
         assert_eq!(kept.all(begun(&[(2, 70), (9, 300)]), Offset(600)), begun(&[(2, 70), (9, 300)]));
         assert_eq!(kept.all(begun(&[(3, 100)]), Offset(600)), begun(&[(3, 100)]));

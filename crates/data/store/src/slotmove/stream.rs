@@ -236,8 +236,9 @@ fn open(task: &Move, shared: &Shared) -> Result<Destination, MoveError> {
     if let Some(node) = &task.nodes.1 {
         let told = target.ask(&["CLUSTER", "CONNECTION", "NODE", node]).map_err(of_target)?;
         // A store of an earlier version does not know what it is asked.
-        told.map(drop)
-            .or_else(|reason| if reason.contains("WRONGNODE") { Err(MoveError::Refused(reason)) } else { Ok(()) })?;
+        told.map(drop).or_else(|reason| {
+            if resp::is_unknown(reason.as_bytes()) { Ok(()) } else { Err(MoveError::Refused(reason)) }
+        })?;
     }
     if let Some(term) = task.term {
         let told = target.ask(&["CLUSTER", "CONNECTION", "AGENT", &term.to_string()]);

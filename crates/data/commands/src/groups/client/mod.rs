@@ -201,7 +201,8 @@ fn pause(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn unpause(context: &mut Context<'_>) -> Result<(), Failure> {
     context.shared.end_pause();
-    context.keys.space().expiry_paused = false;
+    // A node that may not serve, or has another reason, keeps them all the same.
+    context.keys.space().expiry_paused = context.shared.do_keys_stay();
     context.reply.ok();
     Ok(())
 }
