@@ -176,7 +176,8 @@ mod tests {
             kind: ServerKind::Store,
         };
         let program = crate::beginning::program_of(&server);
-        let group = Group { servers: vec![server], master: address, ack: 0, is_strict: false, config_epoch: 1 };
+        let group =
+            Group { servers: vec![server], master: address, ack: 0, is_strict: false, config_epoch: 1, reign: None };
         let hosts = vec!["10.0.0.1".to_owned(), "10.0.0.2".to_owned()];
         let cluster = Cluster { epoch: 1, hosts, groups: [(1, group)].into(), ..Cluster::default() };
         let state = serde_json::to_vec(&cluster).unwrap();

@@ -11,7 +11,7 @@ use std::{
 use cluster::{
     Address,
     controller::Cleared,
-    keeper::{Bond, Count, Counting, Observation, Refusal, Role},
+    keeper::{Bond, Count, Counting, LogHistory, Observation, Refusal, Role},
 };
 use resp::Value;
 
@@ -321,6 +321,7 @@ fn observed(answers: &[Value], asked_at: u64, answered_at: u64) -> Result<Observ
         serves,
         pauses: field(&info, "cluster_pauses").map(numbers).unwrap_or_default(),
         bond: bond_of(&replication),
+        histories: field(&replication, "log_histories").map(LogHistory::all_in).unwrap_or_default(),
     })
 }
 

@@ -226,5 +226,6 @@ fn observed(answers: &[Value], (asked_at, answered_at): (u64, u64)) -> Result<Ob
         serves: true,
         pauses: Vec::new(),
         bond: None,
+        histories: Vec::new(),
     })
 }

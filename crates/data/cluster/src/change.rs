@@ -176,7 +176,7 @@ impl Cluster {
         let master = servers.first().ok_or(Refusal::NoGroup(id))?.address.clone();
         let mut next = self.next();
         let config_epoch = next.epoch;
-        next.groups.insert(id, Group { servers, master, ack, is_strict: false, config_epoch });
+        next.groups.insert(id, Group { servers, master, ack, is_strict: false, config_epoch, reign: None });
         Ok(next)
     }
 

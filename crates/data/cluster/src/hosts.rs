@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     change::Refusal,
-    model::{Address, Cluster, Epoch, InSync, Proxy},
+    model::{Address, Cluster, Epoch, InSync, Proxy, Reign},
 };
 
 /// The addresses that hosts have from now on, by their names.
@@ -66,6 +66,7 @@ impl Cluster {
         for group in next.groups.values_mut() {
             group.servers.iter_mut().for_each(|server| server.address = renamed.of(&server.address));
             if renamed.has(&group.master) {
+                group.reign = Some(Reign { began: group.reign(), of: epoch });
                 group.config_epoch = epoch;
             }
             group.master = renamed.of(&group.master);
@@ -179,6 +180,13 @@ mod tests {
         let swapped = moved.with_addresses(&new(&[("a", "b"), ("b", "x")])).unwrap();
         assert_eq!(shown(&swapped, 1), "b:1 of b:1 x:2 since 3");
         assert!(moved.with_addresses(&new(&[("a", "b")])).is_err());
+        // Their masters' time has not ended by that; it does when somebody else is the master.
+        let reigns = |cluster: &Cluster| [1, 2].map(|id| cluster.groups[&id].reign());
+        assert_eq!(swapped.groups[&1].config_epoch, 3);
+        assert_eq!(reigns(&swapped), [1, 1]);
+        let other = swapped.with_master(1, &Address::new("x", 2)).unwrap();
+        assert_eq!(reigns(&other), [4, 1]);
+        assert_eq!(reigns(&other.with_addresses(&new(&[("b", "q")])).unwrap()), [4, 1]);
         let text = serde_json::to_string(&moved).unwrap();
         assert_eq!(serde_json::from_str::<Cluster>(&text).unwrap(), moved);
     }

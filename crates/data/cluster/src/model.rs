@@ -135,9 +135,27 @@ pub struct Group {
     pub is_strict: bool,
     /// The epoch in which its master became the master.
     pub config_epoch: Epoch,
+    /// The same master was the master before that, at another address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reign: Option<Reign>,
+}
+
+/// A master's time that goes on though its epoch is another one: its host has got another address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reign {
+    /// The epoch in which the time began.
+    pub began: Epoch,
+    /// The group's epoch ([`Group::config_epoch`]) of which that is said: of a later one it says nothing.
+    pub of: Epoch,
 }
 
 impl Group {
+    /// The epoch in which the time of its master began: what that has acknowledged since is in its log, whatever its address.
+    #[must_use]
+    pub fn reign(&self) -> Epoch {
+        self.reign.filter(|reign| reign.of == self.config_epoch).map_or(self.config_epoch, |reign| reign.began)
+    }
+
     /// The server at an address.
     #[must_use]
     pub fn server(&self, address: &Address) -> Option<&Server> {

@@ -408,7 +408,7 @@ impl Found<'_> {
         let in_sync = base.in_sync.get(&id).map(|in_sync| in_sync.of(before)).unwrap_or_default();
         let mut heights = AllHeights::default();
         self.found.iter().for_each(|host| _ = heights.take(&host.heights));
-        let heights = heights.of(id).filter(|known| known.config_epoch == before.config_epoch);
+        let heights = heights.of(id).filter(|known| known.reign == before.reign());
         let had = |server: &Server| {
             let had = *heights?.of.get(&server.id)?;
             self.server(server).filter(|found| found.offset < had).map(|_| had)

@@ -13,7 +13,7 @@ use crate::{
     ballot::{Ask, Incarnation, Outstanding, Promise, Verdict, VoterReport, Will},
     heights::AllHeights,
     keeper::Patience,
-    model::{Address, Cluster, Epoch, GroupId},
+    model::{Address, Cluster, Epoch, Group, GroupId},
 };
 
 /// Votes that a voter remembers of a group. Older ones are put together.
@@ -90,11 +90,9 @@ impl Voter {
         // What is of a later master than the record's is of another cluster, or of one that was made anew.
         let cluster = &self.cluster;
         self.heights.retain(|group, known| {
-            let told = heights.of(group).map(|told| told.config_epoch);
-            let present = cluster.groups.get(&group).map(|group| group.config_epoch);
-            told.is_none_or(|told| {
-                known.config_epoch <= told || present.is_none_or(|present| known.config_epoch <= present)
-            })
+            let told = heights.of(group).map(|told| told.reign);
+            let present = cluster.groups.get(&group).map(Group::reign);
+            told.is_none_or(|told| known.reign <= told || present.is_none_or(|present| known.reign <= present))
         });
         self.heights.take(heights);
     }
@@ -108,6 +106,7 @@ impl Voter {
         let epoch = cluster.epoch;
         self.floors.retain(|_, floor| *floor > epoch);
         self.given.retain(|group, _| cluster.groups.contains_key(group));
+        self.heights.forget_gone(cluster);
     }
 
     /// The record that it believes.

@@ -30,8 +30,10 @@ impl Conductor {
             _ => ": start them",
         };
         let whom = names.join(", ");
+        let loss = self.controller.keepers().get(&id).and_then(|keeper| keeper.master_loss(group));
+        let loss = loss.map_or(String::new(), |loss| format!("Its master {} {loss}. ", group.master));
         Some(format!(
-            "It waits for {whom}, as nobody else of it has all that was acknowledged{start}. {}",
+            "{loss}It waits for {whom}, as nobody else of it has all that was acknowledged{start}. {}",
             self.way_out(id, group, &awaited)
         ))
     }

@@ -44,7 +44,6 @@ use crate::{
     credentials::AllCredentials,
     error::AgentError,
     health::Health,
-    heights::KeptHeights,
     http::{Request, Response},
     link::{Link, Report},
     mover::Mover,
@@ -74,6 +73,8 @@ pub enum Event {
     Coordinator(Heard),
     /// Another agent has said something; it is on the board.
     Peer(Box<View>),
+    /// Something for people to know.
+    Note(String),
 }
 
 /// Everything of an agent.
@@ -131,7 +132,6 @@ pub struct Conductor {
     copy: KeptCopy,
     /// The addresses that no other agent steers.
     claims: Claims,
-    heights: KeptHeights,
     /// The folder knows this host's address.
     is_address_known: bool,
     /// It was told to end.
@@ -201,6 +201,7 @@ impl Conductor {
                 }
                 Event::Coordinator(heard) => self.handle_coordinator(heard),
                 Event::Peer(view) => self.handle_peer(&view),
+                Event::Note(text) => self.note(&text),
                 Event::Request(request, answer) => {
                     let response = self.answer(request);
                     // Whoever asked may have gone.
@@ -221,20 +222,7 @@ impl Conductor {
             self.conduct();
             self.tell_will();
         }
-        self.keep_heights();
         Ok(())
-    }
-
-    /// Writes down how far servers were, as the leader has said.
-    fn keep_heights(&mut self) {
-        if !self.heights.is_due() {
-            return;
-        }
-        let known = self.board.look().voter.heights().clone();
-        if let Err(error) = self.heights.keep(&known) {
-            let path = self.options.folder.heights();
-            self.note(&format!("how far servers are is not written: {}: {error}", path.display()));
-        }
     }
 
     /// Answers a request, or has it passed on to the agent that leads.

@@ -14,7 +14,7 @@ use std::{
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use cluster::{ballot::Incarnation, controller::Controller, record::Standing, voter::Voter};
+use cluster::{ballot::Incarnation, controller::Controller, heights::AllHeights, record::Standing, voter::Voter};
 use coord::{Coordinator, Etcd, keys::Keys};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
@@ -80,7 +80,7 @@ pub fn run(
         Found::Over => return Ok(()),
         Found::Anew => return Err(begun_anew(&options)),
     }
-    let Begun { records, board, incarnation, copy } = begin_voting(&options, &coordinator, &keys, clock)?;
+    let Begun { records, board, incarnation, copy, heights } = begin_voting(&options, &coordinator, &keys, clock)?;
     let declared = processes::declared(&options.folder)?;
     let (sender, events) = mpsc::channel();
     let login = Login { password: options.secret.password.clone(), ..Login::default() };
@@ -90,6 +90,7 @@ pub fn run(
     http::listen(&options.folder, Arc::clone(&desk))?;
     let site = site::open(&options, desk)?;
     start_voting(&options, &board, &login, clock)?;
+    keep_heights(&options, &board, heights, &sender)?;
     let health = watch_health(&options, &coordinator, &keys)?;
     start_watching(&options, (coordinator, keys), site, (&records, &sender))?;
     let controller = new_controller(&options, mover.is_some(), clock);
@@ -122,7 +123,6 @@ pub fn run(
         incarnation,
         health,
         copy,
-        heights: KeptHeights::of(&options.folder),
         claims,
         is_address_known: false,
         is_ending: false,
@@ -304,6 +304,8 @@ struct Begun {
     board: Arc<Board>,
     incarnation: Incarnation,
     copy: KeptCopy,
+    /// What the folder has of how far servers were.
+    heights: AllHeights,
 }
 
 /// NOTE: the order matters. Who has been told of promises of a voter before this one finds it started anew from here on, and the record
@@ -330,13 +332,26 @@ fn begin_voting(
         voter.learn(&records.shared);
     }
     voter.note_leader(records.leader().map_or(0, |leader| leader.term));
-    Ok(Begun { records, board: Arc::new(Board::new(name, voter, clock)), incarnation, copy })
+    Ok(Begun { records, board: Arc::new(Board::new(name, voter, clock)), incarnation, copy, heights })
 }
 
 fn start_voting(options: &Options, board: &Arc<Board>, login: &Login, clock: Clock) -> Result<(), AgentError> {
     let (board, name) = (Arc::clone(board), options.host_name().to_owned());
     let voting = Voting { board, name, login: login.clone(), lease_ms: options.patience.lease_ms, clock };
     voting::start(voting).map_err(no_thread)
+}
+
+/// Has the folder have what the host's voter remembers of how far servers were; it has `known`.
+fn keep_heights(
+    options: &Options,
+    board: &Arc<Board>,
+    known: AllHeights,
+    sender: &Sender<Event>,
+) -> Result<(), AgentError> {
+    let (kept, sender) = (KeptHeights::new(options.folder.clone(), known), sender.clone());
+    // When the loop has ended, so has everything.
+    let tell = move |problem| _ = sender.send(Event::Note(problem));
+    heights::start(kept, Arc::clone(board), tell).map_err(no_thread)
 }
 
 fn new_controller(options: &Options, can_copy: bool, clock: Clock) -> Controller {

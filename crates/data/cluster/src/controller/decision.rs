@@ -6,7 +6,6 @@ use super::{Controller, pending::PendingRecord};
 use crate::{
     change::Refusal,
     hosts::NewAddresses,
-    keeper::Keeper,
     model::{Address, Cluster, GroupId, InSync},
     slots::{Move, SlotEvent},
 };
@@ -148,14 +147,7 @@ impl Controller {
     /// A decision was written; this is the cluster after it.
     pub fn handle_written(&mut self, cluster: &Cluster, decision: &Decision, now: u64) {
         match decision {
-            Decision::Readdress(_) => {
-                self.handle_readdressed();
-                // Masters are what they were, at other addresses.
-                for (id, group) in &cluster.groups {
-                    let before = self.keepers.get(id).map_or(0, Keeper::config_epoch);
-                    self.heights.renew(*id, before, group.config_epoch);
-                }
-            }
+            Decision::Readdress(_) => self.handle_readdressed(),
             Decision::Slots(what, event) => self.handle_slots_written(cluster, (*what, *event), now),
             // Who hands over sends clients to its successor: that one is to know before.
             Decision::Master { group, master, .. } => {

@@ -58,7 +58,7 @@ const TOLD_FIRST_MS: u64 = 500;
 const ASK_EACH_MS: u64 = 100;
 
 /// How often voters are told how far servers are, in milliseconds: what a folder lacks that was set back to a copy of before that is noticed.
-const HEIGHTS_EACH_MS: u64 = 1_000;
+const HEIGHTS_EACH_MS: u64 = 200;
 
 /// Ends of processes that are remembered, so that each is heard of once.
 const ENDED_MAX: usize = 256;
@@ -468,9 +468,9 @@ impl Controller {
         self.keepers.retain(|group, _| cluster.groups.contains_key(group));
         self.look_who_was_told(cluster, now);
         let believed_since = self.belief.since(cluster, record.incarnations);
-        self.heights
-            .retain(|id, known| cluster.groups.get(&id).is_some_and(|group| known.config_epoch <= group.config_epoch));
-        let known = self.heights.clone();
+        // What is of a later master than the record's is of another cluster, or of one that was made anew.
+        self.heights.retain(|id, known| cluster.groups.get(&id).is_some_and(|group| known.reign <= group.reign()));
+        let (known, mut seen) = (self.heights.clone(), Vec::new());
         let mut actions = Vec::new();
         for (id, group) in &cluster.groups {
             let in_sync = record.in_sync.get(id).map(|(in_sync, _)| in_sync.clone()).unwrap_or_default();
@@ -483,8 +483,7 @@ impl Controller {
                 let heights = known.of(*id);
                 let situation = Situation { cluster, in_sync: &in_sync, incarnations, term, believed_since, heights };
                 let steps = keeper.poll_steps(now, situation);
-                let seen = keeper.heights(group);
-                seen.map(|seen| self.heights.take_group(*id, &seen));
+                seen.extend(keeper.heights(group).map(|heights| (*id, heights)));
                 steps
             } else {
                 let steps = keeper.poll_redis_steps(now, cluster, &in_sync, held_since);
@@ -498,6 +497,10 @@ impl Controller {
             };
             let may_tell = |step: &Step| !matches!(step, Step::Tell { server } if !self.may_tell(server));
             actions.extend(steps.into_iter().filter(may_tell).map(|step| action_of(*id, step)));
+        }
+        drop(known);
+        for (id, heights) in seen {
+            self.heights.take_group(id, &heights);
         }
         if now >= self.told_heights.1 + HEIGHTS_EACH_MS {
             self.told_heights = (self.heights.clone(), now);

@@ -59,6 +59,7 @@ impl Scene {
                 serves: true,
                 pauses: Vec::new(),
                 bond: None,
+                histories: Vec::new(),
             };
             self.controller.handle_observed(&self.cluster, &group.master, seen, self.now);
         }
@@ -89,6 +90,7 @@ impl Scene {
                 serves: true,
                 pauses: Vec::new(),
                 bond: None,
+                histories: Vec::new(),
             };
             self.controller.handle_observed(&self.cluster, &address, seen, self.now);
             self.controller.handle_round(&address, true);

@@ -9,26 +9,35 @@
 
 use std::collections::BTreeMap;
 
-use super::Keeper;
+use super::{Keeper, Observation};
 use crate::{
     heights::Heights,
     model::{Address, Epoch, Group, InSync},
 };
 
 /// How far a server was at most.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Height {
     offset: u64,
     /// The same of what it had durably: a server that ends as a process or with its machine loses no more than what is behind that.
     durable: u64,
+    /// The history that its log told there.
+    history: Option<String>,
     has_fallen: bool,
 }
 
 /// How far the master and members in sync were under one master.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SeenHeights {
-    config_epoch: Epoch,
+    reign: Epoch,
     of: BTreeMap<Address, Height>,
+}
+
+impl Height {
+    /// Whether a log does not tell what it has told at this height.
+    fn is_of_another_log(&self, seen: &Observation) -> bool {
+        self.history.as_ref().is_some_and(|history| seen.lacks(history))
+    }
 }
 
 impl SeenHeights {
@@ -41,37 +50,52 @@ impl SeenHeights {
 impl Keeper {
     /// Notes how far the master and members in sync are; `known`: what hosts remember of leaders before this one.
     pub(super) fn look_at_heights(&mut self, group: &Group, in_sync: &InSync, known: Option<&Heights>) {
-        if self.heights.config_epoch != group.config_epoch {
+        if self.heights.reign != group.reign() {
             // Another master's log may end earlier: what it lacks was not acknowledged.
-            self.heights = SeenHeights { config_epoch: group.config_epoch, of: BTreeMap::new() };
+            self.heights = SeenHeights { reign: group.reign(), of: BTreeMap::new() };
         }
-        let known = known.filter(|known| known.config_epoch == group.config_epoch);
+        let known = known.filter(|known| known.reign == group.reign());
         self.heights.of.retain(|address, _| in_sync.members.contains(address) || *address == group.master);
         for address in in_sync.members.iter().chain([&group.master]) {
             let id = group.server(address).map(|server| &server.id);
             let least = known.zip(id).and_then(|(known, id)| known.of.get(id)).copied().unwrap_or(0);
             let height = self.heights.of.entry(address.clone()).or_default();
-            (height.offset, height.durable) = (height.offset.max(least), height.durable.max(least));
+            if least > height.durable {
+                height.durable = least;
+                height.history = known.zip(id).and_then(|(known, id)| known.histories.get(id)).cloned();
+            }
+            height.offset = height.offset.max(least);
             let Some(seen) = self.members.get(address).and_then(|member| member.last.as_ref()) else { continue };
             // NOTE: not only until it has as much again: it may have had more than was seen.
             height.has_fallen |= seen.offset < height.offset;
+            if height.is_of_another_log(seen) {
+                height.has_fallen = true;
+                continue;
+            }
             height.offset = height.offset.max(seen.offset);
-            height.durable = height.durable.max(seen.durable);
+            if seen.durable > height.durable {
+                height.durable = seen.durable;
+                height.history = seen.history_before(seen.durable).map(str::to_owned);
+            }
         }
     }
 
     /// What hosts are to remember of that.
     #[must_use]
     pub fn heights(&self, group: &Group) -> Option<Heights> {
-        let of = self.heights.of.iter().filter(|(_, height)| height.durable > 0);
-        let of = of.filter_map(|(address, height)| Some((group.server(address)?.id.clone(), height.durable)));
-        let heights = Heights { config_epoch: self.heights.config_epoch, of: of.collect() };
-        (heights.config_epoch == group.config_epoch && !heights.of.is_empty()).then_some(heights)
+        let mut heights = Heights { reign: self.heights.reign, ..Heights::default() };
+        for (address, height) in self.heights.of.iter().filter(|(_, height)| height.durable > 0) {
+            let Some(server) = group.server(address) else { continue };
+            heights.of.insert(server.id.clone(), height.durable);
+            heights.histories.extend(height.history.clone().map(|history| (server.id.clone(), history)));
+        }
+        (heights.reign == group.reign() && !heights.of.is_empty()).then_some(heights)
     }
 
-    /// Up to where the master had its log durably.
-    pub(super) fn master_height(&self, group: &Group) -> u64 {
-        self.heights.of.get(&group.master).map_or(0, |height| height.durable)
+    /// Up to where the master had its log durably, if the log is another one now, or ends before that.
+    pub(super) fn master_had(&self, group: &Group, master: &Observation) -> Option<u64> {
+        let height = self.heights.of.get(&group.master)?;
+        (master.offset < height.durable || height.is_of_another_log(master)).then_some(height.durable)
     }
 
     /// Whether a member has less than it had.
@@ -93,7 +117,7 @@ mod tests {
     use crate::{
         ballot::Promise,
         change::tests::server,
-        keeper::{Count, Counting, Observation, Patience, Role, Situation, Step},
+        keeper::{Count, Counting, Patience, Role, Situation, Step},
         model::Cluster,
     };
 
@@ -102,12 +126,16 @@ mod tests {
     }
 
     fn says(keeper: &mut Keeper, port: u16, at: u64, run: &str, offset: u64) {
+        keeper.handle_observed(&address(port), observation(port, at, run, offset));
+    }
+
+    fn observation(port: u16, at: u64, run: &str, offset: u64) -> Observation {
         let role = match port {
             1 => Role::Master,
             _ => Role::Replica { master: address(1), is_linked: true },
         };
         let counting = Counting { term: 1, serial: 1, count: Count { ack: 1, members: vec![address(2)] } };
-        let seen = Observation {
+        Observation {
             asked_at: at,
             answered_at: at,
             role,
@@ -120,8 +148,8 @@ mod tests {
             serves: true,
             pauses: Vec::new(),
             bond: None,
-        };
-        keeper.handle_observed(&address(port), seen);
+            histories: Vec::new(),
+        }
     }
 
     /// A group of a master and one replica, both of which are acknowledged to.
@@ -230,7 +258,8 @@ mod tests {
         let (cluster, in_sync) = group_of_two();
         let group = &cluster.groups[&1];
         let id = |port: u16| group.server(&address(port)).unwrap().id.clone();
-        let known = Heights { config_epoch: group.config_epoch, of: [(id(1), 590), (id(2), 580)].into() };
+        let known =
+            Heights { reign: group.config_epoch, of: [(id(1), 590), (id(2), 580)].into(), ..Heights::default() };
         let elected = |keeper: &mut Keeper, now: u64| {
             let incarnations = BTreeMap::from([("h".to_owned(), 7)]);
             let (cluster, in_sync, heights) = (&cluster, &in_sync, Some(&known));
@@ -281,6 +310,85 @@ mod tests {
             reason.contains("none of those in sync has more: what was acknowledged behind 500 may be lost"),
             "{reason}"
         );
+    }
+
+    /// The leader that has called hosts otherwise dies before it has said anything more.
+    #[test]
+    fn what_hosts_remember_holds_where_a_master_has_another_address() {
+        let (cluster, in_sync) = group_of_two();
+        let id = cluster.groups[&1].server(&address(2)).unwrap().id.clone();
+        let known = Heights { reign: cluster.groups[&1].reign(), of: [(id, 580)].into(), ..Heights::default() };
+        let moved = cluster.with_addresses(&[("here".to_owned(), "127.0.0.2".to_owned())].into()).unwrap();
+        let group = &moved.groups[&1];
+        assert!(group.config_epoch > in_sync.config_epoch);
+        let [master, member] = [1, 2].map(|port| Address::new("127.0.0.2", port));
+        let in_sync = InSync { config_epoch: group.config_epoch, members: vec![member.clone()], ..in_sync };
+        let mut keeper = Keeper::new(1, Patience::default(), 0);
+        let seen = Observation { role: Role::Replica { master, is_linked: true }, ..observation(2, 10_000, "b", 500) };
+        keeper.handle_observed(&member, seen);
+        let incarnations = BTreeMap::new();
+        let (cluster, in_sync, heights) = (&moved, &in_sync, Some(&known));
+        let incarnations = &incarnations;
+        let situation = Situation { cluster, in_sync, incarnations, term: 2, believed_since: Some(0), heights };
+        keeper.poll_steps(10_000, situation);
+        assert_eq!(keeper.fallen_from(&member), Some(580));
+    }
+
+    /// A machine is set back to before two failovers: it went on alone then, so its log is as long as that of others, and is another one.
+    #[test]
+    fn a_log_of_another_history_is_found_however_long_it_is() {
+        let (cluster, in_sync) = group_of_two();
+        let group = &cluster.groups[&1];
+        let (present, before) = ([("a", 0), ("b", 300), ("c", 400)], [("a", 0)]);
+        let poll = |keeper: &mut Keeper, heights: Option<&Heights>, at: u64| {
+            let incarnations = BTreeMap::from([("h".to_owned(), 7)]);
+            let (cluster, in_sync, incarnations) = (&cluster, &in_sync, &incarnations);
+            let situation = Situation { cluster, in_sync, incarnations, term: 1, believed_since: Some(0), heights };
+            elected(keeper.poll_steps(at, situation))
+        };
+        let says = |keeper: &mut Keeper, port: u16, at: u64, offset: u64, told: &[(&str, u64)]| {
+            let histories = crate::keeper::logs::tests::histories(told);
+            let seen = Observation { histories, ..observation(port, at, &format!("r{port}"), offset) };
+            keeper.handle_observed(&address(port), seen);
+        };
+        let promise = Promise { floor: cluster.epoch + 1, votes: Vec::new() };
+        // The replica tells it.
+        let mut keeper = Keeper::new(1, Patience::default(), 0);
+        let mut chosen = None;
+        for at in [10_000, 10_020, 10_040] {
+            says(&mut keeper, 2, at, 500, &present);
+            says(&mut keeper, 1, at + 1, 500, &before);
+            chosen = chosen.or(poll(&mut keeper, None, at + 2));
+            assert!(!keeper.is_proven("r1"));
+            keeper.handle_promise("h", 7, &promise, at + 3);
+        }
+        let (chosen, reason) = chosen.unwrap();
+        assert_eq!(chosen, address(2));
+        assert!(reason.contains("(it ends at 300, and 127.0.0.1:2 has it up to 500)"), "{reason}");
+        // The replica is away, and hosts tell it.
+        let mut keeper = Keeper::new(1, Patience::default(), 0);
+        let id = |port: u16| group.server(&address(port)).unwrap().id.clone();
+        let known =
+            Heights { reign: group.reign(), of: [(id(1), 500)].into(), histories: [(id(1), "c".to_owned())].into() };
+        for at in [10_000, 18_000] {
+            says(&mut keeper, 1, at, 510, &before);
+            assert_eq!(poll(&mut keeper, Some(&known), at), None);
+            assert!(!keeper.is_proven("r1") && keeper.lost_part(group).is_some());
+        }
+        // A process that has begun another history since is whole.
+        let mut keeper = Keeper::new(1, Patience::default(), 0);
+        let next = [present.as_slice(), &[("d", 500)]].concat();
+        for at in [10_000, 10_020] {
+            says(&mut keeper, 1, at, 500, &next);
+            says(&mut keeper, 2, at, 500, &present);
+            assert_eq!(poll(&mut keeper, Some(&known), at), None);
+        }
+        assert!(keeper.is_proven("r1"));
+        assert_eq!(keeper.heights(group).unwrap().histories[&id(1)], "c");
+        // A replica of another log has fallen.
+        says(&mut keeper, 2, 10_040, 505, &before);
+        poll(&mut keeper, Some(&known), 10_040);
+        assert!(keeper.has_fallen(&address(2)));
     }
 
     #[test]

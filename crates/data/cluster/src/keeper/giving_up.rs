@@ -249,6 +249,9 @@ mod tests {
         Address::new("127.0.0.1", port)
     }
 
+    /// A server that is waited for: its port, whether it is the master, and its fall.
+    type AwaitedPort = (u16, bool, Option<(u64, u64)>);
+
     /// A group of three, two of which are in sync with the first.
     struct Scene {
         keeper: Keeper,
@@ -286,6 +289,7 @@ mod tests {
                 serves: false,
                 pauses: Vec::new(),
                 bond: None,
+                histories: Vec::new(),
             };
             self.keeper.handle_observed(&address(port), seen);
         }
@@ -312,7 +316,7 @@ mod tests {
             })
         }
 
-        fn awaited(&self) -> Vec<(u16, bool, Option<(u64, u64)>)> {
+        fn awaited(&self) -> Vec<AwaitedPort> {
             let all = self.keeper.awaited(self.now, &self.cluster.groups[&1], &self.in_sync);
             all.into_iter().map(|one| (one.server.port(), one.is_master, one.fallen)).collect()
         }
@@ -375,7 +379,7 @@ mod tests {
         let mut scene = Scene::new(&[2]);
         let group = &scene.cluster.groups[&1];
         let id = group.server(&address(2)).unwrap().id.clone();
-        scene.heights = Some(Heights { config_epoch: group.config_epoch, of: [(id, 900)].into() });
+        scene.heights = Some(Heights { reign: group.config_epoch, of: [(id, 900)].into(), ..Heights::default() });
         for _ in 0..20 {
             assert_eq!(scene.poll(&[(2, 500), (3, 450)]), None);
         }

@@ -22,6 +22,7 @@ mod fallen;
 mod giving_up;
 mod hand_over;
 mod in_sync;
+mod logs;
 mod proof;
 mod redis;
 mod votes;
@@ -39,6 +40,7 @@ use crate::{
 pub use counting::{Count, Counting};
 pub use giving_up::{Awaited, GivingUpError};
 pub use hand_over::HandOverError;
+pub use logs::LogHistory;
 pub use redis::{HoldReason, RedisOrder};
 
 /// How patient a keeper is, in milliseconds.
@@ -106,6 +108,8 @@ pub struct Observation {
     pub pauses: Vec<u64>,
     /// What a replica knows of what it must keep; nothing: it is none, or its server knows nothing of that.
     pub bond: Option<Bond>,
+    /// The histories that its log tells, the oldest first; none: it does not say.
+    pub histories: Vec<LogHistory>,
 }
 
 /// What a replica has been told of its master, and what follows from it. A replica that is bound to a master keeps what it has: it takes no

@@ -2,7 +2,8 @@
 //! disk to a copy of before. Then its log ends too early, it says so without knowing it, and its replicas, which have everything, would
 //! copy what is left of it.
 //!
-//! It must have what it had durably, as hosts remember it ([`super::fallen`]). And a replica in sync has nothing that its master has not. So a
+//! It must have what it had durably, as hosts remember it ([`super::fallen`]). And a replica in sync has nothing that its master has not: neither
+//! does it go on behind the master's end, nor does it tell a history that the master does not tell ([`super::logs`]). So a
 //! process of the master that is new to the keeper gets votes only when each of those in sync has been heard and none is ahead of it.
 //! If it lacks something, the master has *lost a part of its log*: it is given up as if it had ended, nothing is told to it, and one of those in
 //! sync takes its place. If none of these has more, it becomes the master anew, for a reason that says what may be lost.
@@ -27,6 +28,8 @@ pub(super) struct LostPart {
     member: Address,
     /// Up to where.
     had: u64,
+    /// Its log is as long as it was, and another one.
+    is_other: bool,
 }
 
 /// What is known of the master's process.
@@ -42,8 +45,11 @@ pub(super) struct Proof {
 impl LostPart {
     /// Why it is not the master any more, for people.
     pub(super) fn text(&self, master: &Address) -> String {
-        let Self { end, member, had } = self;
+        let Self { end, member, had, is_other } = self;
         let who = if member == master { "it had".to_owned() } else { format!("{member} has") };
+        if *is_other {
+            return format!("has another log than before ({who} one up to {had} that it knows nothing of)");
+        }
         format!("has lost a part of its log (it ends at {end}, and {who} it up to {had})")
     }
 }
@@ -60,8 +66,12 @@ impl Keeper {
         }
         let compared: Vec<Option<Result<(), LostPart>>> =
             in_sync.members.iter().map(|member| self.compared(member, group, &master, now)).collect();
-        let had = self.master_height(group);
-        let own = (master.offset < had).then(|| LostPart { end: master.offset, member: group.master.clone(), had });
+        let own = self.master_had(group, &master).map(|had| {
+            let is_other = master.offset >= had;
+            // Nothing of another one is sure to be of this time.
+            let end = if is_other { 0 } else { master.offset };
+            LostPart { end, member: group.master.clone(), had, is_other }
+        });
         self.proof.is_proven =
             is_believed && own.is_none() && compared.iter().all(|found| matches!(found, Some(Ok(()))));
         self.proof.lost = compared.into_iter().flatten().find_map(Result::err).or(own);
@@ -76,10 +86,15 @@ impl Keeper {
         now: u64,
     ) -> Option<Result<(), LostPart>> {
         let seen = self.heard_within(member, now, self.patience.replica_ms)?;
-        let lost = |end| Some(Err(LostPart { end, member: member.clone(), had: seen.offset }));
+        let lost = |end| Some(Err(LostPart { end, member: member.clone(), had: seen.offset, is_other: false }));
         let bond = seen.bond.filter(|bond| bond.since == group.config_epoch);
         if let Some(refusal) = bond.and_then(|bond| bond.refusal) {
             return lost(refusal.until);
+        }
+        let history = seen.history_before(seen.offset);
+        if history.is_some_and(|history| master.lacks(history)) {
+            // A master that was asked later knows what its replica knew before.
+            return if seen.answered_at <= master.asked_at { lost(seen.common_with(master)) } else { None };
         }
         if seen.offset <= master.offset {
             // What it said before this process was there is not all that it has got of the one before.
@@ -93,6 +108,12 @@ impl Keeper {
     pub(super) fn lost_part(&self, group: &Group) -> Option<&LostPart> {
         let run = self.members.get(&group.master)?.last.as_ref().map(|last| &last.run);
         self.proof.lost.as_ref().filter(|_| run == Some(&self.proof.run))
+    }
+
+    /// The same for people: what has become of the master.
+    #[must_use]
+    pub fn master_loss(&self, group: &Group) -> Option<String> {
+        self.lost_part(group).map(|lost| lost.text(&group.master))
     }
 
     /// Whether a process of the master may get votes.

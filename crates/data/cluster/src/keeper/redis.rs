@@ -337,6 +337,7 @@ mod tests {
             serves: true,
             pauses: Vec::new(),
             bond: None,
+            histories: Vec::new(),
         };
         keeper.handle_observed(&address(port), seen);
     }

@@ -241,6 +241,7 @@ mod tests {
             serves: true,
             pauses: Vec::new(),
             bond: None,
+            histories: Vec::new(),
         }
     }
 

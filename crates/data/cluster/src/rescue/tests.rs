@@ -114,8 +114,9 @@ fn what_was_set_back_is_known_by_what_hosts_remember() {
         ];
         // The host whose folder was set back remembers less than another one.
         let heights = |had: [u64; 2]| crate::heights::Heights {
-            config_epoch: 1,
+            reign: 1,
             of: [("n1".to_owned(), had[0]), ("n2".to_owned(), had[1])].into(),
+            ..crate::heights::Heights::default()
         };
         found[0].heights.take_group(1, &heights([1, 1]));
         found[2].heights.take_group(1, &heights(had));
@@ -130,9 +131,10 @@ fn what_was_set_back_is_known_by_what_hosts_remember() {
     assert!(both.contains("its folder was set back") && both.contains("Some("), "{both}");
     // Of a record of before, which is brought back: the cluster begins later than what hosts remember of the lost one.
     let mut later = [host("a", Some(copy()), &[("n1", 50)])];
-    later[0]
-        .heights
-        .take_group(1, &crate::heights::Heights { config_epoch: 2_000_000, of: [("n1".into(), 99)].into() });
+    later[0].heights.take_group(
+        1,
+        &crate::heights::Heights { reign: 2_000_000, of: [("n1".into(), 99)].into(), ..Default::default() },
+    );
     let found = rescue(&later, None, None).unwrap();
     assert_eq!((found.cluster.epoch, found.groups[0].servers[0].had), (3_000_000, None));
     // The replica has most, and had more.

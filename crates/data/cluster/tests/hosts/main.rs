@@ -478,6 +478,7 @@ impl World {
                     serves,
                     pauses: store.pauses.iter().filter(|pause| clock < pause.2).map(|pause| pause.0).collect(),
                     bond: store.bond.filter(|_| store.master.is_some() && !says_more),
+                    histories: store.histories.clone(),
                 };
                 self.send((host, from), Message::Answer { term, server, seen });
             }

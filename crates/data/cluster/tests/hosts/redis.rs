@@ -364,6 +364,7 @@ impl World {
             serves: true,
             pauses: Vec::new(),
             bond: None,
+            histories: Vec::new(),
         }
     }
 

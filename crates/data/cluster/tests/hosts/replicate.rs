@@ -69,5 +69,7 @@ impl World {
         let mut log = std::mem::take(&mut self.stores[index].log);
         log.follow(&self.stores[source].log, upto);
         self.stores[index].log = log;
+        let told = self.stores[source].histories.iter().filter(|history| history.from <= upto as u64);
+        self.stores[index].histories = told.cloned().collect();
     }
 }

@@ -8,7 +8,10 @@ use super::{
     planted::Planted,
     world::{HOSTS, Store},
 };
-use cluster::{Address, keeper::Bond};
+use cluster::{
+    Address,
+    keeper::{Bond, LogHistory},
+};
 
 /// So long everything has to become well again after one.
 const PATIENCE_MS: u64 = 15_000;
@@ -17,6 +20,7 @@ const PATIENCE_MS: u64 = 15_000;
 #[derive(Clone)]
 struct Snapshot {
     log: Log,
+    histories: Vec<LogHistory>,
     master: Option<Address>,
     bond: Option<Bond>,
     is_bound: bool,
@@ -38,6 +42,7 @@ impl Snapshot {
     fn of(store: &Store) -> Self {
         Self {
             log: store.log.clone(),
+            histories: store.histories.clone(),
             master: store.master.clone(),
             bond: store.bond,
             is_bound: store.is_bound,
@@ -48,7 +53,7 @@ impl Snapshot {
     fn restore(self, store: &mut Store) {
         store.longest = store.longest.max(store.log.len());
         (store.log, store.master, store.bond) = (self.log, self.master, self.bond);
-        (store.is_bound, store.term) = (self.is_bound, self.term);
+        (store.is_bound, store.term, store.histories) = (self.is_bound, self.term, self.histories);
     }
 }
 
@@ -110,9 +115,9 @@ impl World {
     /// Whether all hosts remember that a store had more than this.
     fn is_remembered(&self, index: usize, snapshot: &Snapshot) -> bool {
         let (id, group) = (&self.stores[index].server.id, self.stores[index].group);
-        let config_epoch = self.record.cluster.groups[&group].config_epoch;
+        let reign = self.record.cluster.groups[&group].reign();
         self.hosts.iter().all(|host| {
-            let known = host.heights.of(group).filter(|known| known.config_epoch == config_epoch);
+            let known = host.heights.of(group).filter(|known| known.reign == reign);
             known.and_then(|known| known.of.get(id)).is_some_and(|height| *height > snapshot.log.len() as u64)
         })
     }

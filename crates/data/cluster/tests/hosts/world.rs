@@ -11,7 +11,7 @@ use cluster::{
     ballot::Incarnation,
     controller::{self, pending::PendingRecord},
     history::History,
-    keeper::{Bond, Counting, Observation, RedisOrder, Step},
+    keeper::{Bond, Counting, LogHistory, Observation, RedisOrder, Step},
     leading::Leader,
     model::InSync,
     plan::Move,
@@ -411,6 +411,8 @@ pub struct Store {
     pub run: String,
     runs: u64,
     pub log: Log,
+    /// The histories that the log tells.
+    pub histories: Vec<LogHistory>,
     /// Up to where of its log its writes were acknowledged.
     pub acknowledged: usize,
     pub master: Option<Address>,
@@ -455,6 +457,7 @@ impl Store {
             run,
             runs: 0,
             log: Log::default(),
+            histories: Vec::new(),
             acknowledged: 0,
             master: None,
             master_id: None,
@@ -515,6 +518,10 @@ impl Store {
         let since = (group.master == self.server.address).then_some(group.config_epoch);
         if since != self.master_since {
             self.votes.clear();
+        }
+        if let Some(since) = since.filter(|_| since != self.master_since) {
+            let id = format!("{}-{since}", self.run);
+            self.histories.push(LogHistory { id, from: self.log.len() as u64 });
         }
         self.master_since = since;
         self.voters = cluster.voters().into_iter().map(str::to_owned).collect();
