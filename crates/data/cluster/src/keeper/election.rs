@@ -55,12 +55,21 @@ impl Keeper {
             .map(|(member, seen)| (member, seen.offset))
             .collect();
         let is_complete = heard.len() == in_sync.members.len();
+        let whole = heard.iter().filter(|(member, _)| !self.has_fallen(member)).count();
+        let is_any_whole = whole >= quorum(group, in_sync);
         // NOTE: where the master lacks something, too, nobody is left who may have more: waiting would be for ever.
-        let is_best_left = is_complete && self.lost_part(group).is_some();
-        heard.retain(|(member, _)| is_best_left || in_sync.needed(group) == 0 || !self.has_fallen(member));
-        let waits_for_best = in_sync.needed(group) == 0 && !is_complete && now < fenced_since + BEST_MS;
-        if heard.len() < quorum(group, in_sync) || waits_for_best {
+        let is_best_left = !is_any_whole && is_complete && self.lost_part(group).is_some();
+        let is_promised = in_sync.needed(group) > 0;
+        heard.retain(|(member, _)| match self.has_fallen(member) {
+            true => (is_best_left || !is_promised && !is_any_whole) && !self.has_another_log(member),
+            false => true,
+        });
+        let waits_for_best = !is_promised && !is_complete && now < fenced_since + BEST_MS;
+        if (heard.len() < quorum(group, in_sync) && !is_best_left) || waits_for_best {
             return true;
+        }
+        if heard.is_empty() {
+            return self.go_on_alone(now, group, steps);
         }
         if let Some((best, offset)) = heard.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(a.0))) {
             let best = best.clone();
@@ -101,7 +110,7 @@ impl Keeper {
         Some(Step::Elect { master, reason, may_lose: true })
     }
 
-    /// The same where nobody is in sync.
+    /// The same where nobody is in sync, or nobody whose log is the same one.
     fn go_on_alone(&self, now: u64, group: &Group, steps: &mut Vec<Step>) -> bool {
         let is_there = self.fresh(&group.master, now).is_some();
         let step = self.goes_on(group, 0).filter(|_| is_there);

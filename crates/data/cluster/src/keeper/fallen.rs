@@ -4,8 +4,9 @@
 //! The leader remembers how far each was, and voters do so for the next one ([`crate::heights`]).
 //!
 //! A member that has less than it had *has fallen*: it is not elected by what it has, and is in sync no more. It joins again as any other does
-//! that has all that the master has. Where the master has lost a part of its log as well ([`super::proof`]), and all in sync have been heard,
-//! the one that has most of what is left is elected all the same: nobody else is there to be waited for, and the reason says what may be lost.
+//! that has all that the master has, and keeps nothing against it until then. Where the master has lost a part of its log as well ([`super::proof`]), and all in sync have been heard,
+//! the one that has most of what is left is elected all the same, unless enough of them have all that they had: nobody else is there to be
+//! waited for, and the reason says what may be lost. A member whose log is another one is never elected by its length.
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,8 @@ struct Height {
     /// The history that its log told there.
     history: Option<String>,
     has_fallen: bool,
+    /// Its log is another one: how long it is says nothing.
+    is_of_another_log: bool,
 }
 
 /// How far the master and members in sync were under one master.
@@ -56,6 +59,7 @@ impl Keeper {
         }
         let known = known.filter(|known| known.reign == group.reign());
         self.heights.of.retain(|address, _| in_sync.members.contains(address) || *address == group.master);
+        let strays = self.strays(group, in_sync);
         for address in in_sync.members.iter().chain([&group.master]) {
             let id = group.server(address).map(|server| &server.id);
             let least = known.zip(id).and_then(|(known, id)| known.of.get(id)).copied().unwrap_or(0);
@@ -68,8 +72,8 @@ impl Keeper {
             let Some(seen) = self.members.get(address).and_then(|member| member.last.as_ref()) else { continue };
             // NOTE: not only until it has as much again: it may have had more than was seen.
             height.has_fallen |= seen.offset < height.offset;
-            if height.is_of_another_log(seen) {
-                height.has_fallen = true;
+            if height.is_of_another_log(seen) || strays.contains(address) {
+                (height.has_fallen, height.is_of_another_log) = (true, true);
                 continue;
             }
             height.offset = height.offset.max(seen.offset);
@@ -78,6 +82,14 @@ impl Keeper {
                 height.history = seen.history_before(seen.durable).map(str::to_owned);
             }
         }
+    }
+
+    /// Members whose logs went on where the master's, or that of another member, tells later histories.
+    fn strays(&self, group: &Group, in_sync: &InSync) -> Vec<Address> {
+        let seen = |address: &Address| self.members.get(address).and_then(|member| member.last.as_ref());
+        let all = || in_sync.members.iter().chain([&group.master]).filter_map(seen);
+        let strays = |member: &&Address| seen(member).is_some_and(|own| all().any(|other| own.strays_from(other)));
+        in_sync.members.iter().filter(strays).cloned().collect()
     }
 
     /// What hosts are to remember of that.
@@ -101,6 +113,11 @@ impl Keeper {
     /// Whether a member has less than it had.
     pub(crate) fn has_fallen(&self, member: &Address) -> bool {
         self.fallen_from(member).is_some()
+    }
+
+    /// Whether a member's log is another one than it was.
+    pub(super) fn has_another_log(&self, member: &Address) -> bool {
+        self.heights.of.get(member).is_some_and(|height| height.is_of_another_log)
     }
 
     /// Up to where a member had it, if it has less now.
@@ -389,6 +406,67 @@ mod tests {
         says(&mut keeper, 2, 10_040, 505, &before);
         poll(&mut keeper, Some(&known), 10_040);
         assert!(keeper.has_fallen(&address(2)));
+    }
+
+    /// A member is set back to before two failovers, when it was a master: the master has lost nothing, whatever the member's length.
+    #[test]
+    fn a_member_of_another_log_says_nothing_against_its_master() {
+        let mut cluster = Cluster::default().with_group(1, vec![server(1), server(2), server(3)], 1).unwrap();
+        cluster.hosts = vec!["h".into()];
+        let config_epoch = cluster.groups[&1].config_epoch;
+        let both = InSync { config_epoch, members: vec![address(2), address(3)], ack: Some(2), serial: 1 };
+        let alone = InSync { members: vec![address(2)], ..both.clone() };
+        let says = |keeper: &mut Keeper, port: u16, at: u64, offset: u64| {
+            let told: &[_] = if port == 2 { &[("a", 0)] } else { &[("a", 0), ("b", 300), ("c", 400)] };
+            let histories = crate::keeper::logs::tests::histories(told);
+            let seen = Observation { histories, ..observation(port, at, &format!("r{port}"), offset) };
+            keeper.handle_observed(&address(port), seen);
+        };
+        let promise = Promise { floor: cluster.epoch + 1, votes: Vec::new() };
+        // It follows its master, and keeps nothing against it.
+        let mut keeper = Keeper::new(1, Patience::default(), 0);
+        let mut told = Vec::new();
+        for at in [10_000, 10_100] {
+            says(&mut keeper, 2, at, 500);
+            says(&mut keeper, 1, at + 1, 420);
+            told.extend(steps(&mut keeper, at + 2, (&cluster, &alone)));
+        }
+        assert!(keeper.is_proven("r1") && keeper.has_fallen(&address(2)));
+        assert!(
+            !told.iter().any(|step| matches!(step, Step::Elect { .. } | Step::Follow { keeps: true, .. })),
+            "{told:?}"
+        );
+        // The master goes: it is waited for, or a whole member takes its place.
+        for (in_sync, others, expected) in [(&alone, &[][..], None), (&both, &[3], Some(address(3)))] {
+            let mut keeper = Keeper::new(1, Patience::default(), 0);
+            let mut chosen = None;
+            for turn in 0..30 {
+                let at = 10_000 + turn * 200;
+                says(&mut keeper, 2, at, 500);
+                others.iter().for_each(|port| says(&mut keeper, *port, at, 420));
+                if turn == 0 {
+                    says(&mut keeper, 1, at, 420);
+                }
+                chosen = chosen.or(elected(steps(&mut keeper, at + 1, (&cluster, in_sync))));
+                keeper.handle_promise("h", 7, &promise, at + 2);
+            }
+            assert_eq!(chosen.as_ref().map(|(master, _)| master), expected.as_ref(), "{chosen:?}");
+            assert!(chosen.is_none_or(|(_, reason)| reason.contains("127.0.0.1:3 has all that was acknowledged")));
+        }
+        // The master was set back, too, to before it had all: the member that has all is elected, not the one whose log is longest.
+        let mut keeper = Keeper::new(1, Patience::default(), 0);
+        let mut chosen = None;
+        for turn in 0..30 {
+            let at = 10_000 + turn * 200;
+            says(&mut keeper, 2, at, 500);
+            says(&mut keeper, 3, at, 420);
+            says(&mut keeper, 1, at + 1, 410);
+            chosen = chosen.or(elected(steps(&mut keeper, at + 2, (&cluster, &both))));
+            keeper.handle_promise("h", 7, &promise, at + 3);
+        }
+        let (master, reason) = chosen.unwrap();
+        assert_eq!(master, address(3), "{reason}");
+        assert!(reason.contains("has all that was acknowledged (offset 420)"), "{reason}");
     }
 
     #[test]

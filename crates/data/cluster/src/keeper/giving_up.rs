@@ -156,11 +156,13 @@ impl Keeper {
             let (server, master) = (server.clone(), group.master.clone());
             return Err(GivingUpError::NobodyLeft { group: self.group, server, master, best });
         }
+        // Of those that have a write, the one that is given up may be one.
+        let needed = in_sync.needed(group);
+        if needed > 0 {
+            next.ack = u32::try_from(needed - 1).ok().map(|ack| ack.max(1));
+        }
         // Where nobody else is left, it is the master alone that counts.
-        let may_lose = match next.members.is_empty() {
-            true => self.lost_part(group).is_some(),
-            false => !in_sync.implies(&next, group),
-        };
+        let may_lose = if next.members.is_empty() { self.lost_part(group).is_some() } else { needed == 1 };
         Ok((next, may_lose))
     }
 
@@ -415,5 +417,20 @@ mod tests {
         assert_eq!(scene.promote(2), Err(GivingUpError::Silent(address(2))));
         scene.poll(&[(2, 500)]);
         assert_eq!(scene.promote(2), Err(GivingUpError::NotNeeded));
+    }
+
+    /// Each write is on two of three: the one that is left may lack it, and the third is waited for.
+    #[test]
+    fn who_is_given_up_takes_no_more_along_than_itself() {
+        let mut scene = Scene::new(&[2, 3]);
+        scene.in_sync.ack = Some(2);
+        for _ in 0..20 {
+            scene.poll(&[(2, 500)]);
+        }
+        let (next, may_lose) = scene.remove(3).unwrap();
+        assert_eq!((next.members, next.ack, may_lose), (vec![address(2)], Some(1), false));
+        scene.in_sync.ack = Some(1);
+        let (next, may_lose) = scene.remove(3).unwrap();
+        assert_eq!((next.ack, may_lose), (Some(1), true));
     }
 }

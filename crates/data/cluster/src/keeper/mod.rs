@@ -475,7 +475,7 @@ impl Keeper {
             server: server.clone(),
             master: group.master.clone(),
             since: group.config_epoch,
-            keeps: in_sync.members.contains(server),
+            keeps: in_sync.members.contains(server) && !self.has_fallen(server),
         };
         let is_master_there = self.fresh(&group.master, now).is_some_and(|seen| seen.role == Role::Master);
         for server in group.replicas() {

@@ -86,6 +86,10 @@ impl Keeper {
         now: u64,
     ) -> Option<Result<(), LostPart>> {
         let seen = self.heard_within(member, now, self.patience.replica_ms)?;
+        // How long a log of another history is says nothing of the master: the member has fallen.
+        if seen.strays_from(master) {
+            return Some(Ok(()));
+        }
         let lost = |end| Some(Err(LostPart { end, member: member.clone(), had: seen.offset, is_other: false }));
         let bond = seen.bond.filter(|bond| bond.since == group.config_epoch);
         if let Some(refusal) = bond.and_then(|bond| bond.refusal) {

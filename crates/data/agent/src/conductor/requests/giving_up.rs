@@ -38,10 +38,10 @@ pub(super) fn remove(
     let now = conductor.now();
     let is_believed = conductor.controller.is_believed(conductor.records.known());
     let of = (&group, &in_sync.of(&group));
-    let (InSync { members, .. }, may_lose) =
+    let (InSync { members, ack: left, .. }, may_lose) =
         keeper_of(conductor, id)?.may_give_up(now, of, server, is_believed).map_err(|error| refused(&error))?;
     let next = conductor.records.cluster.without_server(id, server, ack)?;
-    let in_sync = InSync { members, serial: in_sync.serial + 1, ..in_sync };
+    let in_sync = InSync { members, ack: left, serial: in_sync.serial + 1, ..in_sync };
     let what = format!("{server} is removed from group {id}, which waits for it no longer");
     let what = match may_lose {
         true => format!("{what}: what was acknowledged and it alone had may be lost"),
