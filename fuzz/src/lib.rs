@@ -28,6 +28,7 @@ pub mod oplog;
 pub mod peers;
 pub mod qpack;
 pub mod queries;
+pub mod queue_records;
 pub mod rdb;
 pub mod redis_conf;
 pub mod redis_files;
