@@ -34,6 +34,8 @@ bitflags! {
         const STREAM = 1 << 10;
         /// `m`.
         const KEY_MISS = 1 << 11;
+        /// `q`, which Redis does not have.
+        const QUEUE = 1 << 12;
         /// `n`.
         const NEW = 1 << 13;
     }

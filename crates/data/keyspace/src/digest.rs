@@ -41,6 +41,7 @@ impl Digest {
             Value::SortedSet(_) => 3,
             Value::Hash(_) => 4,
             Value::Stream(_) => 6,
+            Value::Queue(_) => 7,
         };
         self.follow(&number.to_be_bytes());
         match value {
@@ -59,6 +60,10 @@ impl Digest {
                 });
             }
             Value::Hash(hash) => hash.each(|name, value| self.pair(name, value)),
+            Value::Queue(queue) => queue.each_record(None, &mut |name, value| {
+                self.pair(name, value);
+                true
+            }),
             Value::Stream(stream) => stream.each(Id::MIN..=Id::MAX, false, |entry| {
                 self.follow(format!("{}.{}", entry.id.ms, entry.id.sequence).as_bytes());
                 for (field, value) in entry.pairs() {

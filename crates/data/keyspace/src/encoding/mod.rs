@@ -51,4 +51,6 @@ pub(crate) mod form {
     pub const STREAM_2: u8 = 19;
     pub const SET_LISTPACK: u8 = 20;
     pub const STREAM_3: u8 = 21;
+    /// Ours: Redis has no such type, and refuses it.
+    pub const QUEUE: u8 = 200;
 }

@@ -44,7 +44,7 @@ fn encode_small(value: &Value, writer: &mut Writer<'_>) -> bool {
             }
             form::SORTED_SET_LISTPACK
         }
-        Value::Hash(_) | Value::List(_) | Value::Stream(_) => return false,
+        Value::Hash(_) | Value::List(_) | Value::Stream(_) | Value::Queue(_) => return false,
     };
     writer.byte(form);
     writer.string(&builder.finish());
@@ -54,6 +54,10 @@ fn encode_small(value: &Value, writer: &mut Writer<'_>) -> bool {
 /// Writes what is in front of the parts of a value that is not small.
 fn encode_header(value: &Value, writer: &mut Writer<'_>) {
     let (form, count) = match value {
+        Value::Queue(queue) => {
+            writer.byte(form::QUEUE);
+            return writer.string(&queue.header().encode());
+        }
         Value::String(_) => (form::STRING, 0),
         Value::List(list) => (form::LIST_QUICKLIST_2, list.nodes_len()),
         Value::Set(set) => (form::SET, set.len()),
@@ -66,6 +70,13 @@ fn encode_header(value: &Value, writer: &mut Writer<'_>) {
     writer.count(count);
 }
 
+/// Behind the last record of a queue stands a name that is none: nobody knows how many there are before all were seen.
+fn end_queue(value: &Value, writer: &mut Writer<'_>) {
+    if matches!(value, Value::Queue(_)) {
+        writer.string(b"");
+    }
+}
+
 fn encode_part(part: CollectionPiece<'_>, writer: &mut Writer<'_>) {
     match part {
         CollectionPiece::Elements(node) => collections::encode_node(node, writer),
@@ -75,6 +86,10 @@ fn encode_part(part: CollectionPiece<'_>, writer: &mut Writer<'_>) {
             writer.double(member.score);
         }
         CollectionPiece::Field(name, value) => {
+            writer.string(name);
+            writer.string(value);
+        }
+        CollectionPiece::Record(name, value) => {
             writer.string(name);
             writer.string(value);
         }
@@ -94,6 +109,7 @@ pub(super) fn encode(value: &Value, writer: &mut Writer<'_>) {
     if let Value::Stream(of) = value {
         rest::encode_rest(of, writer);
     }
+    end_queue(value, writer);
 }
 
 /// A payload of `DUMP` that is made in steps.
@@ -137,7 +153,10 @@ impl Dumping {
         }
         match value {
             Value::Stream(of) => self.rest.get_or_insert_default().go_on(of, &mut writer, budget),
-            _ => true,
+            _ => {
+                end_queue(value, &mut writer);
+                true
+            }
         }
     }
 

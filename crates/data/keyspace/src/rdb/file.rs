@@ -54,6 +54,8 @@ pub struct FileOptions {
     pub version: FileVersion,
     /// Strings of more than 20 bytes are compressed if that makes them shorter, as with `rdbcompression yes`.
     pub compress: bool,
+    /// Whoever reads it has queues: another store.
+    pub has_queues: bool,
 }
 
 /// Why a file cannot be written.

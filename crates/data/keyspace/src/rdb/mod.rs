@@ -12,6 +12,7 @@ mod file;
 mod libraries;
 pub mod listpack;
 mod payload;
+mod queue;
 mod restoring;
 mod sorted_set;
 mod stream;
@@ -38,6 +39,7 @@ pub fn type_name(bytes: &[u8]) -> Option<&'static str> {
         3 | 5 | 12 | 17 => "zset",
         4 | 9 | 13 | 16 => "hash",
         15 | 19 | 21 => "stream",
+        200 => "queue",
         _ => return None,
     })
 }
@@ -63,6 +65,7 @@ pub fn decode_value(bytes: &[u8], limits: &ValueLimits) -> Result<Value, RdbErro
         form::SORTED_SET | form::SORTED_SET_2 | form::SORTED_SET_ZIPLIST | form::SORTED_SET_LISTPACK => {
             sorted_set::decode(form, &mut reader, limits)?
         }
+        form::QUEUE => queue::decode(&mut reader)?,
         form::STREAM_1 | form::STREAM_2 | form::STREAM_3 => stream::decode(form, &mut reader, limits)?,
         other => return Err(RdbError::Type(other)),
     };

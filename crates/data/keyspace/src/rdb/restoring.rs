@@ -3,6 +3,7 @@
 use super::{
     collections, crc64, decode_value,
     payload::{FOOTER_LEN, is_footer},
+    queue::RecordReader,
     sorted_set,
     stream::NodeReader,
 };
@@ -54,6 +55,7 @@ enum Made {
     /// With whether a small one could not hold it as it is.
     Ordered(Order, bool),
     Stream(NodeReader),
+    Queue(RecordReader),
 }
 
 /// Bytes are summed and read so much faster than an element is put.
@@ -118,6 +120,11 @@ impl Reading {
             form::HASH => Made::Hash(Hash::new(limits.seed)),
             form::SORTED_SET | form::SORTED_SET_2 => Made::Ordered(Order::new(limits.seed), false),
             form::STREAM_1 | form::STREAM_2 | form::STREAM_3 => Made::Stream(NodeReader::new(len)),
+            form::QUEUE => {
+                let made = Made::Queue(RecordReader::new(&mut reader)?);
+                // Its end is marked.
+                return Ok(Phase::Read(Self { form, at: body.len() - reader.len(), left: usize::MAX, made }));
+            }
             _ => return decode_value(body, limits).map(|value| Phase::Done(Some(value))),
         };
         let left = reader.count()?;
@@ -148,8 +155,16 @@ impl Reading {
                     }
                 }
                 Made::Stream(nodes) => nodes.next(&mut reader)?,
+                Made::Queue(records) => {
+                    if !records.next(&mut reader)? {
+                        self.left = 1;
+                    }
+                }
             }
             self.left -= 1;
+            if self.left == 0 {
+                break;
+            }
             // Nodes are long.
             if reader.len() < enough {
                 break;
@@ -165,6 +180,7 @@ impl Reading {
             Made::Set(set) => set.into_value(),
             Made::Hash(hash) => hash.into_value(),
             Made::Stream(nodes) => nodes.finish(self.form, &mut reader)?,
+            Made::Queue(records) => records.finish(),
             Made::Ordered(order, is_large) => {
                 let limits = limits.sorted_set;
                 let limits = SmallLimits { members: if is_large { 0 } else { limits.members }, ..limits };

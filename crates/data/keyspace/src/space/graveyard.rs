@@ -26,6 +26,7 @@ impl Graveyard {
             Value::Hash(hash) => hash.is_large(),
             Value::SortedSet(set) => set.is_large(),
             Value::Stream(stream) => stream.is_large(),
+            Value::Queue(queue) => queue.is_large(),
             Value::String(_) => false,
         };
         if large {
@@ -62,6 +63,7 @@ impl Graveyard {
                 Value::Hash(hash) => hash.shed(),
                 Value::SortedSet(set) => set.shed(),
                 Value::Stream(stream) => stream.shed(),
+                Value::Queue(queue) => queue.shed(),
                 Value::String(_) => false,
             };
             if !more {

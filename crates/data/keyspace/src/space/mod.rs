@@ -573,7 +573,7 @@ impl Keyspace {
         }
         entry.dirty = 0;
         if let (Some(source), Some(value)) = (&self.records, &mut entry.value)
-            && !matches!(value, Value::Stream(_))
+            && !matches!(value, Value::Stream(_) | Value::Queue(_))
             && (value.is_beyond(whole_max) || value.is_sizeable(whole_bytes_max))
         {
             value.keep(|| Elements::of_new(source, disk, slot as u16), seed);

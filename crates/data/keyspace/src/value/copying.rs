@@ -8,7 +8,7 @@ use crate::{
 };
 
 use super::{
-    Descriptor, Hash, Kind as _, List, Set, SortedSet, Stream, Value, ValueLimits,
+    Descriptor, Hash, Kind as _, List, Queue, Set, SortedSet, Stream, Value, ValueLimits,
     hash::HashLimits,
     ledger::Ledger,
     list::End,
@@ -38,6 +38,8 @@ enum Made {
     Hash(Hash),
     Ordered(Building),
     Stream(Box<Stream>),
+    /// One whose records are in memory, which only a server without tables has.
+    Queue(Box<Queue>),
     Records(ElementsCopy),
     Nothing,
 }
@@ -66,6 +68,7 @@ impl Copying {
             (None, Value::Hash(_)) => Made::Hash(Hash::new(seed)),
             (None, Value::SortedSet(_)) => Made::Ordered(Building::new(seed)),
             (None, Value::Stream(_)) => Made::Stream(Box::default()),
+            (None, Value::Queue(queue)) => Made::Queue(queue.clone()),
         };
         Some(Self { made, walk: Walk::default(), limits, is_walked: false, behind: None, pending: None })
     }
@@ -147,6 +150,7 @@ impl Copying {
             Made::Set(set) => set.into_value(),
             Made::Hash(hash) => hash.into_value(),
             Made::Ordered(building) => building.into_unordered().into_value(),
+            Made::Queue(queue) => Value::Queue(queue),
             Made::Stream(stream) => {
                 let value = Value::Stream(stream);
                 value.discard_elements();

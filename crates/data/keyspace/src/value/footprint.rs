@@ -77,6 +77,7 @@ pub fn of_value(value: &Value, samples: usize) -> usize {
                 }
                 size_of_val(&**hash) + sample.scaled(hash.len())
             }
+            Value::Queue(queue) => queue.header_len(),
             Value::Stream(stream) => {
                 let node_size = |node: &stream::Node| node.listpack_len() + size_of::<stream::Id>() + size_of_val(node);
                 if samples > 0 {

@@ -63,7 +63,7 @@ impl Gathering {
             Value::Set(_) => Building::Set(HashIndex::new(seed)),
             Value::SortedSet(_) => Building::SortedSet(HashIndex::new(seed), sorted_set::Order::default()),
             Value::List(_) => Building::List(BTreeMap::new()),
-            Value::String(_) | Value::Stream(_) => return None,
+            Value::String(_) | Value::Stream(_) | Value::Queue(_) => return None,
         };
         Some(Self { number, building, parts: Vec::new(), changed: HashIndex::new(seed), bytes: 0 })
     }

@@ -12,6 +12,7 @@ pub mod list;
 pub mod named;
 pub mod packed;
 mod portions;
+pub mod queue;
 pub mod set;
 pub mod sorted_set;
 mod spread;
@@ -27,6 +28,7 @@ pub use limits::ValueLimits;
 pub use list::List;
 pub use named::Named;
 pub use portions::{Form, Portions};
+pub use queue::Queue;
 pub use set::Set;
 pub use sorted_set::SortedSet;
 pub use spread::Descriptor;
@@ -47,6 +49,8 @@ pub enum Value {
     Hash(Box<Hash>),
     /// A stream.
     Stream(Box<Stream>),
+    /// A queue.
+    Queue(Box<Queue>),
 }
 
 impl Value {
@@ -59,6 +63,7 @@ impl Value {
             Self::SortedSet(_) => "zset",
             Self::Hash(_) => "hash",
             Self::Stream(_) => "stream",
+            Self::Queue(_) => "queue",
         }
     }
 }
@@ -109,6 +114,6 @@ macro_rules! kinds {
     )*};
 }
 
-kinds!(List, Set, SortedSet, Hash, Stream);
+kinds!(List, Set, SortedSet, Hash, Stream, Queue);
 
 const _: () = assert!(size_of::<Option<Value>>() <= 32);

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::elements::{Collection, Elements, Source};
 
-use super::{Gathering, Hash, Kind, Ledger, List, Named, Set, SortedSet, Stream, Value, footprint, sorted_set};
+use super::{Gathering, Hash, Kind, Ledger, List, Named, Queue, Set, SortedSet, Stream, Value, footprint, sorted_set};
 
 /// What a key's record says of a collection whose elements are records of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,7 @@ pub(super) mod kind {
     pub const SORTED_SET: u8 = 3;
     pub const HASH: u8 = 4;
     pub const STREAM: u8 = 5;
+    pub const QUEUE: u8 = 6;
 }
 
 impl Descriptor {
@@ -37,6 +38,7 @@ impl Descriptor {
             kind::SORTED_SET => Some("zset"),
             kind::HASH => Some("hash"),
             kind::STREAM => Some("stream"),
+            kind::QUEUE => Some("queue"),
             _ => None,
         }
     }
@@ -59,6 +61,10 @@ impl Value {
             Self::Stream(stream) => {
                 return Some(Descriptor { of, count: stream.len(), kind: kind::STREAM, rest: stream.rest() });
             }
+            Self::Queue(queue) => {
+                let header = queue.header();
+                return Some(Descriptor { of, count: header.len(), kind: kind::QUEUE, rest: header.encode() });
+            }
             Self::String(_) => return None,
         };
         Some(Descriptor { of, count: count as u64, kind, rest: Vec::new() })
@@ -77,6 +83,7 @@ impl Value {
             }
             kind::HASH => Some(Hash::Spread(Named::new(elements, count, seed)).into_value()),
             kind::STREAM => Stream::of_records(elements, descriptor).map(Kind::into_value),
+            kind::QUEUE => Queue::of_records(elements, descriptor).map(Kind::into_value),
             _ => None,
         }
     }
@@ -90,13 +97,14 @@ impl Value {
             Self::SortedSet(set) => set.is_beyond(whole_max),
             Self::Hash(hash) => hash.is_beyond(whole_max),
             Self::Stream(stream) => stream.is_beyond(whole_max),
+            Self::Queue(queue) => queue.is_beyond(whole_max),
         }
     }
 
     /// Whether it is far larger than so many bytes, as far as some elements tell, and can have records by element.
     pub(crate) fn is_sizeable(&self, bytes: usize) -> bool {
         const SAMPLES: usize = 5;
-        if matches!(self, Self::String(_) | Self::Stream(_)) || self.has_records() {
+        if matches!(self, Self::String(_) | Self::Stream(_) | Self::Queue(_)) || self.has_records() {
             return false;
         }
         // In memory elements take more than in records.
@@ -110,7 +118,7 @@ impl Value {
     }
 
     /// Has all its elements become records of their own, as checkpoints take them: what is in memory stays as it is. Only the nodes
-    /// of a stream become records at once; what they were is given back.
+    /// of a stream, and all of a queue, become records at once; what they were is given back.
     pub(crate) fn keep(&mut self, elements: impl FnOnce() -> Elements, seed: u64) -> Option<Self> {
         match self {
             Self::List(list) => list.keep(elements(), seed),
@@ -118,6 +126,7 @@ impl Value {
             Self::SortedSet(set) => set.keep(elements(), seed),
             Self::Hash(hash) => hash.keep(elements()),
             Self::Stream(stream) => return Some(stream.spread(elements()).into_value()),
+            Self::Queue(queue) => return Some(queue.spread(elements()).into_value()),
             Self::String(_) => {}
         }
         None
@@ -139,7 +148,7 @@ impl Value {
                 Hash::Large(_, ledger) => ledger.as_deref(),
                 _ => None,
             },
-            Self::String(_) | Self::Stream(_) => None,
+            Self::String(_) | Self::Stream(_) | Self::Queue(_) => None,
         }
     }
 
@@ -159,7 +168,7 @@ impl Value {
                 Hash::Large(_, ledger) => ledger.as_deref_mut(),
                 _ => None,
             },
-            Self::String(_) | Self::Stream(_) => None,
+            Self::String(_) | Self::Stream(_) | Self::Queue(_) => None,
         }
     }
 
@@ -201,7 +210,7 @@ impl Value {
                 Hash::Large(index, Some(ledger)) => ledger.take(index, at_most),
                 _ => 0,
             },
-            Self::String(_) | Self::Stream(_) => 0,
+            Self::String(_) | Self::Stream(_) | Self::Queue(_) => 0,
         }
     }
 
@@ -229,7 +238,7 @@ impl Value {
             Self::Set(set) => set.let_go().map(Kind::into_value),
             Self::SortedSet(set) => set.let_go().map(Kind::into_value),
             Self::Hash(hash) => hash.let_go().map(Kind::into_value),
-            Self::String(_) | Self::Stream(_) => None,
+            Self::String(_) | Self::Stream(_) | Self::Queue(_) => None,
         }
     }
 
@@ -286,7 +295,7 @@ impl Value {
     /// Whether only the records of its elements are there.
     pub(crate) fn is_by_element(&self) -> bool {
         match self {
-            Self::String(_) | Self::Stream(_) => false,
+            Self::String(_) | Self::Stream(_) | Self::Queue(_) => false,
             Self::Hash(hash) => matches!(**hash, Hash::Spread(_)),
             Self::Set(set) => matches!(**set, Set::Spread(_)),
             Self::SortedSet(set) => matches!(**set, SortedSet::Spread(_)),
@@ -300,6 +309,7 @@ impl Value {
         match self {
             Self::List(list) => list.elements(),
             Self::Stream(stream) => stream.elements(),
+            Self::Queue(queue) => queue.elements(),
             other => other.named().map(Named::elements),
         }
     }
@@ -320,7 +330,7 @@ impl Value {
                 Hash::Spread(named) => Some(named),
                 _ => None,
             },
-            Self::String(_) | Self::List(_) | Self::Stream(_) => None,
+            Self::String(_) | Self::List(_) | Self::Stream(_) | Self::Queue(_) => None,
         }
     }
 
@@ -328,6 +338,7 @@ impl Value {
         match self {
             Self::List(list) => list.elements_mut(),
             Self::Stream(stream) => stream.elements_mut(),
+            Self::Queue(queue) => queue.elements_mut(),
             Self::Set(set) => match &mut **set {
                 Set::Spread(named) => Some(named.elements_mut()),
                 _ => None,

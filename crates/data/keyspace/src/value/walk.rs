@@ -22,19 +22,25 @@ pub enum CollectionPiece<'a> {
     Field(&'a [u8], &'a [u8]),
     /// A node of a stream with the id that it begins with.
     Entries(Id, &'a Node),
+    /// A record of a queue.
+    Record(&'a [u8], &'a [u8]),
 }
 
 /// How far a walk has come.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Walk {
     /// A cursor, or how many have been met.
     at: u64,
     /// The node of a stream to go on behind.
     behind: Option<Id>,
+    /// The record of a queue to go on behind.
+    record: Option<Vec<u8>>,
 }
 
 /// Entries that are met with their node cost as much as one that is met by itself.
 const ENTRIES_AS_ONE: u64 = 16;
+/// A record of a queue may be long.
+const RECORD_BYTES_AS_ONE: usize = 128;
 
 /// How many steps of a budget it takes to meet all of a value.
 pub fn weight(value: &Value) -> usize {
@@ -44,6 +50,8 @@ pub fn weight(value: &Value) -> usize {
         Value::Set(set) => set.len(),
         Value::SortedSet(set) => set.len(),
         Value::Hash(hash) => hash.len(),
+        // About as many records as a message has.
+        Value::Queue(queue) => usize::try_from(queue.header().len().saturating_mul(4)).unwrap_or(usize::MAX),
         Value::Stream(stream) => {
             let of_group = |group: &Group| 1 + group.pending_len() + group.consumers_len();
             let groups: usize = stream.groups.values().map(of_group).sum();
@@ -55,7 +63,7 @@ pub fn weight(value: &Value) -> usize {
 impl Walk {
     /// Whether it has met anything, or all of a value without anything.
     pub(crate) fn has_begun(&self) -> bool {
-        self.at > 0 || self.behind.is_some()
+        self.at > 0 || self.behind.is_some() || self.record.is_some()
     }
 
     /// Meets some more. Returns whether that was all.
@@ -79,6 +87,20 @@ impl Walk {
                 set.each(start..end, true, |member| each(CollectionPiece::Scored(member)));
                 self.at += (end - start) as u64;
                 return start == 0;
+            }
+            Value::Queue(queue) => {
+                let (behind, mut left) = (self.record.take(), budget);
+                queue.each_record(behind.as_deref(), &mut |name, value| {
+                    if left == 0 {
+                        return false;
+                    }
+                    left = left.saturating_sub(1 + value.len() / RECORD_BYTES_AS_ONE);
+                    each(CollectionPiece::Record(name, value));
+                    self.record = Some(name.to_vec());
+                    true
+                });
+                self.record = self.record.take().or(behind);
+                return left > 0;
             }
             Value::Stream(stream) => {
                 let mut left = budget as u64;

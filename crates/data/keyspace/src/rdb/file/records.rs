@@ -42,6 +42,7 @@ impl FileWriter<'_> {
                 // What could not be read is not there: so it comes before what that led to.
                 return source.take_failure().map_or(written, |reason| Err(failed(reason)));
             }
+            Some("queue") => return self.queue(key, expire_at_ms, (descriptor, source)),
             _ => return Err(failed("its type is of a later version".into())),
         };
         self.begin_key(key, expire_at_ms, form)?;
@@ -79,11 +80,45 @@ impl FileWriter<'_> {
                 self.string(name)?;
                 self.string(value)
             }
+            CollectionPiece::Record(name, value) => {
+                self.string(name)?;
+                self.string(value)
+            }
             CollectionPiece::Entries(first, node) => {
                 self.put(|writer| writer.string(&first.to_bytes()))?;
                 self.string(&stream::encode_node(first, node))
             }
         }
+    }
+
+    /// A queue, which only another store reads.
+    fn queue(
+        &mut self,
+        key: &[u8],
+        expire_at_ms: Option<u64>,
+        (descriptor, source): (&Descriptor, &Rc<Source>),
+    ) -> Result<(), FileError> {
+        let failed = |reason: String| FileError::value(key, reason);
+        if !self.options.has_queues {
+            return Err(failed(
+                "it is a queue, which Redis does not have: remove it, or move it to another store".into(),
+            ));
+        }
+        let Some(Value::Queue(queue)) = Value::described(descriptor, source, 0) else {
+            return Err(failed("its record is of a later version, or damaged".into()));
+        };
+        self.begin_key(key, expire_at_ms, form::QUEUE)?;
+        self.string(&descriptor.rest)?;
+        let mut given = Ok(());
+        queue.each_record(None, &mut |name, value| {
+            given = self.part(CollectionPiece::Record(name, value), &mut 0);
+            given.is_ok()
+        });
+        given?;
+        if let Some(reason) = source.take_failure() {
+            return Err(failed(reason));
+        }
+        self.string(b"")
     }
 
     fn stream_of_records(&mut self, key: &[u8], expire_at_ms: Option<u64>, of: &Stream) -> Result<(), FileError> {

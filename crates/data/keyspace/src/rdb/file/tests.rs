@@ -61,8 +61,9 @@ fn every_value_comes_back_from_every_version() {
         let record = record(&value);
         for version in [FileVersion::Nine, FileVersion::Ten] {
             for compress in [false, true] {
-                let bytes =
-                    file(FileOptions { version, compress }, |writer| writer.whole(b"key", None, &record).unwrap());
+                let bytes = file(FileOptions { version, compress, ..FileOptions::default() }, |writer| {
+                    writer.whole(b"key", None, &record).unwrap()
+                });
                 assert!(bytes.starts_with(format!("REDIS{:04}", version.number()).as_bytes()));
                 let form = bytes[9];
                 assert!(version == FileVersion::Ten || form < 16, "{form} is unknown to Redis 6");
