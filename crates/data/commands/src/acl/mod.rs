@@ -53,6 +53,7 @@ pub const CATEGORIES: &[(Categories, &str)] = &[
     (Categories::CONNECTION, "connection"),
     (Categories::TRANSACTION, "transaction"),
     (Categories::SCRIPTING, "scripting"),
+    (Categories::QUEUE, "queue"),
 ];
 
 /// What a user may not do; those that stand further down are told rather than those above.

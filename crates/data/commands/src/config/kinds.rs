@@ -195,6 +195,7 @@ const EVENT_LETTERS: &[(char, EventClass)] = &[
     ('e', EventClass::EVICTED),
     ('t', EventClass::STREAM),
     ('n', EventClass::NEW),
+    ('q', EventClass::QUEUE),
     ('K', EventClass::KEYSPACE),
     ('E', EventClass::KEYEVENT),
     ('m', EventClass::KEY_MISS),

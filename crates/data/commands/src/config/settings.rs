@@ -130,6 +130,7 @@ settings! {
     "stream-node-max-entries", stream_node_max_entries: Count = Integer(100), mutable, Supported, "The most entries of a stream's node: `MAXLEN ~` rounds to nodes.";
     "collection-max-whole-entries", collection_max_whole_entries: Count = Integer(8192), mutable, Supported, "The most elements of a collection that is one record on the disk. With more, each element is a record of its own: the store writes only changed elements, and the collection may be larger than memory.";
     "collection-max-whole-bytes", collection_max_whole_bytes: Memory = Memory(1024 * 1024), mutable, Supported, "The most bytes of a collection that is one record, counted when the store writes it to the tables.";
+    "queue-message-max", queue_message_max: Memory<0, { 512 * 1024 * 1024 }> = Memory(64 * 1024 * 1024), mutable, Supported, "The longest body of a message of a queue, and about the longest reply of QUEUE RESERVE and QUEUE PEEK.";
     "hll-sparse-max-bytes", hll_sparse_max_bytes: Memory = Memory(3000), mutable, Supported, "The longest sparse HyperLogLog, in bytes.";
     "notify-keyspace-events", notify_keyspace_events: Events = Events(EventClass::empty()), mutable, Supported, "The classes of keyspace events that the store publishes.";
     "slowlog-log-slower-than", slowlog_log_slower_than: Integer<{ -1 }, { i64::MAX }> = Integer(10_000), mutable, Supported, "How many microseconds a command must take to appear in SLOWLOG; -1: no command appears.";

@@ -22,6 +22,7 @@ pub mod lists;
 pub mod memory;
 pub mod persistence;
 pub mod pubsub;
+pub mod queues;
 pub mod replication;
 pub mod scripting;
 pub mod server;
@@ -59,6 +60,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         memory::COMMANDS,
         persistence::COMMANDS,
         pubsub::COMMANDS,
+        queues::COMMANDS,
         failover::COMMANDS,
         replication::COMMANDS,
         scripting::COMMANDS,

@@ -213,6 +213,7 @@ fn replconf(context: &mut Context<'_>) -> Result<(), Failure> {
             traits.address = String::from_utf8_lossy(value).into_owned();
         } else if context.words.is(at, "CAPA") {
             traits.takes_mark |= value.eq_ignore_ascii_case(b"eof");
+            traits.takes_queues |= value.eq_ignore_ascii_case(b"tidegate-queues");
         } else if context.words.is(at, "RDB-ONLY") {
             traits.copy_only = number()? == 1;
         } else if context.words.is(at, "RDB-FILTER-ONLY") {

@@ -40,6 +40,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("set", "Sets"),
     ("sorted-set", "Sorted sets"),
     ("stream", "Streams"),
+    ("queue", "Queues"),
     ("hyperloglog", "HyperLogLogs"),
     ("geo", "Geo"),
     ("generic", "Keys"),

@@ -14,7 +14,7 @@ use std::{
     ops::Bound::{Excluded, Unbounded},
 };
 
-use keyspace::{Bytes, Millis, Value, bytes::heap_bytes};
+use keyspace::{Bytes, Millis, Value, bytes::heap_bytes, value::queue::time};
 use resp::Reply;
 
 use crate::{
@@ -31,12 +31,30 @@ enum Awaited {
     List,
     SortedSet,
     Stream,
+    /// A queue that may have a message to give.
+    Message,
+    /// A queue that may have room.
+    Room,
     Anything,
 }
 
+/// What a key has for those who wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Offer {
+    of: Awaited,
+    /// Of a queue: it may have a message to give, and room.
+    gives: bool,
+    has_room: bool,
+    /// When it may have one that it does not have now.
+    next: Option<Millis>,
+}
+
 impl Awaited {
-    fn by(command: Option<&Command>) -> Self {
+    fn by(command: Option<&Command>, words: &[Bytes]) -> Self {
+        let is_push = || words.get(1).is_some_and(|name| name.eq_ignore_ascii_case(b"PUSH"));
         match command.map(|command| command.group) {
+            Some("queue") if is_push() => Self::Room,
+            Some("queue") => Self::Message,
             Some("list") => Self::List,
             Some("sorted-set") => Self::SortedSet,
             Some("stream") => Self::Stream,
@@ -44,20 +62,34 @@ impl Awaited {
         }
     }
 
-    fn is(self, value: Option<Self>) -> bool {
+    fn is(self, value: Option<Offer>) -> bool {
         match self {
-            Self::List | Self::SortedSet => value == Some(self),
+            Self::List | Self::SortedSet => value.is_some_and(|offer| offer.of == self),
+            Self::Message => value.is_some_and(|offer| offer.gives),
+            // A queue that is gone has room for all.
+            Self::Room => value.is_none_or(|offer| offer.has_room),
             // Whoever waits in a group is to learn that it has gone with its stream.
             Self::Stream | Self::Anything => true,
         }
     }
 
-    fn of(value: &Value) -> Self {
+    fn of(value: &Value, now: Millis) -> Offer {
+        let plain = |of| Offer { of, gives: false, has_room: false, next: None };
         match value {
-            Value::List(_) => Self::List,
-            Value::SortedSet(_) => Self::SortedSet,
-            Value::Stream(_) => Self::Stream,
-            _ => Self::Anything,
+            Value::List(_) => plain(Self::List),
+            Value::SortedSet(_) => plain(Self::SortedSet),
+            Value::Stream(_) => plain(Self::Stream),
+            Value::Queue(queue) => {
+                let header = queue.header();
+                Offer {
+                    of: Self::Anything,
+                    gives: header.may_give(time(now)),
+                    has_room: header.has_room(1, 1),
+                    next: queue.next_due(now),
+                }
+            }
+            // Whoever waits for a queue is to learn that the key is something else now.
+            _ => Offer { of: Self::Anything, gives: true, has_room: true, next: None },
         }
     }
 }
@@ -89,7 +121,7 @@ impl Queue {
     }
 
     /// The first one behind `after` whom a key with such a value interests.
-    fn next(&self, after: u64, value: Option<Awaited>) -> Option<(u64, SessionId)> {
+    fn next(&self, after: u64, value: Option<Offer>) -> Option<(u64, SessionId)> {
         if value.is_none() && self.keen == 0 {
             return None;
         }
@@ -99,7 +131,7 @@ impl Queue {
 }
 
 fn awaited_by(table: &Table, words: &[Bytes]) -> Awaited {
-    Awaited::by(words.first().and_then(|name| table.by_name(name)).map(|found| found.command))
+    Awaited::by(words.first().and_then(|name| table.by_name(name)).map(|found| found.command), words)
 }
 
 impl Shared {
@@ -133,6 +165,7 @@ impl Shared {
                 queue.remove(blocked.order);
                 if queue.waiters.is_empty() {
                     self.sessions.blocked.queues.remove(&name);
+                    self.sessions.blocked.alarms.forget(&name);
                     fit(&mut self.sessions.blocked.queues);
                 }
             }
@@ -141,6 +174,11 @@ impl Shared {
             self.sessions.blocked.deadlines.remove(&(deadline, session.id));
         }
         self.statistics.blocked -= 1;
+    }
+
+    /// Has those who wait for a key be asked again at a time, unless they are before.
+    pub(crate) fn wake_at(&mut self, db: usize, key: &[u8], at: Millis) {
+        self.sessions.blocked.alarms.set((db, Bytes::from_slice(key)), at);
     }
 
     /// Ends a session's waiting: with an error, or as if its time were over. Returns whether it waited.
@@ -203,10 +241,13 @@ impl Server {
             // One that cannot be read is left to the command that asks for it next.
             let mut keys = self.keys(db, now);
             let Ok(entry) = keys.peek(key) else { return keys.space.forgive() };
-            let value = entry.and_then(|entry| entry.value.as_ref()).map(Awaited::of);
+            let value = entry.and_then(|entry| entry.value.as_ref()).map(|value| Awaited::of(value, now));
             self.flush_expired();
-            let Some(next) = self.shared.sessions.blocked.queues.get(name).and_then(|queue| queue.next(after, value))
-            else {
+            let blocked = &mut self.shared.sessions.blocked;
+            let Some(next) = blocked.queues.get(name).and_then(|queue| queue.next(after, value)) else {
+                if let Some(at) = value.and_then(|offer| offer.next) {
+                    blocked.alarms.set(name.clone(), at);
+                }
                 return;
             };
             after = next.0;
@@ -255,7 +296,18 @@ impl Server {
         }
     }
 
+    /// Runs the commands again that wait for something that comes without a command.
+    pub(super) fn ring_alarms(&mut self, now: Millis) {
+        self.now = now;
+        // A command that finds nothing sets the next one, later than now.
+        while let Some((db, key)) = self.shared.sessions.blocked.alarms.take_due(now) {
+            self.serve_waiting(db, &key);
+        }
+    }
+
     pub(super) fn blocked_deadline(&self) -> Option<Millis> {
-        self.shared.sessions.blocked.deadlines.first().map(|(deadline, _)| *deadline)
+        let blocked = &self.shared.sessions.blocked;
+        let deadline = blocked.deadlines.first().map(|(deadline, _)| *deadline);
+        deadline.into_iter().chain(blocked.alarms.next()).min()
     }
 }

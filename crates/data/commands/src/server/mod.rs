@@ -11,6 +11,7 @@
 
 mod access;
 mod agent;
+mod alarms;
 mod blocking;
 #[cfg(test)]
 mod blocking_tests;
@@ -305,6 +306,7 @@ impl Server {
         }
         self.keyspace.graveyard.free(FREE_AT_MOST);
         self.flush_expired();
+        self.ring_alarms(now);
         self.time_out_blocked(now);
         self.close_idle(now);
         self.after_command();

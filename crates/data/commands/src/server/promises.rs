@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use keyspace::Failure;
+
 use crate::{Session, SessionId, cluster::Counted};
 
 use super::{Server, Shared};
@@ -27,6 +29,15 @@ impl Shared {
     #[must_use]
     pub fn counted(&self) -> Option<&Counted> {
         self.cluster.as_ref()?.counted.as_ref()
+    }
+
+    /// At least so many replicas are to have what the session whose command runs is told of, from now on. Returns why the command is
+    /// refused, if there are fewer.
+    pub(crate) fn promise_at_least(&mut self, session: &mut Session, replicas: usize) -> Option<Failure> {
+        if session.output.promise.replicas() < replicas {
+            self.promise_replicas(session, replicas);
+        }
+        self.lacks_replicas()
     }
 
     /// So many replicas are to have what the session whose command runs is told of from now on.

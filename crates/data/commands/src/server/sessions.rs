@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{Session, SessionId, acl::Acl, pubsub::Registry, secrets::Secrets};
 
-use super::{agent::AwaitedAgent, blocking, limits::Limits, pause, tracking::Tracking, unread::Unread};
+use super::{agent::AwaitedAgent, alarms::Alarms, blocking, limits::Limits, pause, tracking::Tracking, unread::Unread};
 
 /// Commands of clients that go to the master (`replica-forward`), or to other nodes (`cluster-proxy`).
 #[derive(Debug, Default)]
@@ -39,6 +39,8 @@ pub(crate) struct BlockedSessions {
     pub(crate) deadlines: BTreeSet<(Millis, SessionId)>,
     /// How many have waited so far: each one's number says in which order they came.
     pub(crate) order: u64,
+    /// When those who wait for a key are asked again, whatever becomes of it.
+    pub(crate) alarms: Alarms,
 }
 
 /// Sessions that something is to be done for.

@@ -9,6 +9,8 @@ pub struct ReplicaTraits {
     pub address: String,
     /// It can load a snapshot whose length nobody knows before.
     pub takes_mark: bool,
+    /// It has queues: it is a store.
+    pub takes_queues: bool,
     /// It wants all keys and nothing behind.
     pub copy_only: bool,
     /// It wants functions alone.

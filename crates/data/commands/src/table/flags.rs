@@ -68,6 +68,8 @@ bitflags! {
         const KEEPS_CACHING = 1 << 33;
         /// Its reply tells of no key, and of nothing that a client wrote: it needs not wait until that is safe.
         const TELLS_NO_KEYS = 1 << 34;
+        /// A log has it although it may wait: there it never does.
+        const IN_LOGS = 1 << 35;
     }
 }
 
@@ -117,5 +119,7 @@ bitflags! {
         const TRANSACTION = 1 << 19;
         /// `@scripting`
         const SCRIPTING = 1 << 20;
+        /// `@queue`, which Redis does not have.
+        const QUEUE = 1 << 21;
     }
 }

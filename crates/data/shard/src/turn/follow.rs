@@ -121,7 +121,8 @@ fn is_of_log(table: &Table, words: &[&[u8]]) -> bool {
         let flags = command.flags;
         BESIDE.contains(&command.name)
             || flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
-                && !flags.intersects(Flags::BLOCKING | Flags::RUNS_SCRIPT | Flags::ADMIN)
+                && (flags.contains(Flags::IN_LOGS) || !flags.contains(Flags::BLOCKING))
+                && !flags.intersects(Flags::RUNS_SCRIPT | Flags::ADMIN)
     })
 }
 

@@ -86,6 +86,7 @@ pub fn encoding_of(value: &Value) -> &'static str {
         Value::SortedSet(set) => set.encoding(),
         Value::Hash(hash) => hash.encoding(),
         Value::Stream(_) => "stream",
+        Value::Queue(_) => "queue",
     }
 }
 
