@@ -34,6 +34,9 @@ pub struct ExportArguments {
     /// Leave out libraries of functions, which Redis 5 and 6 do not know.
     #[arg(long)]
     without_functions: bool,
+    /// Write queues too, which only a Tidegate store reads (`tidegate import`); else a queue is an error.
+    #[arg(long)]
+    with_queues: bool,
     /// Do not compress strings: faster, and a larger file.
     #[arg(long)]
     no_compression: bool,
@@ -84,7 +87,7 @@ fn export(arguments: &ExportArguments) -> Result<Exported, String> {
     let options = RdbOptions {
         slots: None,
         without_keys: false,
-        file: FileOptions { version, compress: !arguments.no_compression },
+        file: FileOptions { version, compress: !arguments.no_compression, has_queues: arguments.with_queues },
         without_functions: arguments.without_functions,
         auxiliary: Vec::new(),
     };

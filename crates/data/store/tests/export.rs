@@ -22,7 +22,7 @@ use support::{Client, Folder, Running, redis_server, start, wait_until};
 const SPREAD: [&str; 2] = ["--collection-max-whole-entries", "50"];
 
 fn options(version: FileVersion, compress: bool) -> RdbOptions {
-    RdbOptions { file: FileOptions { version, compress }, ..RdbOptions::default() }
+    RdbOptions { file: FileOptions { version, compress, ..FileOptions::default() }, ..RdbOptions::default() }
 }
 
 /// All types in all forms, in some databases of which one was emptied and two were swapped.

@@ -28,12 +28,13 @@ const CRASHES: usize = 6;
 fn simulate(seed: u64, fsync: Fsync) -> u64 {
     let mut generator = Generator::new(seed);
     let mut machine = Machine::start(Disks::new(), seed, BEGIN, fsync);
-    let mut checkpoints = 0;
+    let (mut checkpoints, mut gave) = (0, false);
     for life in 0..LIVES {
         machine.settle();
         let begun = machine.disks.log.steps();
         machine.live(&mut generator, TURNS);
         checkpoints += machine.persistence().figures().checkpoints;
+        gave |= machine.queues.gave();
         let mut left = None;
         for crash in 0..CRASHES {
             let (image, steps, how) = machine.crash_somewhere(begun);
@@ -46,6 +47,7 @@ fn simulate(seed: u64, fsync: Fsync) -> u64 {
             machine = Machine::start(image, seed, now, fsync);
         }
     }
+    assert!(gave, "queues are among what was done");
     checkpoints
 }
 

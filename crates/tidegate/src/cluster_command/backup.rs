@@ -290,7 +290,7 @@ fn play(
     backup::restore(&what, &*from, &dir).map_err(CommandError::backup)?;
     let options = RdbOptions {
         without_keys: false,
-        file: export::FileOptions { version: export::FileVersion::Ten, compress: true },
+        file: export::FileOptions { version: export::FileVersion::Ten, compress: true, has_queues: true },
         without_functions: !is_first,
         slots: None,
         auxiliary: Vec::new(),

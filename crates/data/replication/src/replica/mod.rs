@@ -502,7 +502,7 @@ impl Link {
             resp::encode_command(out, &["REPLCONF", "ip-address", address]);
             awaited.push_back(ADDRESS);
         }
-        resp::encode_command(out, &["REPLCONF", "capa", "eof", "capa", "psync2"]);
+        resp::encode_command(out, &["REPLCONF", "capa", "eof", "capa", "psync2", "capa", "tidegate-queues"]);
         awaited.push_back(CAPABILITIES);
         if let Some((first, last)) = self.options.slots {
             resp::encode_command(out, &["REPLCONF", "tidegate-slots", &format!("{first}-{last}")]);

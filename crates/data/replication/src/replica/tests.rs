@@ -101,7 +101,7 @@ fn a_replica_says_who_it_is_and_where_it_was() {
     peer.hear(b"-NOAUTH Authentication required.\r\n").unwrap();
     assert_eq!(
         peer.sent(),
-        "AUTH joe secret, REPLCONF listening-port 7000, REPLCONF ip-address 10.0.0.9, REPLCONF capa eof capa psync2, \
+        "AUTH joe secret, REPLCONF listening-port 7000, REPLCONF ip-address 10.0.0.9, REPLCONF capa eof capa psync2 capa tidegate-queues, \
          REPLCONF tidegate-acks yes"
     );
     peer.hear(b"+OK\r\n+OK\r\n-ERR what address\r\n+OK\r\n+OK\r\n").unwrap();

@@ -58,11 +58,20 @@ pub fn next<R: BufRead>(source: &mut Source<R>) -> Result<Option<Entry>, Problem
         None => Ok(None),
         Some(Head::Other(entry)) => Ok(Some(entry)),
         Some(Head::Key { name, expires, form }) => {
-            source.begin_copy(form);
-            value::skip(form, source)?;
-            Ok(Some(Entry::Key { name, expires, payload: payload(source.end_copy()) }))
+            Ok(Some(Entry::Key { name, expires, payload: next_payload(source, form)? }))
         }
     }
+}
+
+/// What `RESTORE` takes, of the value that comes next.
+///
+/// # Errors
+///
+/// As of [`next`].
+pub fn next_payload<R: BufRead>(source: &mut Source<R>, form: u8) -> Result<Vec<u8>, Problem> {
+    source.begin_copy(form);
+    value::skip(form, source)?;
+    Ok(payload(source.end_copy()))
 }
 
 /// What `RESTORE` takes, of a value with its form in front.

@@ -9,6 +9,9 @@ const ID: u64 = 16;
 /// Bytes of a time.
 const TIME: u64 = 8;
 
+/// A queue, which only a store writes.
+pub const QUEUE: u8 = 200;
+
 /// Goes on behind a value of this form.
 ///
 /// # Errors
@@ -42,6 +45,14 @@ pub fn skip<R: BufRead>(form: u8, source: &mut Source<R>) -> Result<(), Problem>
             source.skip_string()
         }),
         15 | 19 | 21 => stream(form, source),
+        // A queue: a header, then names and values, up to a name without a byte.
+        QUEUE => {
+            source.skip_string()?;
+            while !source.string()?.is_empty() {
+                source.skip_string()?;
+            }
+            Ok(())
+        }
         6 | 7 => Err(Problem::Format(source.at, "a value of a module: there are no modules here")),
         _ => Err(Problem::Format(source.at, "a type that is not known: it is of a later version of Redis")),
     }
@@ -85,4 +96,35 @@ fn stream<R: BufRead>(form: u8, source: &mut Source<R>) -> Result<(), Problem> {
             each(source, |source| source.skip(ID))
         })
     })
+}
+
+/// A queue as commands that make it, each of which has some of its records: it may be far larger than memory.
+///
+/// # Errors
+///
+/// The file ends; those of whoever takes the commands.
+pub fn queue<R: BufRead, E: From<Problem>>(
+    source: &mut Source<R>,
+    key: &[u8],
+    mut each: impl FnMut(&[&[u8]]) -> Result<(), E>,
+) -> Result<(), E> {
+    const PIECE_LEN: usize = 64 << 10;
+    const PIECE_WORDS: usize = 512;
+    each(&[b"QUEUE", b"FILL", key, b"HEADER", &source.string()?])?;
+    let (mut words, mut len, mut is_over) = (Vec::new(), 0, false);
+    while !is_over {
+        let name = source.string()?;
+        is_over = name.is_empty();
+        if !is_over {
+            let value = source.string()?;
+            len += name.len() + value.len();
+            words.extend([name, value]);
+        }
+        if (is_over || len >= PIECE_LEN || words.len() >= PIECE_WORDS) && !words.is_empty() {
+            let head = [&b"QUEUE"[..], b"FILL", key, b"RECORDS"];
+            each(&head.into_iter().chain(words.iter().map(Vec::as_slice)).collect::<Vec<_>>())?;
+            (words, len) = (Vec::new(), 0);
+        }
+    }
+    Ok(())
 }

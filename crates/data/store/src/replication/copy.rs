@@ -35,8 +35,9 @@ use crate::{
     clock, engines,
     folder::{ShardFolder, ShardNumber, StoreFolder},
     import::{
-        rdb::{self, Entry},
+        rdb::{self, Entry, Head},
         source::Source,
+        value,
     },
     messages, opening,
 };
@@ -126,9 +127,9 @@ fn fill(folder: &Path, settings: &Settings, snapshot: &mut dyn BufRead) -> Resul
     let mut source = Source::new(snapshot);
     rdb::begin(&mut source)?;
     let (mut keys, mut selected, mut bytes, mut count) = (0, 0, 0, 0);
-    while let Some(entry) = rdb::next(&mut source)? {
-        match entry {
-            Entry::Database(db) => {
+    while let Some(head) = rdb::next_head(&mut source)? {
+        match head {
+            Head::Other(Entry::Database(db)) => {
                 session.db = usize::try_from(db).ok().filter(|db| *db < server.keyspace.len()).ok_or(
                     StoreError::Follow(format!(
                         "the master has keys in database {db}, and here are {} (databases)",
@@ -136,9 +137,24 @@ fn fill(folder: &Path, settings: &Settings, snapshot: &mut dyn BufRead) -> Resul
                     )),
                 )?;
             }
-            Entry::StreamDatabase(db) => selected = usize::try_from(db).unwrap_or(0),
-            Entry::Library(code) => run(&mut server, &mut session, &[b"FUNCTION", b"LOAD", b"REPLACE", &code], b"")?,
-            Entry::Key { name, expires, payload } => {
+            Head::Other(Entry::StreamDatabase(db)) => selected = usize::try_from(db).unwrap_or(0),
+            Head::Other(Entry::Library(code)) => {
+                run(&mut server, &mut session, &[b"FUNCTION", b"LOAD", b"REPLACE", &code], b"")?;
+            }
+            Head::Other(Entry::Key { .. }) => {}
+            Head::Key { name, expires, form: value::QUEUE } => {
+                keys += 1;
+                value::queue(&mut source, &name, |words| {
+                    bytes += words.iter().map(|word| word.len()).sum::<usize>();
+                    run(&mut server, &mut session, words, &name)?;
+                    write_if_full(&mut persistence, &mut server, &mut bytes)
+                })?;
+                if let Some(at) = expires {
+                    run(&mut server, &mut session, &[b"PEXPIREAT", &name, at.to_string().as_bytes()], &name)?;
+                }
+            }
+            Head::Key { name, expires, form } => {
+                let payload = rdb::next_payload(&mut source, form)?;
                 bytes += payload.len() + name.len();
                 (keys, count) = (keys + 1, count + 1);
                 let at = expires.unwrap_or(0).to_string();
@@ -161,6 +177,19 @@ fn run(server: &mut Server, session: &mut Session, words: &[&[u8]], key: &[u8]) 
         let key = String::from_utf8_lossy(key.get(..100).unwrap_or(key)).escape_debug().to_string();
         StoreError::Follow(format!("the master's key '{key}' cannot be taken: {reason}"))
     })
+}
+
+/// The same once there is so much of it, within a value.
+fn write_if_full(
+    persistence: &mut opening::Persistence,
+    server: &mut Server,
+    bytes: &mut usize,
+) -> Result<(), StoreError> {
+    if *bytes < PIECE_BYTES {
+        return Ok(());
+    }
+    *bytes = 0;
+    write_piece(persistence, server)
 }
 
 /// Brings what is in memory to the tables, and empties memory.

@@ -190,6 +190,7 @@ impl Replicas {
         let selected = shard::records::selected_in(|name| tables.get(name))?;
         let mut options = RdbOptions { without_keys: attach.traits.functions_only, ..RdbOptions::default() };
         options.slots = attach.traits.slots;
+        options.file.has_queues = attach.traits.takes_queues;
         options.file.compress = shard.server.settings().rdbcompression.0;
         if shard.server.settings().replica_rdb_version == CopyVersion::Nine {
             // It has no functions, and who reads it neither.

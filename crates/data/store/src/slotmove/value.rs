@@ -56,6 +56,11 @@ pub fn send<R: BufRead>(
         form::SET => b"SADD",
         form::HASH => b"HSET",
         form::SORTED_SET => b"ZADD",
+        value::QUEUE => {
+            drop(source.end_copy());
+            value::queue(source, key, |words| sink(words).map_err(ValueError::Target))?;
+            return expire(key, expires, sink);
+        }
         _ => {
             value::skip(form, source)?;
             let whole = source.end_copy();

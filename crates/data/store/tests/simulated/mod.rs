@@ -5,6 +5,7 @@
 
 #[path = "../model/grammar.rs"]
 pub mod grammar;
+mod queues;
 #[path = "../model/random.rs"]
 pub mod random;
 
@@ -126,6 +127,7 @@ pub struct Machine {
     /// Whether keys leave memory. A slot that has all its keys there behaves otherwise than one that has not.
     forgets: bool,
     random: Random,
+    pub queues: queues::Queues,
 }
 
 fn options(id: u8) -> Options {
@@ -163,7 +165,17 @@ impl Machine {
         world.set_step(Duration::from_micros(*random.pick(&[0, 300, 1_500])));
         shard.persistence_mut().unwrap().set_take_max(*random.pick(&[1, 2, 64]));
         let forgets = random.one_in(2);
-        Self { shard, disks, world, client, turns: Vec::new(), tables_left, forgets, random }
+        Self {
+            shard,
+            disks,
+            world,
+            client,
+            turns: Vec::new(),
+            tables_left,
+            forgets,
+            random,
+            queues: queues::Queues::default(),
+        }
     }
 
     pub fn now(&self) -> Millis {
@@ -239,11 +251,15 @@ impl Machine {
                 words =
                     vec![b"PEXPIRE".to_vec(), format!("s{}", generator.random.below(6)).into_bytes(), b"900".to_vec()];
             }
+            if generator.random.one_in(3) {
+                words = self.queues.command(&mut generator.random);
+            }
             let transaction = generator.random.one_in(8);
             if transaction {
                 self.run(&["MULTI"]);
             }
-            self.run(&words);
+            let reply = self.run(&words);
+            self.queues.note(&reply);
             if transaction {
                 self.run(&["INCR", "s0"]);
                 self.run(&["EXEC"]);
@@ -395,6 +411,8 @@ impl Machine {
                     &[b"PEXPIRETIME", key],
                     &[b"XRANGE", key, b"-", b"+"],
                     &[b"XINFO", b"GROUPS", key],
+                    &[b"QUEUE", b"STAT", key],
+                    &[b"QUEUE", b"PEEK", key, b"STATE", b"all", b"COUNT", b"1000"],
                 ] {
                     let reply = self.run_at(now, words);
                     if !reply.starts_with(b"-") {
