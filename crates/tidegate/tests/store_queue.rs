@@ -9,8 +9,7 @@ use std::{collections::BTreeSet, fs, process::Command, sync::Arc, thread};
 
 use resp::Value;
 use support::{
-    Folder, LONG, Redis, RedisClient, Store, assert_same, field, follow, listens, wait_for_link, wait_until,
-    wait_within,
+    Folder, LONG, Redis, RedisClient, Store, assert_same, field, follow, wait_for_link, wait_until, wait_within,
 };
 
 /// A message that was reserved.
@@ -264,7 +263,7 @@ fn redis_is_not_given_a_queue_and_the_log_says_so() {
         fs::read_to_string(&log).is_ok_and(|log| log.contains("it is a queue, which Redis does not have"))
     });
     assert_eq!(replica.text(&["REPLICAOF", "NO", "ONE"]), "OK");
-    assert!(listens(store.address) && client.text(&["QUEUE", "RESERVE", "q"]).contains("one"));
+    assert_eq!(reserve(&mut client, &["q"])[0].body, "one", "the store serves all the same");
     let file = folder.0.join("dump.rdb");
     let export = |more: &[&str]| {
         let from = store.address.to_string();
