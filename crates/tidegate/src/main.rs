@@ -13,6 +13,7 @@ mod import_command;
 mod log_command;
 mod manual;
 mod masters;
+mod plugins;
 mod proxy_command;
 mod quiet_end;
 mod reference_command;

@@ -239,7 +239,8 @@ impl<'a> Assembly<'a> {
     /// What stands for a server where programs answer.
     fn program_server(&self, proxy: &Proxy, index: ProxyIndex) -> Option<Arc<LiveServer>> {
         let server = model::Server::at(ServerAddress::Unresolved, ServerPort::Fixed(0));
-        (!proxy.cgi.is_empty()).then(|| self.nameless_server(&server, index))
+        (!proxy.cgi.is_empty() || crate::plugins::calls(proxy).next().is_some())
+            .then(|| self.nameless_server(&server, index))
     }
 
     /// Where the complaints of a proxy's programs go.

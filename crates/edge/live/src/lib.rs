@@ -22,6 +22,7 @@ pub mod insight;
 mod instance;
 pub mod limits;
 pub mod peering;
+pub mod plugins;
 mod process;
 pub mod programs;
 mod proxy;

@@ -21,6 +21,7 @@ use crate::{
     changes::Changes,
     counters::{ProcessTraffic, SideCounters, Traffic},
     files::{DiskThreads, Folders},
+    plugins::PluginHost,
     published::Published,
     rates::RateWindow,
 };
@@ -140,6 +141,8 @@ pub struct Process {
     pub background: Background,
     /// The thread that starts programs which answer requests, and sees them to their end: a slow disk beneath them holds up nothing else.
     pub programs: Background,
+    /// Plugins, and the threads that run them.
+    pub plugins: PluginHost,
     /// Threads that wait for disks.
     disk_threads: OnceLock<Arc<DiskThreads>>,
     /// Folders with files that backends answer with.
@@ -217,6 +220,7 @@ impl Process {
             namespaces: Namespaces::default(),
             background: Background::named("background"),
             programs: Background::named("programs"),
+            plugins: PluginHost::default(),
             disk_threads: OnceLock::new(),
             folders: Folders::default(),
             log_receivers: logs::Receivers::default(),

@@ -64,6 +64,7 @@ pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCod
         }
     };
     line.edge.has_master = line.master_worker || personality == Personality::Tidegate;
+    line.edge.plugins = crate::plugins::PLUGINS;
     line.edge.language.hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     if line.version > 0 {
         version::print_version(line.version > 1);
@@ -106,6 +107,7 @@ pub fn run_configuration(configuration: Configuration, quiet: bool) -> ExitCode 
     let mut line = CommandLine::default();
     line.edge.has_master = true;
     line.edge.quiet = quiet;
+    line.edge.plugins = crate::plugins::PLUGINS;
     line.edge.language.hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     give(&mut line, &configuration);
     serve(line, Personality::Tidegate, Some(configuration))

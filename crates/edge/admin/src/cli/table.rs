@@ -5,9 +5,9 @@ use haproxycfg::model::CliLevel;
 use super::{
     acme, admin, certificate_lists, certificates, cookies, events, help,
     line::Line,
-    patterns, peers,
+    patterns, peers, plugins,
     reply::Reply,
-    resolvers, server_state,
+    resolvers, routes, server_state,
     session::{self, Context, Session},
     sessions, show, tables, threads, tls_keys, trusted, variable,
 };
@@ -249,6 +249,7 @@ pub const COMMANDS: &[Command] = &[
         show::files,
     ),
     with(&["show", "info"], USER, "show info [desc|json|typed|float]*", "tell about the process", show::info),
+    with(&["show", "plugins"], USER, "show plugins", "list the plugins and the rules that use them", plugins::show),
     with(&["show", "pools"], USER, "show pools", "tell about memory", show::pools),
     with(
         &["show", "resolvers"],
@@ -256,6 +257,13 @@ pub const COMMANDS: &[Command] = &[
         "show resolvers [id]",
         "tell about the name servers of 'resolvers' sections",
         resolvers::show,
+    ),
+    with(
+        &["show", "routes"],
+        USER,
+        "show routes [<px>]",
+        "tell where requests come in and who answers them",
+        routes::show,
     ),
     with(&["show", "schema", "json"], USER, "show schema json", "tell the schema of the JSON forms", show::schema),
     with(

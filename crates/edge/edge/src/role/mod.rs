@@ -15,6 +15,7 @@ mod listeners;
 mod management;
 mod pages;
 mod payload;
+mod plugins;
 mod programs;
 mod quic;
 mod service;
@@ -81,6 +82,8 @@ pub struct EdgeOptions {
     pub no_splice: bool,
     /// A manager whose programs answer requests (varnishd's).
     pub management: Option<Management>,
+    /// Plugins that the program has.
+    pub plugins: plugin::Plugins,
 }
 
 /// A text that is read in the place of a file.
@@ -137,6 +140,7 @@ pub fn read(options: &EdgeOptions) -> (Parsed, Payload) {
         wrong.extend(identities::missing(config));
         wrong.extend(folders::missing(config));
         wrong.extend(programs::problems(config, options));
+        wrong.extend(plugins::problems(config, options.plugins));
         if !wrong.is_empty() {
             wrong.push(Diagnostic::whole(Severity::Alert, "Fatal errors found in configuration."));
         }

@@ -82,7 +82,9 @@ impl EdgeService {
         let board = Arc::<CheckBoard>::default();
         let ways = Arc::new(Ways::new(Arc::clone(&admin)));
         let sessions = Arc::<Ways>::clone(&ways);
-        let process = Process::new(first.workers, Instant::now(), SystemTime::now(), Arc::clone(&outputs), sessions);
+        let mut process =
+            Process::new(first.workers, Instant::now(), SystemTime::now(), Arc::clone(&outputs), sessions);
+        process.plugins = live::plugins::PluginHost::new(options.plugins);
         let process = Arc::new(process);
         let identity = Identity::new(&config.global);
         let _ = telemetry::local_offset(0);

@@ -170,6 +170,20 @@ pub fn disk_threads(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Tidegate's `tune.plugin-threads`.
+pub fn plugin_threads(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    scope.state.global.tune.plugin_threads = args::integer(line, 1, 1..=1_024)?;
+    Ok(())
+}
+
+/// Tidegate's `tune.plugin-queue`.
+pub fn plugin_queue(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    scope.state.global.tune.plugin_queue = args::integer(line, 1, 1..=65_536)?;
+    Ok(())
+}
+
 /// Tidegate's `tune.ring.size`, `tune.splice.min` and `tune.stick-table.handover`.
 pub fn size(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 1)?;

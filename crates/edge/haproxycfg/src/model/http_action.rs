@@ -1,6 +1,6 @@
 //! Actions of the HTTP rule sets.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use sample::{Expression as Expr, LogFormat};
 
@@ -190,8 +190,30 @@ pub enum HeaderMatch {
 }
 
 /// What the process answers in a server's place (`use-service`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Service {
     /// `prometheus-exporter`: its numbers.
     PrometheusExporter,
+    /// `plugin.NAME`: a plugin of the program.
+    Plugin(Arc<PluginCall>),
+}
+
+/// A plugin that answers, and the words behind its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginCall {
+    /// Its name.
+    pub name: Box<str>,
+    /// These words.
+    pub arguments: Vec<String>,
+}
+
+impl Service {
+    /// How it is written.
+    #[must_use]
+    pub fn name(&self) -> Cow<'_, str> {
+        match self {
+            Self::PrometheusExporter => "prometheus-exporter".into(),
+            Self::Plugin(call) => format!("plugin.{}", call.name).into(),
+        }
+    }
 }

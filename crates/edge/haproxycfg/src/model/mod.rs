@@ -61,7 +61,8 @@ pub use self::{
     filter::{Amount, Bandwidth, BandwidthLimit, Compression, Filter, Sharing, Trace},
     global::{Global, Identity},
     http_action::{
-        HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, Service, TimeoutKind, TimeoutValue,
+        HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, PluginCall, Service, TimeoutKind,
+        TimeoutValue,
     },
     logs::{LogDestination, LogLineFormat, LogTarget},
     mail::{MailAlert, MailAlertLevel, Mailer, MailerAddress},

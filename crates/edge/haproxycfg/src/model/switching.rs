@@ -11,6 +11,8 @@ pub struct UseBackend {
     pub target: BackendTarget,
     /// When; `None` is always.
     pub condition: Option<Condition>,
+    /// The words behind `use_backend`, for those who ask what runs.
+    pub written: Box<str>,
 }
 
 /// Which backend.

@@ -55,6 +55,10 @@ pub struct Tune {
     pub external_checks_max: u32,
     /// Tidegate's: `tune.disk-threads`, threads that wait for disks.
     pub disk_threads: usize,
+    /// Tidegate's: `tune.plugin-threads`, threads that run plugins.
+    pub plugin_threads: usize,
+    /// Tidegate's: `tune.plugin-queue`, requests that wait for one of these.
+    pub plugin_queue: usize,
     /// Tidegate's: `tune.splice.min`, body bytes from which splice is used; 0 turns it off.
     pub splice_min: u64,
 }
@@ -139,6 +143,8 @@ impl Default for Tune {
             peers_updates_max: 200,
             ring_size: 256 * 1024,
             disk_threads: 16,
+            plugin_threads: 16,
+            plugin_queue: 1_024,
             splice_min: 65_536,
         }
     }

@@ -12,8 +12,8 @@ use crate::{
     diagnostics::Problem,
     line::Line,
     model::{
-        Filter, HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, Service, TimeoutKind,
-        TimeoutValue,
+        Filter, HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, PluginCall, Service,
+        TimeoutKind, TimeoutValue,
     },
     scope::Scope,
     units::{self, TimeError, Unit},
@@ -397,10 +397,22 @@ pub(super) fn normalize_uri(_: &mut Scope<'_>, line: &Line, index: &mut usize) -
     Ok(HttpAction::NormalizeUri(normalizer))
 }
 
+/// How services begin that are plugins.
+const PLUGIN: &str = "plugin.";
+
 pub(super) fn use_service(_: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
     *index += 1;
     let word = line.word(*index);
-    let expected = "prometheus-exporter";
+    let expected = "prometheus-exporter, or plugin.NAME";
+    if let Some(name) = word.strip_prefix(PLUGIN).filter(|name| !name.is_empty()) {
+        *index += 1;
+        let start = *index;
+        while !line.word(*index).is_empty() && !is_condition(line.word(*index)) {
+            *index += 1;
+        }
+        let arguments = line.texts_from(start).take(*index - start).map(str::to_owned).collect();
+        return Ok(HttpAction::UseService(Service::Plugin(Arc::new(PluginCall { name: name.into(), arguments }))));
+    }
     match word {
         "" => Err(wrong("'use-service' expects a service name.", *index).expected(expected)),
         "prometheus-exporter" => {

@@ -298,8 +298,8 @@ pub(super) const REQUEST: [&[Keyword]; 3] = [
             HttpRequest,
             "http-request",
             "use-service",
-            "<service>",
-            "Answers with a service of the edge.",
+            "<service> [ <argument>... ]",
+            "Answers with a service of the edge: prometheus-exporter, or plugin.NAME, a plugin that the program has.",
             "use-service prometheus-exporter if { path /metrics }"
         )
         .http(parse::use_service),

@@ -118,7 +118,10 @@ pub(super) fn finish(scope: &mut Scope<'_>) {
     let waiting = std::mem::take(&mut scope.proxy().rules.use_backend);
     for Waiting { line, condition } in waiting {
         match backend_target(scope, &line) {
-            Ok(target) => scope.proxy().proxy.use_backend.push(UseBackend { target, condition }),
+            Ok(target) => {
+                let written = line.joined_from(1).into();
+                scope.proxy().proxy.use_backend.push(UseBackend { target, condition, written });
+            }
             Err(problem) => scope.alert(&line, problem),
         }
     }

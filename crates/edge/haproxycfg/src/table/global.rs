@@ -460,6 +460,19 @@ pub const KEYWORDS: &[Keyword] = &[
             "tune.disk-threads 32",
         )
         .line(tune::disk_threads),
+    Keyword::new(Group::Global, "tune.plugin-threads", "<number>", "")
+        .doc(
+            "Threads that run plugins (16). They start as they are needed; one plugin gets at most three quarters of them. A reload does not \
+             change it.",
+            "tune.plugin-threads 32",
+        )
+        .line(tune::plugin_threads),
+    Keyword::new(Group::Global, "tune.plugin-queue", "<number>", "")
+        .doc(
+            "Requests that wait for a thread of plugins (1024); those beyond get 503. A reload does not change it.",
+            "tune.plugin-queue 100",
+        )
+        .line(tune::plugin_queue),
     Keyword::new(Group::Global, "tune.external-checks", "<number>", "")
         .doc(
             "Programs of external checks that run at a time; the others wait. Tidegate's own.",

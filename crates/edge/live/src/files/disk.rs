@@ -15,7 +15,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-/// Jobs that wait at most.
+/// Jobs for disks that wait at most.
 const WAITING_MAX: usize = 16_384;
 /// How long a thread without a job stays.
 const IDLE: Duration = Duration::from_secs(30);
@@ -31,6 +31,8 @@ struct Shared {
     state: Mutex<State>,
     wake: Condvar,
     threads_max: usize,
+    waiting_max: usize,
+    name: &'static str,
     started: AtomicU64,
 }
 
@@ -65,12 +67,20 @@ impl DiskThreads {
     /// At most so many threads. None is started before there is a job.
     #[must_use]
     pub fn new(threads_max: usize) -> Self {
+        Self::named("disk", threads_max, WAITING_MAX)
+    }
+
+    /// Threads that wait for something else, which `device` stands for then: plugins.
+    #[must_use]
+    pub fn named(name: &'static str, threads_max: usize, waiting_max: usize) -> Self {
         let state = Mutex::default();
         Self {
             shared: Arc::new(Shared {
                 state,
                 wake: Condvar::new(),
                 threads_max: threads_max.max(1),
+                waiting_max,
+                name,
                 started: AtomicU64::new(0),
             }),
         }
@@ -101,7 +111,7 @@ impl DiskThreads {
     /// As [`DiskThreads::run`].
     pub fn spawn(&self, device: u64, job: impl FnOnce() + Send + 'static) -> Result<(), Busy> {
         let mut state = self.shared.lock();
-        if state.waiting >= WAITING_MAX {
+        if state.waiting >= self.shared.waiting_max {
             return Err(Busy);
         }
         if state.idle <= state.waiting && state.threads < self.shared.threads_max {
@@ -185,7 +195,7 @@ impl Shared {
     fn start(self: &Arc<Self>) -> bool {
         let number = self.started.fetch_add(1, Relaxed) + 1;
         let shared = Arc::clone(self);
-        thread::Builder::new().name(format!("disk-{number}")).spawn(move || shared.work()).is_ok()
+        thread::Builder::new().name(format!("{}-{number}", self.name)).spawn(move || shared.work()).is_ok()
     }
 
     fn work(&self) {

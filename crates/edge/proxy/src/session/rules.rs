@@ -60,7 +60,7 @@ pub enum Verdict<'r> {
         resume: usize,
     },
     /// `use-service`.
-    UseService(Service),
+    UseService(&'r Service),
     /// A strict normalizer found the target malformed.
     Malformed,
     /// A rewrite failed, and `strict-mode` did not say that this is to be ignored.
@@ -124,7 +124,7 @@ pub fn run<'r>(
             }
             HttpAction::Stream(StreamAction::Resolve(rule)) => return Verdict::Resolve { rule, resume: index + 1 },
             HttpAction::EarlyHint(..) => return early_hints(transaction, rules, index),
-            HttpAction::UseService(service) => Verdict::UseService(*service),
+            HttpAction::UseService(service) => Verdict::UseService(service),
             HttpAction::NormalizeUri(how) => {
                 transaction.client.frontend.process.acted_experimentally.store(true, Relaxed);
                 if normalize_uri(transaction, *how) {

@@ -9,6 +9,7 @@ use std::{
 };
 
 use accelerator::{log::SessionLog, note::Note};
+use haproxycfg::model::PluginCall;
 use http::{RequestHead, ResponseHead};
 use live::{Instance, LiveProxy, LiveServer, counters::Traffic};
 use net::Stream;
@@ -389,6 +390,8 @@ pub struct ByRules {
     pub filters: OnceCell<Box<StreamFilters>>,
     /// What `cache` sections have of it, if any has.
     pub caching: Option<Box<Caching>>,
+    /// `use-service plugin.NAME`: what answers in a server's place.
+    pub plugin: Option<Arc<PluginCall>>,
 }
 
 /// What the log needs beside all that.

@@ -3,7 +3,7 @@
 use std::{future::poll_fn, net::SocketAddr, sync::Arc, task::Poll, time::Duration};
 
 use balance::{Forced, ServerId, UriOptions};
-use haproxycfg::model::{Algorithm, Proxy, Redirect, RestrictNames};
+use haproxycfg::model::{self, Algorithm, Proxy, Redirect, RestrictNames};
 use http::BodyLength;
 use live::LiveProxy;
 use sample::{Context, Direction, Options, Type};
@@ -39,6 +39,18 @@ pub(super) enum Answerer {
     Cache(Arc<LiveProxy>),
     /// A `cache` section, for this backend.
     Section(Arc<LiveProxy>),
+}
+
+/// What answers where a rule names a service. A plugin is in a server's place: whoever fetches from this proxy gets its answer.
+fn serve_by(transaction: &mut Transaction, proxy: &Arc<LiveProxy>, service: &model::Service) -> Answerer {
+    match service {
+        model::Service::PrometheusExporter => Answerer::Service(Service::Metrics),
+        model::Service::Plugin(call) => {
+            transaction.by_rules.plugin = Some(Arc::clone(call));
+            transaction.route.backend.get_or_insert_with(|| Arc::clone(proxy));
+            Answerer::Server(Wanted::default())
+        }
+    }
 }
 
 /// How the wait for a body ended.
@@ -197,7 +209,7 @@ impl<C: ClientStream> Exchange<'_, C> {
                     }
                     start = resume;
                 }
-                Verdict::UseService(service) => return Some(Decision::By(Answerer::Service(service.into()))),
+                Verdict::UseService(service) => return Some(Decision::By(serve_by(transaction, proxy, service))),
                 verdict => return Some(Decision::Done(Box::pin(self.execute(transaction, settings, verdict)).await)),
             }
         }

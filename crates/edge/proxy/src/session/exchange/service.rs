@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haproxycfg::model::{self, Stats};
+use haproxycfg::model::Stats;
 use http::{BodyLength, Version};
 use live::LiveProxy;
 
@@ -30,14 +30,6 @@ pub(super) enum Service {
     Statistics(Arc<LiveProxy>),
     /// The numbers for Prometheus.
     Metrics,
-}
-
-impl From<model::Service> for Service {
-    fn from(service: model::Service) -> Self {
-        match service {
-            model::Service::PrometheusExporter => Self::Metrics,
-        }
-    }
 }
 
 impl Service {

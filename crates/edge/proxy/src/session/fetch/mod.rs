@@ -43,7 +43,7 @@ use std::{
 };
 
 use balance::{FailedAttempt, Failure, Forced, ServerId};
-use haproxycfg::model::ServerIndex;
+use haproxycfg::model::{PluginCall, ServerIndex};
 use http::{BodyLength, BodyTracker, HeaderId, Method, response_body_length};
 use live::{LiveProxy, files::LiveFiles};
 use net::Deadline;
@@ -160,6 +160,9 @@ impl<'a, 'c> Fetch<'a, 'c> {
         requester: &mut impl HttpRequester,
     ) -> Result<Answer<'a>, Unfetched> {
         let (worker, backend) = (self.attempts.worker, self.attempts.proxy);
+        if let Some(call) = transaction.by_rules.plugin.clone() {
+            return Box::pin(self.run_plugin(transaction, &call, requester)).await;
+        }
         if let Some(files) = backend.files.as_deref().filter(|files| !files.folders.is_empty())
             && let Some(answer) = self.fetch_file(files, transaction, requester).await?
         {
@@ -269,6 +272,31 @@ impl<'a> Fetch<'a, '_> {
         let Spelling::OfClient(location) = Spelling::of(transaction) else { return Ok(None) };
         let site = Site { worker: self.attempts.worker, backend: self.attempts.proxy, name };
         origin::usual(site, transaction, &location).map(Some)
+    }
+
+    /// Has a plugin answer, as a server behind a pair of sockets.
+    async fn run_plugin(
+        &mut self,
+        transaction: &mut Transaction,
+        call: &Arc<PluginCall>,
+        requester: &mut impl HttpRequester,
+    ) -> Result<Answer<'a>, Unfetched> {
+        let (worker, backend) = (self.attempts.worker, self.attempts.proxy);
+        let method = transaction.request.method_kind();
+        transaction.route.server = None;
+        transaction.answered.by = Some(program::plugin::NAME);
+        send::prepare(transaction, backend);
+        let Some(server) = &backend.program_server else { return Err(Unfetched::Unreachable(Unreachable::NoServer)) };
+        let wire = program::plugin::start(worker, transaction, backend, call)?;
+        transaction.timeline.dequeued = Some(worker.now());
+        transaction.timeline.connected = transaction.timeline.dequeued;
+        let connection = worker.servers.borrow_mut().open(Codec::Http1(wire), Arc::clone(server));
+        let mut upstream = Upstream { connection, slot: None, reused: false };
+        send::write_request(worker, transaction, backend, &mut upstream, requester);
+        match self.await_response(transaction, &mut upstream, requester).await {
+            HeadEnd::Response => Ok(accept(worker, transaction, backend, upstream, (method, requester.streams_body()))),
+            end => Err(Unfetched::NoResponse { end, reused: false }),
+        }
     }
 
     /// Has a program answer, which is started for this request.

@@ -6,6 +6,7 @@ pub mod cgi;
 mod complaints;
 pub mod fastcgi;
 pub mod gateway;
+pub mod plugin;
 mod request;
 
 pub use self::{
