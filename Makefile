@@ -4,10 +4,11 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: test-power structure help demo build package install install-debug deb http-cache test test-install test-model test-restart test-consistency test-redis-groups test-valkey compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients test-clients-tls test-store-tls acme h2spec h3-interop grpc vtc vtc-varnish test-redis test-redis-cluster redis-quick clean
+.PHONY: test-power structure help demo build minimal package install install-debug deb http-cache test test-install test-model test-restart test-consistency test-redis-groups test-valkey compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients test-clients-tls test-store-tls acme h2spec h3-interop grpc vtc vtc-varnish test-redis test-redis-cluster redis-quick clean
 
 help:
 	@echo 'make demo       build a binary for a first look and try it: two web sites, a load balancer, a store'
+	@echo 'make minimal    build tidegate-min, which serves files and is small, and say how small'
 	@echo 'make test       everything that CI runs; installs what it needs (Debian, root)'
 	@echo 'make test-model random commands on the store and on redis-server, for long (SEED=1 MINUTES=10)'
 	@echo 'make test-restart  whether a store has after each start what it had before, for long, and the simulation of a shard (SEED=1 MINUTES=60 COUNT=300)'
@@ -42,6 +43,11 @@ help:
 demo: compiler
 	$(CARGO) build --profile demo --locked -p tidegate
 	$(TARGET)/demo/tidegate demo $(DEMO)
+
+# As small as it gets; says what it takes, on the disk and in memory while it serves (a load if wrk is there).
+minimal: compiler
+	$(CARGO) build --profile minimal --locked -p minimal
+	bench/minimal $(TARGET)/minimal/tidegate-min
 
 build: compiler
 	$(CARGO) build --release --locked -p tidegate
