@@ -18,7 +18,7 @@ pub fn run(words: &[String]) -> ExitCode {
 
 /// What a word means to whoever knows it: haproxy.cfg, the stats socket, VCL, varnishd and varnishadm, the store, nutcracker.yml, nginx. An
 /// error says that nobody does, and what is near.
-fn explain(word: &str) -> Result<String, String> {
+pub fn explain(word: &str) -> Result<String, String> {
     let of_socket = admin::cli::reference::explain(word);
     // Of several words a command of the socket is all that is meant: `show map` is not the converter.
     let is_command = of_socket.is_some() && word.split_whitespace().nth(1).is_some();

@@ -47,6 +47,13 @@ impl Style {
     }
 }
 
+/// How many columns standard output has: those of the terminal, or 80.
+#[must_use]
+pub fn width_of_output() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    size.map(|size| usize::from(size.ws_col)).filter(|width| *width >= 40).unwrap_or(80)
+}
+
 /// Bytes for people.
 #[must_use]
 pub fn size(bytes: u64) -> String {

@@ -75,17 +75,26 @@ impl Client {
     ///
     /// The connection is lost, nothing comes for too long, or the answer is an error.
     pub fn ask<W: AsRef<[u8]>>(&mut self, words: &[W]) -> io::Result<Value> {
-        let mut bytes = Vec::new();
-        resp::encode_command(&mut bytes, words);
-        self.stream.write_all(&bytes)?;
-        let value = self.reply()?;
+        let value = self.tell(words)?;
         match value.as_error() {
             Some(text) => Err(io::Error::other(String::from_utf8_lossy(text).into_owned())),
             None => Ok(value),
         }
     }
 
-    /// The same, of an answer that is text.
+    /// Sends a command and gives its answer, which may be an error.
+    ///
+    /// # Errors
+    ///
+    /// The connection is lost, or nothing comes for too long.
+    pub fn tell<W: AsRef<[u8]>>(&mut self, words: &[W]) -> io::Result<Value> {
+        let mut bytes = Vec::new();
+        resp::encode_command(&mut bytes, words);
+        self.stream.write_all(&bytes)?;
+        self.reply()
+    }
+
+    /// The same as [`Client::ask`], of an answer that is text.
     ///
     /// # Errors
     ///

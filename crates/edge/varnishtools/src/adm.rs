@@ -1,20 +1,17 @@
 //! `varnishadm`.
 
 use std::{
-    fs,
-    io::{self, BufRead, IsTerminal, Read, Write},
-    net::{TcpStream, ToSocketAddrs},
-    os::unix::net::UnixStream,
+    io::{self, BufRead, IsTerminal, Write},
     process::ExitCode,
     time::Duration,
 };
 
-use varnishcli::{Reply, ReplyReader, Status, auth};
+use varnishcli::{Reply, Status};
 
 use crate::{
     VERSION,
+    management::{Client, ManagementError, text_end},
     options::{self, Specification},
-    source::{attach, folder, with_causes},
 };
 
 const TOOL: &str = "varnishadm";
@@ -45,11 +42,14 @@ pub fn varnishadm(words: &[String]) -> ExitCode {
 }
 
 /// An exit code, and what is said.
-pub(crate) type Failure = (u8, String);
+type Failure = (u8, String);
 
-/// A stream of either kind.
-trait Stream: Read + Write {}
-impl<T: Read + Write> Stream for T {}
+impl From<ManagementError> for Failure {
+    fn from(error: ManagementError) -> Self {
+        let code = if matches!(error, ManagementError::NotConnected(_)) { CANNOT_CONNECT } else { 1 };
+        (code, error.to_string())
+    }
+}
 
 fn run(words: &[String]) -> Result<ExitCode, Failure> {
     let usage = |message: String| (1, format!("{TOOL}: {message}"));
@@ -77,116 +77,30 @@ fn run(words: &[String]) -> Result<ExitCode, Failure> {
             }
         }
     }
-    let mut client = match (address, name, secret) {
+    let client = match (address, name, secret) {
         (Some(_), Some(_), _) | (None, _, Some(_)) => {
             return Err(usage("-n stands alone; -S goes with -T".to_owned()));
         }
         (Some(address), None, secret) => Client::connect(&address, secret.as_deref(), timeout)?,
-        (None, name, None) => connect_by_name(name, timeout)?,
+        (None, name, None) => Client::of(name, timeout)?,
     };
-    client.is_plain = is_plain;
+    let mut tool = Tool { client, is_plain };
     if !parsed.rest.is_empty() {
-        return client.once(&parsed.rest.join(" "));
+        return tool.once(&parsed.rest.join(" "));
     }
     match io::stdin().is_terminal() && !is_plain {
-        true => client.interactive(),
-        false => client.pass(),
+        true => tool.interactive(),
+        false => tool.pass(),
     }
 }
 
-/// The texts of an instance's answers to commands.
-///
-/// # Errors
-/// It takes no commands, does not answer, or refuses one.
-pub(crate) fn answers(name: Option<&str>, timeout: Duration, commands: &[&str]) -> Result<Vec<String>, Failure> {
-    let mut client = connect_by_name(name, timeout)?;
-    let mut answers = Vec::new();
-    for command in commands {
-        client.send(&format!("{command}\n"))?;
-        let reply = client.reply()?;
-        answers.push(String::from_utf8_lossy(&reply.text).into_owned());
-    }
-    Ok(answers)
-}
-
-/// Finds address and secret in what the instance publishes.
-fn connect_by_name(name: Option<&str>, timeout: Duration) -> Result<Client, Failure> {
-    let cannot = |message: String| (CANNOT_CONNECT, message);
-    let reader = attach(&folder(name), Some(timeout)).map_err(cannot)?;
-    let text = |ident: &str| reader.text("Arg", ident).map_err(|error| cannot(with_causes(&error)));
-    let addresses =
-        text("-T")?.ok_or_else(|| cannot("No -T in shared memory: the instance takes no commands".to_owned()))?;
-    let secret = text("-S")?;
-    let mut failure = cannot("No -T in shared memory".to_owned());
-    for address in addresses.lines().filter(|address| !address.is_empty()) {
-        match Client::connect(address, secret.as_deref(), timeout) {
-            Ok(client) => return Ok(client),
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
-}
-
-struct Client {
-    stream: Box<dyn Stream>,
-    replies: ReplyReader,
+/// A client whose replies are printed.
+struct Tool {
+    client: Client,
     is_plain: bool,
 }
 
-impl Client {
-    /// `host:port`, `host port` or a path; says who it is.
-    fn connect(address: &str, secret: Option<&str>, timeout: Duration) -> Result<Self, Failure> {
-        let cannot = |message: String| (CANNOT_CONNECT, message);
-        let failed = |error: io::Error| cannot(format!("Connection failed ({address}): {error}"));
-        let stream: Box<dyn Stream> = if address.starts_with('/') {
-            let stream = UnixStream::connect(address).map_err(failed)?;
-            stream.set_read_timeout(Some(timeout)).map_err(failed)?;
-            Box::new(stream)
-        } else {
-            let stream = connect(address, timeout).map_err(failed)?;
-            stream.set_read_timeout(Some(timeout)).map_err(failed)?;
-            Box::new(stream)
-        };
-        let mut client = Self { stream, replies: ReplyReader::default(), is_plain: false };
-        let mut reply = client.reply()?;
-        if reply.status == Status::Authentication as u16 {
-            let path = secret.ok_or_else(|| cannot("Authentication required".to_owned()))?;
-            let secret = fs::read(path).map_err(|error| cannot(format!("Cannot open \"{path}\": {error}")))?;
-            let challenge =
-                auth::challenge_in(&reply.text).ok_or_else(|| cannot("no challenge from the server".to_owned()))?;
-            client.send(&format!("auth {}\n", auth::response(&challenge, &secret)))?;
-            reply = client.reply()?;
-        }
-        if !reply.is_ok() {
-            return Err(cannot(format!("Rejected {}\n{}", reply.status, String::from_utf8_lossy(&reply.text))));
-        }
-        client.send("ping\n")?;
-        let pong = client.reply()?;
-        match pong.is_ok() && pong.text.starts_with(b"PONG") {
-            true => Ok(client),
-            false => Err(cannot("No pong received from server".to_owned())),
-        }
-    }
-
-    fn send(&mut self, text: &str) -> Result<(), Failure> {
-        self.stream.write_all(text.as_bytes()).map_err(|error| (1, format!("cannot send: {error}")))
-    }
-
-    fn reply(&mut self) -> Result<Reply, Failure> {
-        let broken = |message: String| (1, format!("CLI communication error: {message}"));
-        let mut buffer = vec![0; 16 * 1024];
-        loop {
-            if let Some(reply) = self.replies.next().map_err(|message| broken(message.to_owned()))? {
-                return Ok(reply);
-            }
-            let count = self.stream.read(&mut buffer).map_err(|error| broken(error.to_string()))?;
-            if count == 0 {
-                return Err(broken("the server has closed the connection".to_owned()));
-            }
-            self.replies.push(buffer.get(..count).unwrap_or_default());
-        }
-    }
-
+impl Tool {
     /// Prints a reply, with its status if `shows_status`.
     fn print(&self, reply: &Reply, shows_status: bool) -> Result<(), Failure> {
         let mut output = io::stdout().lock();
@@ -208,8 +122,7 @@ impl Client {
     }
 
     fn once(&mut self, command: &str) -> Result<ExitCode, Failure> {
-        self.send(&format!("{command}\n"))?;
-        let reply = self.reply()?;
+        let reply = self.client.ask(command)?;
         self.print(&reply, false)?;
         match reply.is_ok() {
             true => Ok(ExitCode::SUCCESS),
@@ -219,8 +132,7 @@ impl Client {
     }
 
     fn interactive(&mut self) -> Result<ExitCode, Failure> {
-        self.send("banner\n")?;
-        let banner = self.reply()?;
+        let banner = self.client.ask("banner")?;
         self.print(&banner, true)?;
         self.lines(true)
     }
@@ -256,41 +168,11 @@ impl Client {
                     break;
                 }
             }
-            if !line.ends_with('\n') {
-                line.push('\n');
-            }
-            self.send(&line)?;
-            let reply = self.reply()?;
+            let reply = self.client.ask(line.strip_suffix('\n').unwrap_or(&line))?;
             self.print(&reply, is_interactive)?;
             if reply.status == Status::Close as u16 {
                 return Ok(ExitCode::SUCCESS);
             }
         }
     }
-}
-
-/// The word that ends a text, if the line begins one: `vcl.inline a << END`.
-fn text_end(line: &str) -> Option<String> {
-    let words = varnishcli::words(line.trim_end().as_bytes(), None).ok()?;
-    match words.as_slice() {
-        [.., arrows, end] if arrows == b"<<" && !end.is_empty() => Some(String::from_utf8_lossy(end).into_owned()),
-        _ => None,
-    }
-}
-
-/// Connects to `host:port`, `[host]:port`, `:port` or `host port`.
-fn connect(address: &str, timeout: Duration) -> io::Result<TcpStream> {
-    let (host, port) = address.rsplit_once([':', ' ']).unwrap_or((address, "6082"));
-    let host = host.trim_matches(['[', ']']);
-    let host = if host.is_empty() { "localhost" } else { host };
-    let port: u16 =
-        port.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, format!("'{port}' is no port")))?;
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "no address has this name");
-    for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, timeout) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
 }

@@ -15,6 +15,7 @@ mod background;
 mod filter;
 mod group;
 mod log;
+pub mod management;
 mod ncsa;
 mod options;
 mod output;

@@ -6,7 +6,7 @@ use serde_json::json;
 use vsm::reader::CounterReader;
 
 use crate::{
-    adm,
+    management::{Client, ManagementError},
     source::{attach, folder},
 };
 
@@ -24,6 +24,12 @@ pub struct Overview {
     pub manager_uptime_s: u64,
     /// See `manager_uptime_s`.
     pub worker_uptime_s: u64,
+    /// Threads of the worker.
+    pub threads: u64,
+    /// Connections of clients that were taken, and those that were not.
+    pub sessions: u64,
+    /// See `sessions`.
+    pub refused_sessions: u64,
     /// Requests of clients, as far as they were understood.
     pub requests: u64,
     /// Requests that the cache answered, those that it had nothing for, and those that went past it.
@@ -84,6 +90,13 @@ pub struct Backend {
     pub changed: f64,
 }
 
+/// What the manager says of its worker and of backends.
+fn answers(name: Option<&str>) -> Result<Vec<String>, ManagementError> {
+    let mut client = Client::of(name, PATIENCE)?;
+    let mut ask = |command| client.ask(command).map(|reply| String::from_utf8_lossy(&reply.text).into_owned());
+    Ok(vec![ask("status -j")?, ask("backend.list -j")?])
+}
+
 impl Overview {
     /// Of an instance, by its name or its working directory.
     ///
@@ -99,9 +112,9 @@ impl Overview {
             this.take(&counter.name, counter.value);
         }
         this.storages.sort_by(|one, other| one.name.cmp(&other.name));
-        match adm::answers(name, PATIENCE, &["status -j", "backend.list -j"]) {
+        match answers(name) {
             Ok(answers) => this.take_answers(&answers),
-            Err((_, problem)) => this.problem = Some(problem),
+            Err(problem) => this.problem = Some(problem.to_string()),
         }
         Ok(this)
     }
@@ -110,6 +123,9 @@ impl Overview {
         let field = match name {
             "MGT.uptime" => &mut self.manager_uptime_s,
             "MAIN.uptime" => &mut self.worker_uptime_s,
+            "MAIN.threads" => &mut self.threads,
+            "MAIN.sess_conn" => &mut self.sessions,
+            "MAIN.sess_drop" => &mut self.refused_sessions,
             "MAIN.client_req" => &mut self.requests,
             "MAIN.cache_hit" => &mut self.hits,
             "MAIN.cache_miss" => &mut self.misses,
@@ -188,6 +204,9 @@ impl Overview {
             "worker": self.worker,
             "manager_uptime_s": self.manager_uptime_s,
             "worker_uptime_s": self.worker_uptime_s,
+            "threads": self.threads,
+            "sessions": self.sessions,
+            "refused_sessions": self.refused_sessions,
             "requests": self.requests,
             "hits": self.hits,
             "misses": self.misses,

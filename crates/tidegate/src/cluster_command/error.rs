@@ -212,6 +212,9 @@ pub enum CommandError {
              (`slot rebalance --drain {0}`), or copy its servers by themselves (`redis-cli --rdb`)"
     )]
     RedisGroup(u64),
+    /// Words that are none of the command's.
+    #[error(transparent)]
+    Words(#[from] clap::Error),
     /// A group that serves nobody.
     #[error("it has no master that serves; `cluster check` says why")]
     NoMaster,

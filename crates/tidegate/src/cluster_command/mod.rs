@@ -432,20 +432,41 @@ enum PolicyCommand {
     },
 }
 
+/// `tidegate cluster` alone.
+#[derive(clap::Parser)]
+#[command(name = "tidegate cluster")]
+pub struct Alone {
+    #[command(flatten)]
+    arguments: ClusterArguments,
+}
+
+impl Alone {
+    fn of_words(words: &[String]) -> Result<Self, clap::Error> {
+        let words = std::iter::once("tidegate cluster").chain(words.iter().map(String::as_str));
+        <Self as clap::Parser>::try_parse_from(words)
+    }
+}
+
 /// Does what words say, as they stand behind `tidegate cluster`.
 pub fn run_words(words: &[String]) -> ExitCode {
-    /// `tidegate cluster` alone.
-    #[derive(clap::Parser)]
-    #[command(name = "tidegate cluster")]
-    struct Alone {
-        #[command(flatten)]
-        arguments: ClusterArguments,
-    }
-    let words = std::iter::once("tidegate cluster").chain(words.iter().map(String::as_str));
-    match <Alone as clap::Parser>::try_parse_from(words) {
+    match Alone::of_words(words) {
         Ok(alone) => run(&alone.arguments),
-        Err(error) => error.exit(),
+        Err(error) => {
+            // Whoever reads it may have gone.
+            let _ = error.print();
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
+        }
     }
+}
+
+/// What words say that only ask, as they stand behind `tidegate cluster`.
+///
+/// # Errors
+/// They are none, or nobody answers.
+pub fn say_words(words: &[String]) -> Result<String, CommandError> {
+    let alone = Alone::of_words(words)?;
+    let text = answer(&alone.arguments.command)?;
+    Ok(format!("{}\n", text.trim_end()))
 }
 
 /// Does what was asked.

@@ -36,14 +36,16 @@ const UNKNOWN: &[u8] = b"Unknown command";
 pub struct Output<O, E> {
     /// Whether answers begin with their severities: `[3]: `.
     has_severities: bool,
+    /// Answers to the settings before all others, which are empty ones.
+    settings: usize,
     out: O,
     errors: E,
 }
 
 impl<O: Write, E: Write> Output<O, E> {
     /// One that has written nothing.
-    pub fn new(has_severities: bool, out: O, errors: E) -> Self {
-        Self { has_severities, out, errors }
+    pub fn new(has_severities: bool, settings: usize, out: O, errors: E) -> Self {
+        Self { has_severities, settings, out, errors }
     }
 
     /// Copies answers until the other side ends. Each answer ends with an empty line; that of the last one is left out, so that an answer that
@@ -55,8 +57,7 @@ impl<O: Write, E: Write> Output<O, E> {
         let mut reader = BufReader::new(stream);
         let mut told = Told { has_answered: false, verdict: Verdict::Fine };
         let (mut begins, mut is_error, mut empty_lines) = (true, false, 0_usize);
-        // The answer to the setting before all others is an empty one.
-        let mut to_skip = usize::from(self.has_severities);
+        let mut to_skip = self.settings;
         let mut line = Vec::new();
         loop {
             if reader.buffer().is_empty() {
@@ -115,7 +116,7 @@ mod tests {
     /// What goes to standard output, what to standard error, and the verdict.
     fn copied(answer: &str) -> (String, String, Verdict) {
         let (mut out, mut errors) = (Vec::new(), Vec::new());
-        let told = Output::new(true, &mut out, &mut errors).copy(answer.as_bytes()).unwrap();
+        let told = Output::new(true, 1, &mut out, &mut errors).copy(answer.as_bytes()).unwrap();
         (String::from_utf8(out).unwrap(), String::from_utf8(errors).unwrap(), told.verdict)
     }
 
@@ -136,6 +137,6 @@ mod tests {
             assert_eq!(copied(answer), (out.to_owned(), errors.to_owned(), verdict), "{answer:?}");
         }
         let (mut out, mut errors) = (Vec::new(), Vec::new());
-        assert!(!Output::new(true, &mut out, &mut errors).copy(b"\n".as_slice()).unwrap().has_answered);
+        assert!(!Output::new(true, 1, &mut out, &mut errors).copy(b"\n".as_slice()).unwrap().has_answered);
     }
 }

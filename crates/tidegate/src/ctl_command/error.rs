@@ -11,6 +11,9 @@ pub enum CtlError {
     /// It cannot be reached; the text says what to do.
     #[error("{0}")]
     Unreachable(String),
+    /// Nothing was sent, for this reason, or the answer is an error.
+    #[error("{0}")]
+    Refused(String),
     /// The connection failed.
     #[error("{place}: {source}")]
     Connection {

@@ -1,49 +1,69 @@
-//! `tidegate ctl`: commands for the stats socket of a running edge, or of HAProxy.
+//! `tidegate ctl`: asks a running process, in its own commands or in plain words.
 //!
-//! A command goes out behind `set severity-output number`, so that errors are told from other answers. Without a command, lines come
-//! from standard input: of a terminal as one conversation with a prompt, else each as a command of its own.
+//! ```text
+//!   lines (terminal, pipe) or words ──▶ shell ──▶ a plain word ──▶ Room::tell ──▶ a table
+//!                                         └─────▶ a command ─────▶ Room::send ──▶ the answer as it is
+//! ```
+//!
+//! Commands of the edge go out behind `set severity-output number`, so that errors are told from other answers, on a connection of their own.
 
 mod answer;
-mod conversation;
+mod completion;
 mod error;
+mod interrupt;
+mod lines;
 mod place;
 mod request;
+mod rooms;
+mod shell;
+mod words;
 
 use std::{
-    io::{self, IsTerminal as _, Read as _, Write as _},
+    cell::RefCell,
+    io::{self, IsTerminal as _, Read as _},
     path::PathBuf,
     process::ExitCode,
+    rc::Rc,
 };
 
 use clap::Args;
 
 use self::{
-    answer::{Output, Verdict},
+    answer::Verdict,
     error::CtlError,
-    place::Place,
+    lines::{Piped, Terminal},
+    place::WhichSocket,
     request::Request,
+    rooms::{Kind, Rooms},
+    words::Word,
 };
+use crate::access::AccessArguments;
 
 /// Options of `tidegate ctl`.
 #[derive(Args, Debug)]
 pub struct CtlArguments {
-    /// The stats socket: a path, abns@NAME, or HOST:PORT.
-    #[arg(long, short, group = "place")]
-    socket: Option<String>,
-    /// The configuration whose stats socket is meant.
-    #[arg(long = "config", short = 'f', value_name = "FILE", group = "place")]
-    configuration: Vec<PathBuf>,
-    /// The process number of the master whose stats socket is meant, if several run.
-    #[arg(long, group = "place")]
-    pid: Option<u32>,
-    /// The command: `show stat`, or several as in 'show info; show stat'. A payload comes from standard input.
+    #[command(flatten)]
+    which: WhichSocket,
+    /// Speak with a cache that varnishd runs: the name or the working directory of its instance.
+    #[arg(long, value_name = "NAME", group = "room")]
+    cache: Option<String>,
+    /// Speak with a store or with Redis: HOST:PORT, a port, or the path of a socket. REDISCLI_AUTH has the password.
+    #[arg(long, value_name = "ADDRESS", group = "room")]
+    store: Option<String>,
+    /// Speak with the agent of a cluster: its folder.
+    #[arg(long, value_name = "FOLDER", group = "room")]
+    cluster: Option<PathBuf>,
+    #[command(flatten)]
+    access: AccessArguments,
+    /// The command: `show stat`, several as in 'show info; show stat', or a plain word: workers, connections, routes, servers, plugins,
+    /// uptime, memory. A payload comes from standard input. Without a command: a shell.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
 }
 
 /// Sends what is asked and prints the answers.
 pub fn run(arguments: &CtlArguments) -> ExitCode {
-    match place::find(arguments).and_then(|place| talk(&place, &arguments.command)) {
+    match talk(arguments) {
         Ok(Verdict::Fine) => ExitCode::SUCCESS,
         Ok(Verdict::Refused) => ExitCode::FAILURE,
         Err(message) => {
@@ -53,22 +73,37 @@ pub fn run(arguments: &CtlArguments) -> ExitCode {
     }
 }
 
-fn talk(place: &Place, command: &[String]) -> Result<Verdict, CtlError> {
-    let input = io::stdin();
-    if !command.is_empty() {
-        let request = Request::of_words(command, || payload_of(input.is_terminal()))?;
-        return ask(place, &request);
+fn talk(arguments: &CtlArguments) -> Result<Verdict, CtlError> {
+    let mut rooms = Rooms::new(arguments);
+    let is_terminal = io::stdin().is_terminal();
+    match arguments.command.as_slice() {
+        [] => {}
+        // `tidegate ctl store` is a shell for the store.
+        [only] if let Some(kind) = Kind::named(only) => rooms.current = kind,
+        words => return once(&mut rooms, words, is_terminal),
     }
-    if input.is_terminal() {
-        return conversation::hold(place);
+    let rooms = Rc::new(RefCell::new(rooms));
+    if !is_terminal {
+        return shell::hold(&rooms, &mut Piped);
     }
-    let mut text = String::new();
-    input.lock().read_to_string(&mut text).map_err(CtlError::Input)?;
-    let mut verdict = Verdict::Fine;
-    for request in Request::of_lines(&text) {
-        verdict = verdict.and(ask(place, &request)?);
+    rooms.borrow_mut().edge().watch_interrupts().map_err(CtlError::Input)?;
+    let mut terminal = Terminal::open(Rc::clone(&rooms))?;
+    shell::greet(&rooms.borrow());
+    shell::hold(&rooms, &mut terminal)
+}
+
+/// Carries out the words of the command line.
+fn once(rooms: &mut Rooms, words: &[String], is_terminal: bool) -> Result<Verdict, CtlError> {
+    let line = words.join(" ");
+    let (kind, command) = rooms.addressed(&line);
+    // Words of the shell lead nowhere else.
+    let is_of_shell = Word::of_line(command).is_some() || matches!(words, [first, ..] if first == "explain");
+    if kind == Kind::Edge && !is_of_shell && words.first().is_none_or(|first| Kind::named(first).is_none()) {
+        let request = Request::of_words(words, || payload_of(is_terminal))?;
+        return rooms.edge().ask(&request);
     }
-    Ok(verdict)
+    let line: Vec<String> = words.iter().map(|word| kind.quoted(word)).collect();
+    shell::carry_out(rooms, &line.join(" "))
 }
 
 /// What a command takes besides its words.
@@ -79,21 +114,4 @@ fn payload_of(is_terminal: bool) -> Result<String, CtlError> {
     let mut text = String::new();
     io::stdin().lock().read_to_string(&mut text).map_err(CtlError::Input)?;
     Ok(text)
-}
-
-/// Sends one request and prints its answers: errors to standard error, the rest to standard output.
-fn ask(place: &Place, request: &Request) -> Result<Verdict, CtlError> {
-    // A master's socket does not know the setting; what it says of errors is not told from the rest.
-    let knows_severities = place.converse("set severity-output number\n", |mut stream| {
-        let mut text = String::new();
-        stream.read_to_string(&mut text).map(|_| text.trim().is_empty())
-    })?;
-    let prefix = if knows_severities { "set severity-output number;" } else { "" };
-    let mut output = Output::new(knows_severities, io::stdout().lock(), io::stderr().lock());
-    let told = place.converse(&format!("{prefix}{}", request.text()), |stream| output.copy(stream))?;
-    io::stdout().flush().map_err(CtlError::Output)?;
-    if !told.has_answered {
-        return Err(CtlError::NoAnswer { place: place.to_string() });
-    }
-    Ok(told.verdict)
 }

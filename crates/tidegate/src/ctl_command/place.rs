@@ -3,15 +3,16 @@
 use std::{
     fmt,
     io::{self, ErrorKind, Read, Write},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs as _},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
 };
 
+use clap::Args;
 use edge::role::{EdgeOptions, read};
 use runtime::{abstract_address, process::run_file::RunFile};
 
-use super::{CtlArguments, error::CtlError};
+use super::error::CtlError;
 use crate::masters;
 
 /// Names the stats socket, for all commands of a shell.
@@ -19,6 +20,20 @@ const VARIABLE: &str = "TIDEGATE_STATS_SOCKET";
 /// What to do about an edge without a stats socket.
 const HOW_TO: &str =
     "add `stats socket /run/tidegate/stats mode 660 level admin` to the section `global`, and `tidegate reload`";
+
+/// Which stats socket is meant.
+#[derive(Args, Clone, Debug, Default)]
+pub struct WhichSocket {
+    /// The stats socket: a path, abns@NAME, or HOST:PORT.
+    #[arg(long, short, group = "place")]
+    socket: Option<String>,
+    /// The configuration whose stats socket is meant.
+    #[arg(long = "config", short = 'f', value_name = "FILE", group = "place")]
+    configuration: Vec<PathBuf>,
+    /// The process number of the master whose stats socket is meant, if several run.
+    #[arg(long, group = "place")]
+    pid: Option<u32>,
+}
 
 /// A stats socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,17 +50,30 @@ pub enum Place {
 pub trait Connection: Read + Write + Send {
     /// Another handle of the same connection.
     fn another(&self) -> io::Result<Box<dyn Connection>>;
+
+    /// Ends it, for whoever reads from another handle too.
+    fn shut(&self);
 }
 
 impl Connection for UnixStream {
     fn another(&self) -> io::Result<Box<dyn Connection>> {
         Ok(Box::new(self.try_clone()?))
     }
+
+    fn shut(&self) {
+        // It may have ended already.
+        let _ = self.shutdown(Shutdown::Both);
+    }
 }
 
 impl Connection for TcpStream {
     fn another(&self) -> io::Result<Box<dyn Connection>> {
         Ok(Box::new(self.try_clone()?))
+    }
+
+    fn shut(&self) {
+        // It may have ended already.
+        let _ = self.shutdown(Shutdown::Both);
     }
 }
 
@@ -60,7 +88,7 @@ impl fmt::Display for Place {
 }
 
 /// The one that is named, or that of the configuration, of the environment, or of the only master that runs.
-pub(super) fn find(arguments: &CtlArguments) -> Result<Place, CtlError> {
+pub(super) fn find(arguments: &WhichSocket) -> Result<Place, CtlError> {
     if let Some(written) = &arguments.socket {
         return Place::of(written);
     }
@@ -104,7 +132,8 @@ fn of_masters(masters: &[&RunFile], pid: Option<u32>) -> Result<Place, CtlError>
 /// The socket of a configuration where commands reach farthest.
 fn of_configuration(files: &[PathBuf]) -> Result<Place, CtlError> {
     let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-    let (parsed, _) = read(&EdgeOptions { sources: names.clone(), ..EdgeOptions::default() });
+    let (parsed, _) =
+        read(&EdgeOptions { sources: names.clone(), plugins: crate::plugins::PLUGINS, ..EdgeOptions::default() });
     let Some(config) = parsed.config else {
         return Err(CtlError::NoPlace(format!(
             "{} cannot be read: `tidegate edge -c -f {}` says why",

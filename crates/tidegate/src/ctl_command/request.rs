@@ -3,7 +3,7 @@
 use super::error::CtlError;
 
 /// At the end of a command: the payload follows.
-const PAYLOAD: &str = "<<";
+pub(super) const PAYLOAD: &str = "<<";
 
 /// Commands that have contents, by their words and how many there are besides the contents.
 const WITH_CONTENTS: [(&[&str], usize); 8] = [
@@ -70,6 +70,11 @@ impl Request {
         requests
     }
 
+    /// Its commands without their contents. A semicolon behind a backslash divides none, and commands that are looked for have none.
+    pub fn commands(&self) -> impl Iterator<Item = &str> {
+        self.line.split(';').map(str::trim)
+    }
+
     /// As it goes out. An empty line ends a payload, so those within it are left out: no command needs them.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.line);
@@ -85,7 +90,7 @@ impl Request {
 }
 
 /// Whether the last command of a line is one that has contents, which do not stand in it.
-fn wants_contents(line: &str) -> bool {
+pub(super) fn wants_contents(line: &str) -> bool {
     let last = line.rsplit(';').next().unwrap_or(line);
     let words: Vec<&str> = last.split_whitespace().collect();
     WITH_CONTENTS.iter().any(|(name, count)| {

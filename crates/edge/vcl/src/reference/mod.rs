@@ -14,6 +14,7 @@ use crate::{
 };
 
 pub use explain::{explain, names};
+pub use modules::names as module_names;
 
 /// A page of docs/reference.
 #[derive(Debug)]

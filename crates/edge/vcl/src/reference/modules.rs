@@ -76,7 +76,8 @@ pub(super) fn method(of: &Method) -> String {
 }
 
 /// The names of all modules.
-pub(super) fn names() -> Vec<&'static str> {
+#[must_use]
+pub fn names() -> Vec<&'static str> {
     let mut modules: Vec<&str> = functions().iter().map(|function| function.module).collect();
     modules.dedup();
     modules
