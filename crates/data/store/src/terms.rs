@@ -96,6 +96,8 @@ impl Terms {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
