@@ -142,6 +142,7 @@ impl Site {
             varies: false,
             expiry: None,
             ranges: RangeLimits::default(),
+            prepared: None,
         };
         let pieces = match respond(request, &representation, now, random, response) {
             BodyPlan::Nothing => return Ok(Payload::None),
