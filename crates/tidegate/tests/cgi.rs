@@ -332,3 +332,27 @@ fn a_program_names_another_path_to_answer_with() {
     }
     assert_eq!(site.post("/cgi-bin/local", b"abc").status(), 302);
 }
+
+/// Where something else stands for a path, or a program names one, conditions on that other path count all the same.
+#[test]
+fn what_stands_for_a_path_is_run_and_rules_are_not_gone_around() {
+    let programs = [("index.cgi", SH), ("local.cgi", "#!/bin/sh\nprintf 'Location: /index.cgi\\n\\n'\n")];
+    let site = Site::start(&programs, "");
+    let folder = site.folder.0.display();
+    let front = free_address();
+    let _edge = Edge::start_single(&format!(
+        "defaults\n mode http\n timeout client 9s\n timeout server 9s\n timeout connect 2s\nlisten site\n bind {front}\n \
+         http-request deny if {{ path /never }}\n root {folder}\n index index.cgi\n cgi / {folder} if {{ path_end .cgi }}\n \
+         try-files $uri $uri/ /index.cgi\n"
+    ));
+    let mut wire = Wire::connect(front);
+    for _ in 0..3 {
+        for path in ["/", "/index.cgi", "/no/such/page"] {
+            let answer = wire.get(path);
+            assert!(answer.text().contains("SCRIPT_NAME=/index.cgi"), "{path}: {answer:?}");
+        }
+        // There are rules, which have not seen the path that is named.
+        let answer = wire.get("/local.cgi");
+        assert_eq!((answer.status(), answer.field("location")), (302, Some("/index.cgi")));
+    }
+}

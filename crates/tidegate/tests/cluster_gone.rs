@@ -174,9 +174,10 @@ impl Failed {
         let after = written(&cluster, "b", 100);
         let heights = cluster.folder.0.join("heights.json");
         wait_within(PATIENCE, "it is noted how far servers are", || {
-            let text = fs::read_to_string(&heights).unwrap_or_default();
-            let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse::<u64>().ok());
-            numbers.filter(|number| *number > copied).count() >= 2
+            let text = fs::read(&heights).unwrap_or_default();
+            let known: Value = serde_json::from_slice(&text).unwrap_or_default();
+            let of = known["groups"]["1"]["of"].as_object();
+            of.is_some_and(|of| of.values().filter(|end| end.as_u64().is_some_and(|end| end > copied)).count() == 2)
         });
         cluster.lose_power();
         for member in &members {

@@ -42,7 +42,7 @@ fn a_plugin_is_on_the_road_of_every_answer() {
     // In a backend; a body of chunks, and one that the client sends when it is asked to.
     let body = "POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n";
     assert!(ask(&front, body).ends_with("\n7 bytes of a body\n"));
-    let mut stream = TcpStream::connect(&front).unwrap();
+    let mut stream = TcpStream::connect(front).unwrap();
     stream.write_all(b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n").unwrap();
     let mut interim = [0; 25];
     stream.read_exact(&mut interim).unwrap();
@@ -58,7 +58,7 @@ fn a_plugin_is_on_the_road_of_every_answer() {
     assert!(ask(&front, &(large + &"x".repeat(2 << 20))).starts_with("HTTP/1.1 413 "));
     let head = ask(&front, "HEAD / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"), "{head}");
-    let mut stream = TcpStream::connect(&front).unwrap();
+    let mut stream = TcpStream::connect(front).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\naccept-encoding: gzip\r\nconnection: close\r\n\r\n").unwrap();
     let mut packed = Vec::new();
     stream.read_to_end(&mut packed).unwrap();

@@ -120,7 +120,7 @@ fn nothing_leads_out_of_the_folder() {
     let origin = server();
     let folder = folder();
     let file = folder.0.join("files/locked");
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o000)).unwrap();
     let root = folder.0.join("files").display().to_string();
     let lines = format!(
         " server s {}\n x-accel-redirect /protected/ alias %ROOT%\n x-accel-redirect /kept root %ROOT%\n x-sendfile %ROOT%\n",

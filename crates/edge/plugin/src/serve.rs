@@ -150,6 +150,10 @@ fn send<S: Read + Write>(body: &mut RequestBody<'_, S>, request: &RequestHead, a
     }
     out.extend_from_slice(b"connection: close\r\n\r\n");
     let is_head = request.method() == b"HEAD";
+    // What is written may be what is read: whoever sends it is told to before the answer begins.
+    if matches!(answer.body, Body::Written(_)) && std::mem::take(&mut body.awaits_word) && body.received.is_empty() {
+        body.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+    }
     match answer.body {
         Body::Bytes(bytes) if !is_head && !has_none => out.extend_from_slice(&bytes),
         Body::Written(write) if !is_head && !has_none => {

@@ -59,7 +59,6 @@ impl Keeper {
         }
         let known = known.filter(|known| known.reign == group.reign());
         self.heights.of.retain(|address, _| in_sync.members.contains(address) || *address == group.master);
-        let strays = self.strays(group, in_sync);
         for address in in_sync.members.iter().chain([&group.master]) {
             let id = group.server(address).map(|server| &server.id);
             let least = known.zip(id).and_then(|(known, id)| known.of.get(id)).copied().unwrap_or(0);
@@ -72,7 +71,7 @@ impl Keeper {
             let Some(seen) = self.members.get(address).and_then(|member| member.last.as_ref()) else { continue };
             // NOTE: not only until it has as much again: it may have had more than was seen.
             height.has_fallen |= seen.offset < height.offset;
-            if height.is_of_another_log(seen) || strays.contains(address) {
+            if height.is_of_another_log(seen) {
                 (height.has_fallen, height.is_of_another_log) = (true, true);
                 continue;
             }
@@ -82,14 +81,6 @@ impl Keeper {
                 height.history = seen.history_before(seen.durable).map(str::to_owned);
             }
         }
-    }
-
-    /// Members whose logs went on where the master's, or that of another member, tells later histories.
-    fn strays(&self, group: &Group, in_sync: &InSync) -> Vec<Address> {
-        let seen = |address: &Address| self.members.get(address).and_then(|member| member.last.as_ref());
-        let all = || in_sync.members.iter().chain([&group.master]).filter_map(seen);
-        let strays = |member: &&Address| seen(member).is_some_and(|own| all().any(|other| own.strays_from(other)));
-        in_sync.members.iter().filter(strays).cloned().collect()
     }
 
     /// What hosts are to remember of that.
@@ -408,7 +399,8 @@ mod tests {
         assert!(keeper.has_fallen(&address(2)));
     }
 
-    /// A member is set back to before two failovers, when it was a master: the master has lost nothing, whatever the member's length.
+    /// A member is set back to before two failovers, when it was a master, and hosts remember what its log told: the master has lost nothing,
+    /// whatever the member's length.
     #[test]
     fn a_member_of_another_log_says_nothing_against_its_master() {
         let mut cluster = Cluster::default().with_group(1, vec![server(1), server(2), server(3)], 1).unwrap();
@@ -421,6 +413,16 @@ mod tests {
             let histories = crate::keeper::logs::tests::histories(told);
             let seen = Observation { histories, ..observation(port, at, &format!("r{port}"), offset) };
             keeper.handle_observed(&address(port), seen);
+        };
+        let group = &cluster.groups[&1];
+        let id = group.server(&address(2)).unwrap().id.clone();
+        let (of, histories) = ([(id.clone(), 420)].into(), [(id, "c".to_owned())].into());
+        let known = Heights { reign: group.reign(), of, histories };
+        let steps = |keeper: &mut Keeper, now: u64, (cluster, in_sync): (&Cluster, &InSync)| {
+            let incarnations = BTreeMap::from([("h".to_owned(), 7)]);
+            let (incarnations, heights) = (&incarnations, Some(&known));
+            let situation = Situation { cluster, in_sync, incarnations, term: 1, believed_since: Some(0), heights };
+            keeper.poll_steps(now, situation)
         };
         let promise = Promise { floor: cluster.epoch + 1, votes: Vec::new() };
         // It follows its master, and keeps nothing against it.

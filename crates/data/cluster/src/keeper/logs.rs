@@ -44,15 +44,6 @@ impl Observation {
         tells_all && self.histories.iter().all(|one| one.id != history)
     }
 
-    /// Whether the log went on in a history that another one has left, which tells later ones: its folder was set back to before a
-    /// failover, and it was a master then.
-    pub(super) fn strays_from(&self, other: &Self) -> bool {
-        let Some(last) = self.histories.last() else { return false };
-        let there = other.histories.iter().rposition(|one| one.id == last.id);
-        let next = there.and_then(|place| other.histories.get(place + 1));
-        next.is_some_and(|next| next.from < self.offset)
-    }
-
     /// Up to where the log has the same as another one that it lacks a history of.
     pub(super) fn common_with(&self, other: &Self) -> u64 {
         let until = |of: &Self, place: usize| of.histories.get(place + 1).map_or(of.offset, |next| next.from);

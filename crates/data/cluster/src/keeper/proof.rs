@@ -87,7 +87,7 @@ impl Keeper {
     ) -> Option<Result<(), LostPart>> {
         let seen = self.heard_within(member, now, self.patience.replica_ms)?;
         // How long a log of another history is says nothing of the master: the member has fallen.
-        if seen.strays_from(master) {
+        if self.has_another_log(member) {
             return Some(Ok(()));
         }
         let lost = |end| Some(Err(LostPart { end, member: member.clone(), had: seen.offset, is_other: false }));

@@ -90,6 +90,10 @@ impl<R: Records> Queue<'_, R> {
         let mut left = bytes_max;
         let mut found: Vec<Delivery> = Vec::new();
         for id in ids {
+            // One that is named twice is moved once.
+            if found.iter().any(|one| one.receipt.id == *id) {
+                continue;
+            }
             let Some(state) = self.state(*id) else { continue };
             let Some(record) = self.records.get(&names::of_message(names::BODY, *id)) else { continue };
             if state.size > left && !found.is_empty() {

@@ -128,8 +128,14 @@ impl<R: Records> Queue<'_, R> {
         let fits = |bound: u64, needed: u64| bound == 0 || needed <= bound;
         let may_fit = fits(settings.messages_max, count) && fits(settings.bytes_max, bytes);
         let drops = settings.overflow == Overflow::DropOldest && may_fit;
+        let mut has_dropped = false;
         while !self.header.has_room(count, bytes) {
-            if !drops || self.drop_oldest().is_none() {
+            if drops && self.drop_oldest().is_some() {
+                has_dropped = true;
+            } else if has_dropped {
+                // NOTE: what was dropped is gone: the new messages take its place, beside those that consumers hold.
+                break;
+            } else {
                 return Err(Full { may_fit, retry_in_ms: self.retry_in_ms(count, bytes) });
             }
         }

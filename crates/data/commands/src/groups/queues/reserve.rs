@@ -57,9 +57,9 @@ pub(super) fn reserve(context: &mut Context<'_>) -> Result<(), Failure> {
         return wait(context, begun, options.block_ms);
     }
     let mut reservation = options.reservation;
-    if reservation.bytes == u64::MAX {
-        // A reply is not longer than any may be.
-        reservation.bytes = context.shared.settings.queue_message_max.0.max(1);
+    if !super::is_log(context) || reservation.bytes == u64::MAX {
+        // A reply is not longer than any may be. What comes out of a log says what it was.
+        reservation.bytes = reservation.bytes.min(context.shared.settings.queue_message_max.0.max(1));
     }
     let queue = super::queue_mut(context, begun.key)?;
     let mut at = queue.at(begun.now);

@@ -168,6 +168,13 @@ impl<'a> FileBody<'a> {
     /// Sees to it that some of what comes next is in memory: half a stretch, or as much as there is without waiting.
     fn poll_load(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let enough = self.span.end.min(self.span.start + STRETCH_BYTES / 2);
+        // NOTE: within one turn of a task the worker's clock stands.
+        if self.wait.is_none()
+            && self.checked != self.worker.now()
+            && matches!(self.file.content, Content::Descriptor(_))
+        {
+            self.check()?;
+        }
         while self.loaded < enough {
             if let Some(Wait::Load(end, answer)) = &mut self.wait {
                 let end = *end;
@@ -175,14 +182,11 @@ impl<'a> FileBody<'a> {
                 self.wait = None;
                 loaded?;
                 self.loaded = end;
+                self.check()?;
                 break;
             }
             let Content::Descriptor(descriptor) = &self.file.content else { return Poll::Ready(Ok(())) };
             let descriptor = Arc::clone(descriptor);
-            // NOTE: within one turn of a task the worker's clock stands.
-            if self.checked != self.worker.now() {
-                self.check()?;
-            }
             let start = self.loaded.max(self.span.start);
             let end = self.span.end.min((start / STRETCH_BYTES + 1) * STRETCH_BYTES);
             if self.is_in_memory(&descriptor, start, end) {

@@ -47,6 +47,7 @@ use haproxycfg::model::{PluginCall, ServerIndex};
 use http::{BodyLength, BodyTracker, HeaderId, Method, response_body_length};
 use live::{LiveProxy, files::LiveFiles};
 use net::Deadline;
+use web::path::is_usual_spelling;
 
 pub use self::{
     answer::{Answer, AnswerBody, StoredBody},
@@ -358,8 +359,9 @@ impl<'a> Fetch<'a, '_> {
     }
 }
 
-/// Whether a program names another path that programs or folders of this backend are for, and nothing more of the request is needed: a
-/// body has gone to the program. Other paths may be for other backends, where the client finds them.
+/// Whether a program names another path that programs of this backend are for, and nothing more of the request is needed: a body has gone
+/// to the program. Other paths may be for other backends, where the client finds them, and so it does where there are rules: they have
+/// seen the path that was asked for, not the one that is named.
 fn is_local_redirect(transaction: &mut Transaction, backend: &LiveProxy, upstream: &Upstream<'_>) -> bool {
     let has_body = !http::request_body_length(&transaction.request).is_empty();
     let target = match &upstream.connection.codec {
@@ -369,9 +371,17 @@ fn is_local_redirect(transaction: &mut Transaction, backend: &LiveProxy, upstrea
         _ => None,
     };
     let Some(target) = target else { return false };
+    let has_rules = |settings: &haproxycfg::model::Proxy| !settings.http_request.is_empty();
+    if has_rules(transaction.client.frontend.settings()) || has_rules(backend.settings()) {
+        return false;
+    }
+    let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    if !is_usual_spelling(path) || !target.iter().all(u8::is_ascii_graphic) {
+        return false;
+    }
     let asked = transaction.request.target().to_vec();
     transaction.request.set_target(&target);
-    let is_here = backend.has_folders() || program::cgi::line_for(transaction, backend).is_some();
+    let is_here = program::cgi::line_for(transaction, backend).is_some();
     transaction.request.set_target(&asked);
     is_here
 }

@@ -26,6 +26,8 @@ pub(super) struct Place<'a> {
     pub(super) tries: Option<&'a TryFiles>,
     /// Its line, from 1; 0 for none.
     tries_line: u16,
+    /// Programs answer some paths (`cgi`).
+    has_programs: bool,
 }
 
 /// The first rule that applies, and its place.
@@ -53,7 +55,8 @@ impl<'a> Place<'a> {
         let tries = if is_asked { first(&settings.try_files, transaction) } else { None };
         let tries_line = tries.map_or(0, |(line, _)| u16::try_from(line + 1).unwrap_or(u16::MAX));
         let prefix = rule.action.prefix.as_ref();
-        Some(Self { settings, folder, prefix, line, tries: tries.map(|(_, tries)| tries), tries_line })
+        let has_programs = !here.backend.settings().cgi.is_empty();
+        Some(Self { settings, folder, prefix, line, tries: tries.map(|(_, tries)| tries), tries_line, has_programs })
     }
 
     /// What the file is known by, once it was found.
@@ -63,10 +66,10 @@ impl<'a> Place<'a> {
         Key { folder: self.folder.version(), line, tries: self.tries_line, path: request.path() }
     }
 
-    /// Whether another path may be for another folder, or for servers.
+    /// Whether another path may be for another folder, for servers, or for programs.
     pub(super) fn has_conditions(&self) -> bool {
         let folders = &self.settings.folders;
-        folders.iter().any(|rule| rule.condition.is_some() || rule.action.prefix.is_some())
+        self.has_programs || folders.iter().any(|rule| rule.condition.is_some() || rule.action.prefix.is_some())
     }
 
     /// The names that are looked for, in order. None if the path is not beneath that of an alias after all.

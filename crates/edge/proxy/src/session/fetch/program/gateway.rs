@@ -94,15 +94,21 @@ impl GatewayConnection {
     }
 
     fn begin(&mut self, params: &[u8], length: u64) {
-        match self.gateway.write(params, length, &mut self.wire.output) {
-            Ok(()) => {}
-            Err(PairError::Nul) => self.refused = Some(400),
-            Err(PairError::TooLong(_)) => self.refused = Some(431),
-        }
+        let before = self.wire.output.len();
+        let Err(why) = self.gateway.write(params, length, &mut self.wire.output) else { return };
+        self.wire.output.truncate(before);
+        self.refused = Some(match why {
+            PairError::Nul => 400,
+            PairError::TooLong(_) => 431,
+        });
     }
 
     /// Puts bytes of the body behind the head; how many of them were taken.
     fn frame(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // NOTE: without a head in front, the application would take a client's body for one.
+        if self.refused.is_some() {
+            return Ok(bytes.len());
+        }
         match self.body.take(bytes, STEP_BYTES)? {
             Step::Bytes { count, is_last } => {
                 self.wire.output.extend_from_slice(bytes.get(..count).unwrap_or_default());
@@ -113,7 +119,9 @@ impl GatewayConnection {
                 if let Some(params) = self.held_params.take() {
                     self.begin(&params, body.len() as u64);
                 }
-                self.wire.output.extend_from_slice(&body);
+                if self.refused.is_none() {
+                    self.wire.output.extend_from_slice(&body);
+                }
             }
             Step::TooLong => self.refused = Some(413),
         }
