@@ -95,6 +95,7 @@ impl Model {
         }
         if !self.has_room(push) {
             self.come_due();
+            let mut has_dropped = false;
             while !self.has_room(push) {
                 let fits = self.settings.bytes_max == 0 || push.size <= self.settings.bytes_max;
                 let victim = self
@@ -107,8 +108,15 @@ impl Model {
                     Place::Delayed { due } => (due, one.id),
                     _ => (0, 0),
                 });
-                let victim = victim.or(delayed).filter(|_| fits && self.settings.overflow == Overflow::DropOldest)?;
-                self.messages.retain(|one| one.id != victim.id);
+                let victim = victim.or(delayed).filter(|_| fits && self.settings.overflow == Overflow::DropOldest);
+                let Some(id) = victim.map(|victim| victim.id) else {
+                    if has_dropped {
+                        break;
+                    }
+                    return None;
+                };
+                self.messages.retain(|one| one.id != id);
+                has_dropped = true;
             }
         }
         let id = self.next;
