@@ -93,9 +93,9 @@ fn a_coding_and_an_expiry() {
             "HTTP/1.1 304 Not Modified",
             "last-modified: Sun, 06 Nov 1994 08:49:37 GMT",
             "etag: \"a\"",
+            "vary: Accept-Encoding",
             "expires: Tue, 14 Nov 2023 22:14:20 GMT",
-            "cache-control: max-age=60",
-            "vary: Accept-Encoding"
+            "cache-control: max-age=60"
         ],
         "what RFC 9110 section 15.4.5 wants"
     );
