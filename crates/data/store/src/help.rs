@@ -117,6 +117,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "client-unread-max",
             "client-query-buffer-limit",
             "proto-max-bulk-len",
+            "queue-message-max",
             "tracking-table-max-keys",
             "disable-thp",
         ],
